@@ -20,10 +20,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / 'test' / 'ranking'))
 import numpy as np  # noqa: E402
 from attack_worlds import ATTACKS, PEOPLE, attacked  # noqa: E402
 
-from arena_robot.ranking.bradley_terry import BradleyTerry  # noqa: E402
-from arena_robot.ranking.evaluators import evaluators  # noqa: E402
+from arena_robot.ranking.evaluators.reports import evaluators  # noqa: E402
+from arena_robot.ranking.evaluators.robust import RobustBradleyTerry  # noqa: E402
+from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry  # noqa: E402
 from arena_robot.ranking.quality import mmrv  # noqa: E402
-from arena_robot.ranking.robust import RobustBradleyTerry  # noqa: E402
 
 WORDS = {None: 'nobody cheats', 'push': 'push one policy', 'bury': 'push one and bury the best',
          'close': 'push, only against neighbours', 'sybils': 'push, through many accounts'}

@@ -16,7 +16,7 @@ os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
 import numpy as np
 from scipy.optimize import linprog
 
-from arena_robot.ranking.deviation.ratings import rate_table
+from arena_robot.ranking.games.deviation import rate_table
 
 SIZES = ((7, 20, .2), (7, 100, .5), (20, 50, .5), (50, 100, 5.))
 

@@ -24,11 +24,10 @@ import numpy as np  # noqa: E402
 from ranking_worlds import scored_tally, tally  # noqa: E402
 from roboarena_tables import POLICIES, WHOLE  # noqa: E402
 
-from arena_robot.ranking.davidson import Davidson, outcome_probabilities  # noqa: E402
-from arena_robot.ranking.hierarchical import Hierarchical, posterior, predict  # noqa: E402
-from arena_robot.ranking.holdout import splits, without_leak  # noqa: E402
+from arena_robot.ranking.hierarchical.model import Hierarchical, posterior, predict  # noqa: E402
 from arena_robot.ranking.methods import method  # noqa: E402
-from arena_robot.ranking.quality import mmrv, pearson  # noqa: E402
+from arena_robot.ranking.pairwise.davidson import Davidson, outcome_probabilities  # noqa: E402
+from arena_robot.ranking.quality import mmrv, pearson, splits, without_leak  # noqa: E402  # noqa: E402
 from arena_robot.ranking.rollouts import arena_tables  # noqa: E402
 from arena_robot.records.roboarena_files import read_tables  # noqa: E402
 

@@ -19,12 +19,12 @@ for name in ('OPENBLAS_NUM_THREADS', 'OMP_NUM_THREADS', 'MKL_NUM_THREADS', 'RAYO
 import numpy as np  # noqa: E402
 
 from arena_robot.ranking.base import Comparisons  # noqa: E402
-from arena_robot.ranking.bradley_terry import BradleyTerry  # noqa: E402
-from arena_robot.ranking.davidson import Davidson  # noqa: E402
-from arena_robot.ranking.elo import Elo  # noqa: E402
-from arena_robot.ranking.task_em import TaskModel  # noqa: E402
-from arena_robot.ranking.task_state import TaskOptions  # noqa: E402
-from arena_robot.ranking.uncertainty import bootstrap  # noqa: E402
+from arena_robot.ranking.intervals.bootstrap import bootstrap  # noqa: E402
+from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry  # noqa: E402
+from arena_robot.ranking.pairwise.davidson import Davidson  # noqa: E402
+from arena_robot.ranking.pairwise.elo import Elo  # noqa: E402
+from arena_robot.ranking.task.buckets import TaskOptions  # noqa: E402
+from arena_robot.ranking.task.em import TaskModel  # noqa: E402
 
 LIMITS_S = {'bt 612 x 7': 1e-3, 'davidson 612 x 7': 1e-3, 'task T=60, one start': 10e-3,
             'bt 1000000 x 200': 0.3, 'bt bootstrap x 1000': 0.5,

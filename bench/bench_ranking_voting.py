@@ -15,10 +15,10 @@ os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
 
 import numpy as np
 
-from arena_robot.ranking.voting.condorcet import majority_blocks
 from arena_robot.ranking.voting.kemeny import LIMIT
 from arena_robot.ranking.voting.profile import Profile
 from arena_robot.ranking.voting.rules import vote
+from arena_robot.ranking.voting.scoring import majority_blocks
 
 LIMIT_S = .1
 

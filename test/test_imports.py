@@ -13,6 +13,12 @@ PACKAGE = Path(__file__).parent.parent / 'arena_robot'
 ROW = {'core': 1, 'records': 2, 'models': 2, 'ranking': 2, 'safety': 2, 'drivers': 3, 'policy': 3,
        'recording': 3, 'audit': 3, 'skills': 3, 'session': 4, 'server': 4, 'reports': 4,
        'nodes': 5, 'web': 5, 'trials': 5, 'demo': 6, 'cli': 7}
+# Rows inside a room: folders and files of a lower row know nothing of those of a higher one. Files
+# that are not named here are the room's ground, row 0, and know no folder of it.
+ROWS_INSIDE = {
+    'ranking': {'pairwise': 1, 'games': 1, 'task': 2, 'hierarchical': 2, 'evaluators': 2,
+                'voting': 2, 'intervals': 3, 'methods': 4, 'reproduce': 5},
+}
 HOMES = {
     'rclpy': ('nodes/',), 'arena_msgs': ('nodes/',), 'rcl_interfaces': ('nodes/',),
     'mujoco': ('drivers/sim/',), 'grpc': ('policy/', 'server/'), 'google': ('policy/', 'server/'),
@@ -63,6 +69,25 @@ def forbidden(path: Path) -> list[str]:
 
 def test_rooms_import_only_downwards():
     assert [line for path in FILES for line in forbidden(path)] == []
+
+
+def forbidden_inside(path: Path) -> list[str]:
+    """Return what a file imports from a folder or file of its room that is not in a lower row."""
+    room, *inside = path.relative_to(PACKAGE).with_suffix('').parts
+    rows = ROWS_INSIDE.get(room, {})
+    if not rows or inside == ['__init__']:
+        return []
+    parts = {words[2] for name in imports(path)
+             if (words := name.split('.'))[:2] == ['arena_robot', room] and words[2:]}
+    return [f'{path.relative_to(PACKAGE)} imports {part}' for part in sorted(parts & set(rows))
+            if part != inside[0] and rows[part] >= rows.get(inside[0], 0)]
+
+
+def test_rooms_inside_a_room_import_only_downwards():
+    assert [line for path in FILES for line in forbidden_inside(path)] == []
+    there = {f'{room}/{part}' for room, rows in ROWS_INSIDE.items() for part in rows}
+    assert {name for name in there if not (PACKAGE / name).is_dir()
+            and not (PACKAGE / f'{name}.py').is_file()} == set()
 
 
 def test_each_outside_library_has_one_home():

@@ -76,7 +76,7 @@ def _declared(judge: 'Judge') -> dict[str, Any]:
 
 def _report(found: 'Sequence[FoundEpisode]', audits: 'Sequence[EpisodeAudit]',
             tables: 'Sequence[PolicySummary]', prints: 'Sequence[Fingerprint]') -> dict[str, Any]:
-    from arena_robot.ranking.as_json import plain
+    from arena_robot.ranking.standings import plain
     return dict(plain({
         'episodes': [{**dataclasses.asdict(a), 'policy': f.policy, 'folder': str(f.folder)}
                      for f, a in zip(found, audits, strict=True)],
@@ -86,7 +86,7 @@ def _report(found: 'Sequence[FoundEpisode]', audits: 'Sequence[EpisodeAudit]',
 
 def _agreement(sessions: 'Sequence[AuditedSession]', where: 'Mapping[str, Path]'
                ) -> dict[str, Any]:
-    from arena_robot.ranking.as_json import plain
+    from arena_robot.ranking.standings import plain
     from arena_robot.reports.audit_agreement import (
         agreement_rate,
         agreements,

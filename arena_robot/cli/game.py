@@ -18,7 +18,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from arena_robot.ranking.game_input import GameInput
+    from arena_robot.ranking.games.payoffs import GameInput
 
 VERB = 'game'
 HELP = 'rate the strategies of a game, or models and tasks from a table of scores'
@@ -42,8 +42,7 @@ def run(args: argparse.Namespace) -> int:
     import dataclasses
 
     from arena_robot.core.errors import DataError
-    from arena_robot.ranking.deviation.ratings import normalised
-    from arena_robot.ranking.game_input import game_from_json
+    from arena_robot.ranking.games.payoffs import game_from_json, normalised
     from arena_robot.ranking.json_input import read_json
 
     game = game_from_json(read_json(args.game))
@@ -70,7 +69,7 @@ def _floats(values: Any) -> list[Any]:
 
 
 def _deviation(game: 'GameInput') -> dict[str, Any]:
-    from arena_robot.ranking.deviation.ratings import deviation_ratings, rate_table
+    from arena_robot.ranking.games.deviation import deviation_ratings, rate_table
 
     if game.scores is not None and game.kind is not None:
         found = rate_table(game.scores, game.kind)
@@ -87,7 +86,7 @@ def _deviation(game: 'GameInput') -> dict[str, Any]:
 
 
 def _nash(game: 'GameInput') -> dict[str, Any]:
-    from arena_robot.ranking.nash import nash_average
+    from arena_robot.ranking.games.nash_alpha import nash_average
 
     found = nash_average(_two_player(game, 'Nash averaging'))
     return {
@@ -101,7 +100,7 @@ def _nash(game: 'GameInput') -> dict[str, Any]:
 
 
 def _uniform(game: 'GameInput') -> dict[str, Any]:
-    from arena_robot.ranking.deviation.ratings import uniform_ratings, uniform_table
+    from arena_robot.ranking.games.deviation import uniform_ratings, uniform_table
 
     if game.scores is not None and game.kind is not None:
         ratings = uniform_table(game.scores, game.kind)
@@ -112,7 +111,7 @@ def _uniform(game: 'GameInput') -> dict[str, Any]:
 
 
 def _alpha_rank(game: 'GameInput') -> dict[str, Any]:
-    from arena_robot.ranking.alpha_rank import alpha_rank
+    from arena_robot.ranking.games.nash_alpha import alpha_rank
 
     payoffs = game.payoffs if game.scores is None else _two_player(game, 'α-Rank')
     found = alpha_rank(payoffs or ())
@@ -122,7 +121,7 @@ def _alpha_rank(game: 'GameInput') -> dict[str, Any]:
 
 def _two_player(game: 'GameInput', what: str) -> Any:
     from arena_robot.core.errors import DataError
-    from arena_robot.ranking.deviation.ratings import MODEL_TASK
+    from arena_robot.ranking.games.payoffs import MODEL_TASK
 
     if game.scores is None:
         return game.payoffs

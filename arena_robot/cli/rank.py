@@ -100,8 +100,8 @@ def read_audits(args: argparse.Namespace) -> 'AuditScores | None':
 def audit_option(method: str, rows: 'Sequence[Comparison]', items: Sequence[str],
                  audits: 'AuditScores | None') -> dict[str, Any]:
     """Return the option ``audits`` for a method that takes it, where there are audits."""
-    from arena_robot.ranking.audited import AuditTable
     from arena_robot.ranking.methods import METHODS
+    from arena_robot.ranking.rollouts import AuditTable
     row = METHODS.find(method)
     return {'audits': AuditTable.build(rows, items, audits.values)} \
         if audits and (row.needs_audits or row.hears_audits) else {}
@@ -113,9 +113,9 @@ def run(args: argparse.Namespace) -> int:
     from functools import partial
 
     from arena_robot.core.errors import ConfigError
-    from arena_robot.ranking.as_json import as_json
     from arena_robot.ranking.methods import METHODS, method, placeable, rank, rank_comparable
     from arena_robot.ranking.rollouts import arena_tables
+    from arena_robot.ranking.standings import as_json
 
     if not 0 < args.level < 1 or args.intervals < 0:
         raise ConfigError(f'--level must be between 0 and 1 and --intervals at least 0; got '
@@ -150,7 +150,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _origins(data: 'RoboArenaData', ranked: Sequence[str]) -> dict[str, int]:
-    from arena_robot.ranking.origins import origins
+    from arena_robot.ranking.standings import origins
     return origins(one for one in data.comparisons() if {one.a, one.b} <= set(ranked))
 
 
@@ -163,10 +163,10 @@ def _extras(args: argparse.Namespace, comparisons: Any, fitter: Any) -> dict[str
 
     from arena_robot.cli.rank_extras import needed, waiting_told
     from arena_robot.core.errors import ConfigError
-    from arena_robot.ranking.as_json import plain
-    from arena_robot.ranking.evaluators import evaluators, influence, institutions
-    from arena_robot.ranking.interval_kind import chosen_cluster
-    from arena_robot.ranking.sequential import evidence
+    from arena_robot.ranking.evaluators.reports import evaluators, influence, institutions
+    from arena_robot.ranking.intervals.choice import chosen_cluster
+    from arena_robot.ranking.intervals.needed import evidence
+    from arena_robot.ranking.standings import plain
     found: dict[str, Any] = {}
     if args.pair:
         names = [name.strip() for name in args.pair.split(',')]

@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measure, draw, print."""
     from arena_robot.core.errors import ConfigError, RankingError
-    from arena_robot.ranking import holdout
+    from arena_robot.ranking import quality
     from arena_robot.ranking.methods import placeable
     from arena_robot.ranking.rollouts import arena_tables
 
@@ -80,11 +80,11 @@ def run(args: argparse.Namespace) -> int:
         arena = arena_tables(counted, scored, kept)
     methods = _methods(args, counted, arena.comparisons.items)
     sessions = len(set(arena.comparisons.session.tolist()))
-    found = holdout.splits(arena, methods, args.splits, args.share, seed=args.seed,
+    found = quality.splits(arena, methods, args.splits, args.share, seed=args.seed,
                            leak_free=args.leak_free, workers=at_work)
-    curves = holdout.efficiency(arena, methods, [s for s in sizes if s <= sessions],
+    curves = quality.efficiency(arena, methods, [s for s in sizes if s <= sessions],
                                 args.repeats, seed=args.seed, workers=at_work)
-    drawn = holdout.redraws(arena, methods, args.redraw, seed=args.seed,
+    drawn = quality.redraws(arena, methods, args.redraw, seed=args.seed,
                             workers=at_work) if args.redraw else {}
     report = _report(args, arena, found, curves, drawn, left_out)
     if args.plot:
@@ -109,8 +109,8 @@ def _methods(args: argparse.Namespace, rows: 'Sequence[Comparison]' = (),
 
 def _report(args: argparse.Namespace, arena: Any, found: Any, curves: Any, drawn: Any,
             left_out: list[str]) -> dict[str, Any]:
-    from arena_robot.ranking.as_json import plain
-    from arena_robot.ranking.holdout import reference
+    from arena_robot.ranking.quality import reference
+    from arena_robot.ranking.standings import plain
     items = arena.comparisons.items
     report = {
         'methods': _all(found),

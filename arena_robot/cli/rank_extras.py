@@ -9,7 +9,7 @@ def needed(args: argparse.Namespace, comparisons: Any) -> dict[str, Any]:
     from dataclasses import asdict
 
     from arena_robot.core.errors import ConfigError
-    from arena_robot.ranking.needed import first_known, needed_words, sessions_needed
+    from arena_robot.ranking.intervals.needed import first_known, needed_words, sessions_needed
     goal = 'top' if args.needed.isdecimal() else args.needed
     if goal not in ('first', 'top', 'order'):
         raise ConfigError(f"--needed '{args.needed}' is neither first nor order nor a number")
@@ -25,7 +25,7 @@ def waiting_told(comparisons: Any, level: float) -> dict[str, Any]:
     import numpy as np
 
     from arena_robot.core.errors import ConfigError
-    from arena_robot.ranking.covariates import adjusted, known_waits
+    from arena_robot.ranking.pairwise.covariates import adjusted, known_waits
     kept, gap = known_waits(comparisons)
     if not len(kept):
         raise ConfigError('--waiting needs sessions with waited_a and waited_b, the shares of the '

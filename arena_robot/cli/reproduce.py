@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _of_deviation(livebench: Path | None) -> 'list[PublishedLine]':
-    from arena_robot.ranking.reproduce.deviation_paper import livebench_lines, table_2_lines
+    from arena_robot.ranking.reproduce.games import livebench_lines, table_2_lines
     names, scores = (_scores(livebench) if livebench else ([], None))
     return [*table_2_lines(), *livebench_lines(names, scores)]
 
@@ -63,10 +63,8 @@ def _of_deviation(livebench: Path | None) -> 'list[PublishedLine]':
 def _of_atari(folder: Path | None) -> 'list[PublishedLine]':
     import numpy as np
 
-    from arena_robot.ranking.reproduce.deviation_paper import MARRIS
-    from arena_robot.ranking.reproduce.deviation_paper import atari_tie_lines
+    from arena_robot.ranking.reproduce.games import LANCTOT, MARRIS, atari_lines, atari_tie_lines
     from arena_robot.ranking.reproduce.lines import unchecked
-    from arena_robot.ranking.reproduce.vase import LANCTOT, atari_lines
 
     if folder is None:
         return [unchecked(paper, what, 'printed', 'the scores are not here; give --atari')

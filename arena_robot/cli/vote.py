@@ -39,8 +39,9 @@ def run(args: argparse.Namespace) -> int:
     """Count and print."""
     from arena_robot.core.errors import RankingError
     from arena_robot.ranking.json_input import read_json
-    from arena_robot.ranking.voting.ballots import profile_from_json, result_to_json
+    from arena_robot.ranking.voting.profile import profile_from_json
     from arena_robot.ranking.voting.rules import RULES, vote
+    from arena_robot.ranking.voting.scoring import result_to_json
 
     profile = profile_from_json(read_json(args.profile))
     answers: dict[str, dict[str, Any]] = {}

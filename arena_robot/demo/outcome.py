@@ -9,7 +9,7 @@ from arena_robot.demo.display import BOLD, DIM, GREEN, RED, Display
 from arena_robot.demo.plan import Plan
 from arena_robot.demo.pool import PoolMember
 from arena_robot.ranking.base import Comparisons
-from arena_robot.ranking.interval_kind import difference
+from arena_robot.ranking.intervals.choice import difference
 from arena_robot.ranking.methods import METHODS, rank_comparable
 from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.standings import (

@@ -9,24 +9,29 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from arena_robot.ranking.agreement import agreement_alpha, decayed, intransitivity
     from arena_robot.ranking.base import Comparisons
-    from arena_robot.ranking.covariates import adjusted, waiting
-    from arena_robot.ranking.evaluators import influence
+    from arena_robot.ranking.evaluators.agreement import (
+        agreement_alpha,
+        decayed,
+        intransitivity,
+    )
+    from arena_robot.ranking.evaluators.reports import influence
     from arena_robot.ranking.frames import from_frame, to_frame, win_rates
-    from arena_robot.ranking.luce import plackett_luce
+    from arena_robot.ranking.intervals.needed import first_known, needed_words, sessions_needed
     from arena_robot.ranking.methods import METHODS, method, rank, rank_comparable
-    from arena_robot.ranking.needed import first_known, needed_words, sessions_needed
+    from arena_robot.ranking.pairwise.covariates import adjusted, plackett_luce, waiting
     from arena_robot.ranking.standings import Standings
 
 # What is loaded from where when it is asked for, so that `import arena_robot.ranking` is fast.
 _HOMES = {name: home for home, names in {
-    'agreement': ('agreement_alpha', 'decayed', 'intransitivity'),
-    'base': ('Comparisons', 'Standings'), 'covariates': ('adjusted', 'waiting'),
-    'evaluators': ('influence',), 'frames': ('from_frame', 'to_frame', 'win_rates'),
+    'base': ('Comparisons',), 'standings': ('Standings',),
+    'frames': ('from_frame', 'to_frame', 'win_rates'),
     'methods': ('METHODS', 'method', 'rank', 'rank_comparable'),
-    'needed': ('first_known', 'needed_words', 'sessions_needed'),
-    'luce': ('plackett_luce',)}.items() for name in names}
+    'pairwise.covariates': ('adjusted', 'plackett_luce', 'waiting'),
+    'evaluators.agreement': ('agreement_alpha', 'decayed', 'intransitivity'),
+    'evaluators.reports': ('influence',),
+    'intervals.needed': ('first_known', 'needed_words', 'sessions_needed')}.items()
+    for name in names}
 
 __all__ = ['METHODS', 'Comparisons', 'Standings', 'adjusted', 'agreement_alpha', 'decayed',
            'first_known', 'from_frame', 'influence', 'intransitivity', 'method',

@@ -1,4 +1,9 @@
-"""What every ranking method takes and returns: Comparisons and Fit."""
+"""
+What every ranking method takes and returns: Comparisons and Fit.
+
+Comparisons are verdicts as arrays. Their Conditions are what else is known of each: the light and
+clutter of the scene, how long the arms waited, and what an audit found.
+"""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,14 +16,68 @@ from numpy.typing import ArrayLike, NDArray
 from arena_robot.core.episode import Comparison, Preference
 from arena_robot.core.errors import RankingError
 from arena_robot.core.task_categories import categorise
-from arena_robot.ranking.comparison_columns import check, coded, frozen, indices, nan_if_none
-from arena_robot.ranking.conditions import Conditions
+from arena_robot.core.verdict import SCENE_FIELDS
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 OUTCOME = {Preference.A: 1.0, Preference.TIE: 0.5, Preference.B: 0.0}
 CLUSTERS = ('session', 'evaluator', 'institution')
+# Of the scene: how bright, how cluttered. Of a rollout: the share of its steps in which the arm
+# stood still and waited for its policy, and what an audit said of it.
+FACTORS = SCENE_FIELDS
+MEASURES = ('waited', 'audit')
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """
+    Conditions of M comparisons; what is not known of any is left out.
+
+    ``factors``: by name, the levels and (M,) an index into them, '' for not known. ``measures``:
+    by name, (M, 2) values of the first's and of the second's rollout, NaN for not known.
+    """
+
+    factors: Mapping[str, tuple[tuple[str, ...], Ints]] = field(default_factory=dict)
+    measures: Mapping[str, Floats] = field(default_factory=dict)
+
+    @classmethod
+    def build(cls, factors: Mapping[str, Sequence[str]] | None = None,
+              measures: Mapping[str, tuple[ArrayLike, ArrayLike]] | None = None) -> 'Conditions':
+        """
+        Return conditions from words and pairs of columns, by name.
+
+        :raises RankingError: a name is none of ``FACTORS`` or ``MEASURES``.
+        """
+        given, numbers = factors or {}, measures or {}
+        unknown = [name for name in given if name not in FACTORS] + [
+            name for name in numbers if name not in MEASURES]
+        if unknown:
+            raise RankingError(f"unknown condition '{unknown[0]}'; known factors: "
+                               f"{', '.join(FACTORS)}; known measures: {', '.join(MEASURES)}")
+        words = {name: coded(list(levels), len(levels)) for name, levels in given.items()}
+        pairs = {name: np.stack([np.asarray(one, dtype=float) for one in both], axis=1)
+                 for name, both in numbers.items()}
+        return cls({name: (levels, frozen(code)) for name, (levels, code) in words.items()
+                    if any(levels)},
+                   {name: frozen(both) for name, both in pairs.items()
+                    if np.isfinite(both).all(axis=1).any()})
+
+    def lengths(self) -> set[int]:
+        """Return the numbers of comparisons of the columns."""
+        return {len(code) for _, code in self.factors.values()} | {
+            len(both) for both in self.measures.values()}
+
+    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> 'Conditions':
+        """Return the conditions of the comparisons at ``rows`` (indices or a mask)."""
+        return Conditions({name: (levels, frozen(code[rows]))
+                           for name, (levels, code) in self.factors.items()},
+                          {name: frozen(both[rows]) for name, both in self.measures.items()})
+
+    def with_measure(self, name: str, first: Floats, second: Floats) -> 'Conditions':
+        """Return the conditions with a measure more, or with other values of it."""
+        return Conditions(self.factors, {**self.measures,
+                                         name: frozen(np.stack([first, second], axis=1))})
 
 
 @dataclass(frozen=True)
@@ -206,3 +265,55 @@ class Method(Protocol):
 
     def __call__(self, comparisons: Comparisons) -> Fit:
         """Fit; RankingError when the comparisons do not determine the abilities."""
+
+
+def indices(values: ArrayLike, name: str) -> Ints:
+    """Return whole numbers as an array; RankingError for others."""
+    array = np.asarray(values)
+    if array.size and array.dtype.kind not in 'iu':
+        raise RankingError(f'{name} must be whole numbers, found dtype {array.dtype}')
+    return array.astype(np.int64)
+
+
+def coded(names: Sequence[str] | None, m: int) -> tuple[tuple[str, ...], Ints]:
+    """Return the different names in the order of their first occurrence, and (m,) their place."""
+    if names is None:
+        return ('',), np.zeros(m, dtype=np.int64)
+    index: dict[str, int] = {}
+    codes = np.array([index.setdefault(name, len(index)) for name in names], dtype=np.int64)
+    return tuple(index), codes
+
+
+def check(items: tuple[str, ...], i: Ints, j: Ints, y: Floats, w: Floats,
+          others: tuple[NDArray[Any], ...], more: set[int]) -> None:
+    """Raise RankingError for columns that are no comparisons; ``more`` are lengths of others."""
+    lengths = {len(i), len(j), len(y), len(w), *(len(x) for x in others)} | more
+    if len(lengths) != 1:
+        raise RankingError(f'columns of comparisons differ in length: {sorted(lengths)}')
+    if len(set(items)) != len(items):
+        raise RankingError('a policy is named twice; give each policy one name')
+    if len(i) == 0:
+        return
+    if min(i.min(), j.min()) < 0 or max(i.max(), j.max()) >= len(items):
+        raise RankingError(f'policy indices must be 0 to {len(items) - 1}')
+    itself = np.flatnonzero(i == j)
+    if len(itself):
+        raise RankingError(f'comparison {itself[0]} compares {items[i[itself[0]]]} with itself')
+    bad = np.flatnonzero(~((y == 0) | (y == 0.5) | (y == 1)))
+    if len(bad):
+        raise RankingError(f'comparison {bad[0]} has outcome {y[bad[0]]}; expected 1, 0.5 or 0')
+    bad = np.flatnonzero(~(w >= 0) | ~np.isfinite(w))
+    if len(bad):
+        raise RankingError(f'comparison {bad[0]} has weight {w[bad[0]]}; expected >= 0')
+
+
+def nan_if_none(value: float | None) -> float:
+    """Return the value, NaN for none."""
+    return float('nan') if value is None else value
+
+
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a copy that cannot be written to."""
+    held = np.array(array)
+    held.setflags(write=False)
+    return held

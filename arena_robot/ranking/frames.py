@@ -12,8 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from arena_robot.core.errors import RankingError
-from arena_robot.ranking.base import Comparisons
-from arena_robot.ranking.conditions import Conditions
+from arena_robot.ranking.base import Comparisons, Conditions
 from arena_robot.ranking.counts import count_pairs
 from arena_robot.ranking.standings import Standings, is_few
 
@@ -46,7 +45,7 @@ def from_frame(frame: Any, *, first: str = 'policy_a', second: str = 'policy_b',
 
     The arguments name its columns. ``outcome`` holds A, B or tie (in any case), or 1, 0 and 0.5.
     Policies are sorted by name. Scores are progress from 0 to 1, empty where there is none.
-    ``conditions``: by the names in :mod:`conditions`, a column of words for a factor, the two
+    ``conditions``: by the names in :class:`Conditions`, a column of words for a factor, the two
     columns of the first's and the second's number for a measure.
 
     :raises RankingError: a column is missing, or a value is not one.

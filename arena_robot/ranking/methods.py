@@ -9,20 +9,25 @@ import numpy as np
 from arena_robot.core.errors import ConfigError, RankingError, UnknownMethod
 from arena_robot.core.extensions import Table
 from arena_robot.core.parallel import HERE, Workers
-from arena_robot.ranking.audited import AuditedMethod, Opd, PreferenceAudit
 from arena_robot.ranking.base import Comparisons, Method
-from arena_robot.ranking.bradley_terry import BradleyTerry
 from arena_robot.ranking.counts import count_pairs, groups, require_connected
-from arena_robot.ranking.davidson import Davidson
-from arena_robot.ranking.elo import Elo
-from arena_robot.ranking.hierarchical import Hierarchical
-from arena_robot.ranking.interval_kind import IntervalPlan, with_intervals
-from arena_robot.ranking.progress import Progress, ProgressGls
+from arena_robot.ranking.evaluators.robust import RobustBradleyTerry
+from arena_robot.ranking.hierarchical.model import Hierarchical
+from arena_robot.ranking.intervals.choice import IntervalPlan, with_intervals
+from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry
+from arena_robot.ranking.pairwise.davidson import Davidson
+from arena_robot.ranking.pairwise.elo import Elo
+from arena_robot.ranking.pairwise.progress import (
+    AuditedMethod,
+    Opd,
+    PreferenceAudit,
+    Progress,
+    ProgressGls,
+)
 from arena_robot.ranking.recommended import RECOMMENDED
-from arena_robot.ranking.robust import RobustBradleyTerry
 from arena_robot.ranking.standings import Standings, standings
-from arena_robot.ranking.task_em import TaskModel
-from arena_robot.ranking.task_state import TaskOptions
+from arena_robot.ranking.task.buckets import TaskOptions
+from arena_robot.ranking.task.em import TaskModel
 
 
 @dataclass(frozen=True)
@@ -133,9 +138,10 @@ def rank(comparisons: Comparisons, method_name: str = RECOMMENDED, *, intervals:
     Rank the policies of ``comparisons``.
 
     ``intervals`` > 0 is the number of bootstrap replicates behind intervals at ``level``, rank
-    intervals and ``p_better``; ``workers`` refit them. ``cluster`` says what hangs together, see
-    :mod:`interval_kind`. ``apart`` ranks groups that were never compared, held by the prior, where
-    the method has one. ``seed`` determines all random draws; ``options`` go to the method.
+    intervals and ``p_better``; ``workers`` refit them. ``cluster`` says which comparisons
+    depend on each other, see :mod:`.intervals.choice`. ``apart`` ranks groups that were never
+    compared, by the prior, where the method has one. ``seed`` determines all random draws;
+    ``options`` go to the method.
 
     :raises RankingError: the comparisons cannot order the policies, or the method is unknown.
     """

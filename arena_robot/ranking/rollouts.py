@@ -1,7 +1,11 @@
-"""Every scored rollout of the policies that are compared, as arrays beside the comparisons."""
+"""
+Scored and audited rollouts of the policies that are compared, as arrays beside the comparisons.
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+An audit is a number from 0 to 1 per session and policy, such as PPL.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -74,3 +78,42 @@ def _rollouts(rows: Sequence[Comparison], names: list[str],
         np.array([one.score for one in mine], dtype=float),
         np.array([place.get(one.session_id, -1) for one in mine], dtype=np.int64),
         np.array([(one.session_id, one.policy) in about for one in mine], dtype=bool))
+
+
+@dataclass(frozen=True)
+class AuditTable:
+    """``values`` (S, n) by session and policy, NaN without an audit; ``items`` as in the data."""
+
+    items: tuple[str, ...]
+    values: Floats
+
+    @classmethod
+    def build(cls, rows: Sequence[Comparison], items: Sequence[str],
+              scores: Mapping[tuple[str, str], float]) -> 'AuditTable':
+        """Return the table for ``Comparisons.from_words(rows, items)``."""
+        index, known = {name: k for k, name in enumerate(items)}, set(items)
+        kept = [r.session_id for r in rows if {r.a, r.b} <= known]
+        place = {session: k for k, session in enumerate(dict.fromkeys(kept))}
+        values = np.full((len(place), len(index)), np.nan)
+        for (session, policy), score in scores.items():
+            if session in place and policy in index:
+                values[place[session], index[policy]] = score
+        return cls(tuple(items), values)
+
+    def of(self, comparisons: Comparisons) -> tuple[Floats, Floats]:
+        """Return (M,) the audits of the first and of the second policy; NaN without one."""
+        column = np.array([self.items.index(name) for name in comparisons.items])
+        first, second = (self.values[comparisons.session, column[policy]]
+                         for policy in (comparisons.first, comparisons.second))
+        return first, second
+
+    def within(self, comparisons: Comparisons) -> Comparisons:
+        """Return the comparisons with the audits among their conditions."""
+        return replace(comparisons, conditions=comparisons.conditions.with_measure(
+            'audit', *self.of(comparisons)))
+
+    @property
+    def policies(self) -> list[str]:
+        """The policies of which a rollout is audited."""
+        seen = np.asarray(np.isfinite(self.values).any(axis=0))
+        return [name for name, is_seen in zip(self.items, seen.tolist(), strict=True) if is_seen]

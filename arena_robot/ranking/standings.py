@@ -1,21 +1,28 @@
 """
-Standings: what a ranking method found, in words, as an HTML table and as JSON.
+Standings: what a ranking method found; in words, as an HTML table, and as JSON.
 
-Standings have intervals, rank ranges and probabilities only where these were computed.
+Standings have intervals, rank ranges and probabilities only where these were computed. A
+comparison came through a server's relay, was imported from tables, or is local: the standings say
+how many did not pass a relay.
 """
 
 import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from arena_robot.core.episode import Comparison
 from arena_robot.ranking.base import Comparisons, Diagnostics, Fit, Floats, Ints
-from arena_robot.ranking.origins import not_relayed
-from arena_robot.ranking.html import html_table
 
 TIE_TOLERANCE = 1e-9
 TOO_FEW = 'too few to tell'
+RELAYED = 'relayed'
+UNKNOWN = 'of unknown origin'
 
 
 @dataclass(frozen=True)
@@ -190,3 +197,94 @@ def shown(found: Standings, form: str = '.2f') -> list[Shown]:
                           rank_words(found, k), place_words(found, k), place(low),
                           100.0 * (float(found.scores[k]) - first) / span, place(high)))
     return rows
+
+
+def html_table(found: Standings) -> str:
+    """
+    Return rank, policy, score, interval and number of comparisons, best policy first.
+
+    The rank is as it may be stated: '3', '1–5 tied', 'too few to tell'.
+    """
+    rows = [_row('th', ('rank', 'policy', 'score', 'low', 'high', 'n'))]
+    rows += [_row('td', (place_words(found, k), found.items[k], _number(found.scores[k]),
+                         _number(found.low[k]), _number(found.high[k]), str(found.counts[k])))
+             for k in stated_order(found)]
+    return (f'<table><caption>{escape(found.method)}</caption>' + ''.join(rows) + '</table>')
+
+
+def _row(tag: str, cells: Sequence[str]) -> str:
+    return '<tr>' + ''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells) + '</tr>'
+
+
+def _number(value: float) -> str:
+    if np.isnan(value):
+        return '–'
+    return f'{value:.3f}' if np.isfinite(value) else ('∞' if value > 0 else '−∞')
+
+
+def origins(comparisons: Iterable[Comparison]) -> dict[str, int]:
+    """Return how many comparisons came through a relay, and how many did not, by origin."""
+    return dict(sorted(Counter(one.origin or UNKNOWN for one in comparisons).items()))
+
+
+def not_relayed(found: Mapping[str, int]) -> str:
+    """Return in words how many did not pass a relay: '3 imported, 1 local'; '' for none."""
+    return ', '.join(f'{number} {origin}' for origin, number in found.items() if origin != RELAYED)
+
+
+def not_relayed_of(comparisons: Iterable[Comparison]) -> dict[str, str]:
+    """Return :func:`not_relayed` for each policy that has such comparisons."""
+    counted = Counter((one.a, one.b, one.origin or UNKNOWN) for one in comparisons
+                      if one.origin != RELAYED)
+    of: dict[str, dict[str, int]] = {}
+    for (a, b, origin), number in sorted(counted.items()):
+        for name in (a, b):
+            found = of.setdefault(name, {})
+            found[origin] = found.get(origin, 0) + number
+    return {name: not_relayed(dict(sorted(found.items()))) for name, found in sorted(of.items())}
+
+
+def as_json(result: Standings) -> dict[str, Any]:
+    """
+    Return a ``Standings`` as plain values, best policy first, NaN and infinity as null.
+
+    ``too_few``: the data are too few to tell, so there is no interval. ``unbounded`` is the end
+    that the data do not bound: 'above', 'below', or null.
+    """
+    rows = []
+    for k in result.order:
+        row = {'policy': result.items[k], 'score': result.scores[k], 'low': result.low[k],
+               'high': result.high[k], 'rank': int(result.ranks[k]), 'n': int(result.counts[k]),
+               'solve': result.solve[k], 'too_few': is_few(result, k),
+               'unbounded': 'above' if result.high[k] == math.inf else
+                            'below' if result.low[k] == -math.inf else None}
+        if (result.rank_low is not None and result.rank_high is not None
+                and result.p_better is not None):
+            row |= {'rank_low': int(result.rank_low[k]), 'rank_high': int(result.rank_high[k]),
+                    **_joint(result, k),
+                    'p_better': dict(zip(result.items, result.p_better[k], strict=True))}
+        rows.append(row)
+    told = result.diagnostics
+    out: dict[str, Any] = plain({'method': result.method, 'standings': rows, 'diagnostics': {
+        'converged': told.converged, 'iterations': told.iterations,
+        'log_likelihood': told.log_likelihood, 'warnings': list(told.warnings),
+        **told.details}})
+    return out
+
+
+def _joint(result: Standings, k: int) -> dict[str, int]:
+    if result.rank_low_joint is None or result.rank_high_joint is None:
+        return {}
+    return {'rank_low_joint': int(result.rank_low_joint[k]),
+            'rank_high_joint': int(result.rank_high_joint[k])}
+
+
+def plain(value: Any) -> Any:
+    """Return ``value`` with numpy numbers as Python's and NaN or infinity as None."""
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [plain(v) for v in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value

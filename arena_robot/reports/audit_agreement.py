@@ -8,7 +8,7 @@ import numpy as np
 
 from arena_robot.audit.evaluators import EvaluatorAgreement, evaluator_kinds
 from arena_robot.audit.local.text import words
-from arena_robot.ranking.audited import MARGIN
+from arena_robot.ranking.pairwise.progress import MARGIN
 from arena_robot.records.audit_file import EpisodeAudit
 from arena_robot.records.session_file import SessionFile
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import log
 
 from arena_robot.audit.evaluators import PRIOR, EvaluatorAgreement, EvaluatorKind, evaluator_kinds
-from arena_robot.ranking.evaluators import VoterReport
+from arena_robot.ranking.evaluators.reports import VoterReport
 
 
 @dataclass(frozen=True)

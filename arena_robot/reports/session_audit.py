@@ -8,8 +8,8 @@ import numpy as np
 from arena_robot.audit.marks import marks_of
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import DataError
-from arena_robot.ranking.as_json import plain
-from arena_robot.ranking.audited import MARGIN
+from arena_robot.ranking.pairwise.progress import MARGIN
+from arena_robot.ranking.standings import plain
 from arena_robot.records.audit_file import EpisodeAudit, audit_path, read_audit
 from arena_robot.records.session_file import DONE, SessionFile, read_session
 from arena_robot.reports.audit_agreement import audit_winner

@@ -15,9 +15,18 @@ from arena_robot.core.errors import DataError
 from arena_robot.core.files import write_text
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.counts import count_pairs
-from arena_robot.ranking.origins import RELAYED, not_relayed, not_relayed_of, origins
-from arena_robot.ranking.standings import Standings, interval_words, is_few, shown, stated_order
-from arena_robot.ranking.stated import LEAST
+from arena_robot.ranking.intervals.choice import LEAST
+from arena_robot.ranking.standings import (
+    RELAYED,
+    Standings,
+    interval_words,
+    is_few,
+    not_relayed,
+    not_relayed_of,
+    origins,
+    shown,
+    stated_order,
+)
 from arena_robot.reports.audit_words import mean_words
 from arena_robot.reports.ranking_plots import plot_standings, plot_win_matrix
 from arena_robot.reports.tournament_audit import audit_lines, judged

@@ -22,7 +22,7 @@ import numpy as np
 import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
-from arena_robot.ranking.held import PRIOR_L2
+from arena_robot.ranking.pairwise.prior import PRIOR_L2
 
 Floats = NDArray[np.float64]
 MOST_CONTENDERS = 40

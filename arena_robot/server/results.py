@@ -15,14 +15,12 @@ from numpy.typing import NDArray
 
 from arena_robot.core.episode import Comparison
 from arena_robot.core.errors import RankingError
-from arena_robot.ranking.as_json import as_json
 from arena_robot.ranking.base import Comparisons
-from arena_robot.ranking.interval_kind import Differences
+from arena_robot.ranking.intervals.choice import Differences
+from arena_robot.ranking.intervals.needed import sessions_needed
 from arena_robot.ranking.methods import METHODS, rank_comparable
-from arena_robot.ranking.needed import sessions_needed
-from arena_robot.ranking.origins import not_relayed_of, origins
 from arena_robot.ranking.recommended import RECOMMENDED
-from arena_robot.ranking.standings import Standings
+from arena_robot.ranking.standings import Standings, as_json, not_relayed_of, origins
 from arena_robot.server.assignment_goals import Posterior, posterior_of
 from arena_robot.server.base import PolicyRecord
 from arena_robot.server.renewed_values import LOOK_S, RenewedValues
@@ -108,7 +106,7 @@ class Results:
         return between(pairs.get(frozenset((first, second)), []), first, second)
 
     def difference(self, first: str, second: str) -> tuple[float, float, float] | None:
-        """Return by how much ``first`` is better, as :func:`interval_kind.difference`."""
+        """Return by how much ``first`` is better, as :func:`.choice.difference`."""
         if not {first, second} <= set(self.votes().items):
             return None
         return self.kept.get('differences', lambda: Differences.of(self.votes())).between(

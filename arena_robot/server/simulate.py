@@ -17,8 +17,8 @@ from arena_robot.core.episode import Comparison
 from arena_robot.core.errors import DataError, RankingError
 from arena_robot.core.parallel import HERE, Workers
 from arena_robot.ranking.base import Comparisons
-from arena_robot.ranking.bradley_terry import fit_counts
 from arena_robot.ranking.counts import count_pairs
+from arena_robot.ranking.pairwise.bradley_terry import fit_counts
 from arena_robot.ranking.quality import spearman
 from arena_robot.server.assignment import Aim, Weights, weight_table
 from arena_robot.server.assignment_goals import posterior_of

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from arena_robot.cli.main import main
-from arena_robot.ranking.holdout import MEASURES
+from arena_robot.ranking.quality import MEASURES
 
 POLICIES = ('amber', 'blue', 'cyan', 'dun')
 

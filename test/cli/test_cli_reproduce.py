@@ -8,8 +8,7 @@ import pytest
 from roboarena_tables import SAMPLE
 
 from arena_robot.cli.main import main
-from arena_robot.ranking.reproduce.vase import atari_lines, elo
-from arena_robot.ranking.reproduce.vase_tables import ELO, VOTES
+from arena_robot.ranking.reproduce.games import ELO, VOTES, atari_lines, elo
 
 
 def agreements(capsys, *words):

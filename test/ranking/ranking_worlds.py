@@ -4,12 +4,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from arena_robot.ranking import bradley_terry, davidson
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.counts import PairCounts, count_pairs
-from arena_robot.ranking.davidson import outcome_probabilities
-from arena_robot.ranking.held import established
 from arena_robot.ranking.methods import rank_comparable
+from arena_robot.ranking.pairwise import bradley_terry, davidson
+from arena_robot.ranking.pairwise.davidson import outcome_probabilities
+from arena_robot.ranking.pairwise.prior import established
 from arena_robot.ranking.standings import competition_ranks
 
 WORLDS = ('bt', 'davidson', 'tasks', 'evaluators')

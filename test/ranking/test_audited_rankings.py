@@ -12,10 +12,10 @@ from arena_robot.core.clip import Clip
 from arena_robot.core.episode import Comparison, Preference
 from arena_robot.core.errors import ConfigError, DataError, RankingError
 from arena_robot.core.verdict import Verdict
-from arena_robot.ranking.audited import AuditTable
 from arena_robot.ranking.base import Comparisons
-from arena_robot.ranking.evaluators import evaluators
+from arena_robot.ranking.evaluators.reports import evaluators
 from arena_robot.ranking.methods import rank
+from arena_robot.ranking.rollouts import AuditTable
 from arena_robot.records.audit_file import read_audit_scores
 from arena_robot.records.session_file import SessionFile
 from arena_robot.reports.audit_agreement import agreements, by_evaluator, by_institution

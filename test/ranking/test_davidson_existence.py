@@ -7,8 +7,7 @@ import pytest
 
 from arena_robot.core.errors import RankingError
 from arena_robot.ranking.counts import PairCounts
-from arena_robot.ranking.davidson import fit_counts
-from arena_robot.ranking.davidson_existence import has_finite_maximum
+from arena_robot.ranking.pairwise.davidson import fit_counts, has_finite_maximum
 
 STEPS = np.arange(-4, 5) / 2.0
 PAIRS = {2: [(0, 1)], 3: [(0, 1), (0, 2), (1, 2)]}

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arena_robot.ranking.deviation.ratings import deviation_ratings, rate_table
-from arena_robot.ranking.zero_sum import solve
+from arena_robot.ranking.games.deviation import deviation_ratings, rate_table
+from arena_robot.ranking.games.zero_sum import solve
 
 CLOSE = 1e-6
 quick = settings(max_examples=25, derandomize=True)

@@ -5,16 +5,15 @@ import pytest
 from scipy.optimize import linprog
 
 from arena_robot.core.errors import DataError
-from arena_robot.ranking.deviation.ratings import (
-    KINDS,
+from arena_robot.ranking.games.deviation import (
     deviation_ratings,
-    normalised,
     rate_table,
     uniform_ratings,
     uniform_table,
 )
-from arena_robot.ranking.deviation.tensor_gains import TensorGains, symmetric_groups
-from arena_robot.ranking.nash import nash_average
+from arena_robot.ranking.games.gains import TensorGains, symmetric_groups
+from arena_robot.ranking.games.nash_alpha import nash_average
+from arena_robot.ranking.games.payoffs import KINDS, normalised
 
 SHAPLEY = np.array([[-8, -2, 4, -680 / 241], [2, -8, -1, -680 / 241], [-4, 1, -8, -680 / 241],
                     [-712 / 241, -920 / 241, -184 / 241, -680 / 241]])

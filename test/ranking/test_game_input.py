@@ -7,7 +7,7 @@ import pytest
 
 from arena_robot.cli.main import main
 from arena_robot.core.errors import DataError
-from arena_robot.ranking.game_input import game_from_json
+from arena_robot.ranking.games.payoffs import game_from_json
 
 TABLE = {'scores': [[.9, .1, .5], [.2, .8, .5], [.5, .5, .1]], 'models': ['a', 'b', 'c'],
          'tasks': ['x', 'y', 'z'], 'kind': 'model_vs_model_vs_task'}

@@ -7,15 +7,14 @@ import pytest
 from scipy.special import expit
 
 from arena_robot.core.errors import RankingError
-from arena_robot.ranking.audited import AuditTable
-from arena_robot.ranking.base import Comparisons
-from arena_robot.ranking.conditions import Conditions
+from arena_robot.ranking.base import Comparisons, Conditions
 from arena_robot.ranking.frames import from_frame
-from arena_robot.ranking.hierarchical import Hierarchical, posterior, predict, rank_shares
-from arena_robot.ranking.hierarchical_fit import BlockSpreads, laplace, prior_precision
-from arena_robot.ranking.hierarchical_likelihood import derivatives, local
-from arena_robot.ranking.hierarchical_terms import make_terms
+from arena_robot.ranking.hierarchical.fit import BlockSpreads, laplace, prior_precision
+from arena_robot.ranking.hierarchical.likelihood import derivatives, local
+from arena_robot.ranking.hierarchical.model import Hierarchical, posterior, predict, rank_shares
+from arena_robot.ranking.hierarchical.terms import make_terms
 from arena_robot.ranking.methods import rank
+from arena_robot.ranking.rollouts import AuditTable
 from arena_robot.records.roboarena_files import read_tables
 
 

@@ -7,12 +7,15 @@ import pytest
 from roboarena_tables import POLICIES, WHOLE, needs_whole
 from scipy.stats import multivariate_normal, norm
 
-from arena_robot.ranking import hierarchical_terms
 from arena_robot.ranking.base import Comparisons
-from arena_robot.ranking.censored import at_ends, both_at_an_end, known_pairs
-from arena_robot.ranking.hierarchical import Hierarchical, posterior, predict
-from arena_robot.ranking.hierarchical_progress import cut
-from arena_robot.ranking.hierarchical_terms import make_terms
+from arena_robot.ranking.hierarchical import terms
+from arena_robot.ranking.hierarchical.model import Hierarchical, cut, posterior, predict
+from arena_robot.ranking.hierarchical.terms import (
+    at_ends,
+    both_at_an_end,
+    known_pairs,
+    make_terms,
+)
 from arena_robot.ranking.rollouts import arena_tables
 from arena_robot.records.roboarena_files import read_tables
 
@@ -81,7 +84,7 @@ def test_differences_are_those_of_what_was_cut(monkeypatch):
     apart, noise = fitted()
     np.testing.assert_allclose(apart, np.full(4, 0.3), atol=0.05)
     np.testing.assert_allclose(noise, (0.39, 0.41), atol=0.05)
-    monkeypatch.setattr(hierarchical_terms, 'at_ends', lambda a, b: np.zeros((len(a), 2), int))
+    monkeypatch.setattr(terms, 'at_ends', lambda a, b: np.zeros((len(a), 2), int))
     assert fitted()[0][[0, 3]].max() < 0.24
 
 

@@ -9,9 +9,7 @@ from ranking_worlds import World
 from test_hierarchical import simulated
 
 from arena_robot.ranking.base import Comparisons
-from arena_robot.ranking.davidson import outcome_probabilities
-from arena_robot.ranking.hierarchical import Hierarchical, as_fit, posterior
-from arena_robot.ranking.hierarchical_fit import (
+from arena_robot.ranking.hierarchical.fit import (
     PRIOR,
     BlockSpreads,
     gap_variances,
@@ -20,7 +18,9 @@ from arena_robot.ranking.hierarchical_fit import (
     of_spreads,
     spread_blocks,
 )
-from arena_robot.ranking.hierarchical_terms import link, make_terms
+from arena_robot.ranking.hierarchical.model import Hierarchical, as_fit, posterior
+from arena_robot.ranking.hierarchical.terms import link, make_terms
+from arena_robot.ranking.pairwise.davidson import outcome_probabilities
 
 STEP = 1e-3
 

@@ -4,8 +4,13 @@ import numpy as np
 import pytest
 
 from arena_robot.core.errors import DataError, RankingError
-from arena_robot.ranking.alpha_rank import alpha_rank, alpha_rank_symmetric, stationary
-from arena_robot.ranking.nash import nash_average, nash_average_table
+from arena_robot.ranking.games.nash_alpha import (
+    alpha_rank,
+    alpha_rank_symmetric,
+    nash_average,
+    nash_average_table,
+    stationary,
+)
 
 COPIES = np.ix_([0, 0, 1, 2], [0, 1, 1, 1, 2])
 

@@ -5,12 +5,12 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from arena_robot.core.errors import RankingError
-from arena_robot.ranking import bradley_terry, davidson, laplacian
 from arena_robot.ranking.base import Comparisons
-from arena_robot.ranking.bradley_terry import BradleyTerry
-from arena_robot.ranking.counts import count_pairs
-from arena_robot.ranking.davidson import Davidson
-from arena_robot.ranking.held import PRIOR_L2
+from arena_robot.ranking.counts import count_pairs, dense_laplacian
+from arena_robot.ranking.pairwise import bradley_terry, davidson
+from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry
+from arena_robot.ranking.pairwise.davidson import Davidson
+from arena_robot.ranking.pairwise.prior import PRIOR_L2
 
 
 def drawn(seed, n=6, m=200, ties=0.2):
@@ -93,7 +93,7 @@ def test_the_covariance_is_the_pseudo_inverse_of_the_information():
     counts = count_pairs(votes)
     fit = BradleyTerry()(votes)
     p = 1 / (1 + np.exp(fit.scores[counts.high] - fit.scores[counts.low]))
-    info = laplacian.dense_laplacian(counts, counts.total * p * (1 - p))
+    info = dense_laplacian(counts, counts.total * p * (1 - p))
     np.testing.assert_allclose(fit.covariance, np.linalg.pinv(info), atol=1e-10)
     fit = Davidson()(votes)
     point = np.append(fit.scores, np.log(fit.diagnostics.details['kappa']))
@@ -105,7 +105,7 @@ def test_the_covariance_is_the_pseudo_inverse_of_the_information():
 def test_the_sparse_path_finds_the_same_maximum(make, monkeypatch):
     votes = drawn(2, n=30, m=2000)
     dense = make(l2=0.1)(votes).scores, make()(votes).scores
-    monkeypatch.setattr(laplacian, 'DENSE_POLICIES', 5)
+    monkeypatch.setattr(counts, 'DENSE_POLICIES', 5)
     sparse = make(l2=0.1)(votes), make()(votes)
     for one, two in zip(dense, sparse, strict=True):
         np.testing.assert_allclose(one, two.scores, atol=1e-8)

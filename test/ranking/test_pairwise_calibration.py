@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from ranking_worlds import Tally, World, tally
 
-from arena_robot.ranking.as_json import as_json
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.counts import count_pairs
-from arena_robot.ranking.held import established
+from arena_robot.ranking.intervals.bootstrap import Draws, with_quantiles
 from arena_robot.ranking.methods import rank, rank_comparable
-from arena_robot.ranking.uncertainty import Draws, with_quantiles
+from arena_robot.ranking.pairwise.prior import established
+from arena_robot.ranking.standings import as_json
 
 
 def several(cells, method='bt', **more):

@@ -4,8 +4,8 @@ from scipy.stats import multivariate_normal
 
 from arena_robot.core.errors import RankingError
 from arena_robot.ranking.base import Comparisons
-from arena_robot.ranking.elo import SCALE, Elo, run_orders
-from arena_robot.ranking.progress import Progress, ProgressGls, gls
+from arena_robot.ranking.pairwise.elo import SCALE, Elo, run_orders
+from arena_robot.ranking.pairwise.progress import Progress, ProgressGls, gls
 
 
 def drawn(seed=0, n=4, m=120, shared=0.5, missing=0.1):

@@ -5,10 +5,14 @@ from scipy.special import expit
 
 from arena_robot.core.errors import RankingError
 from arena_robot.ranking.base import Comparisons
-from arena_robot.ranking.bradley_terry import BradleyTerry
-from arena_robot.ranking.evaluators import evaluators, influence, institutions
+from arena_robot.ranking.evaluators.reports import evaluators, influence, institutions
+from arena_robot.ranking.evaluators.robust import (
+    RobustBradleyTerry,
+    fit_robust,
+    verdict_weights,
+)
+from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry
 from arena_robot.ranking.quality import mmrv
-from arena_robot.ranking.robust import RobustBradleyTerry, fit_robust, verdict_weights
 
 
 class Planted:

@@ -7,8 +7,8 @@ from scipy import stats
 from arena_robot.core.errors import RankingError
 from arena_robot.ranking import quality
 from arena_robot.ranking.base import Comparisons
-from arena_robot.ranking.holdout import efficiency, redraw, redraws, reference, splits
 from arena_robot.ranking.methods import method
+from arena_robot.ranking.quality import efficiency, redraw, redraws, reference, splits
 from arena_robot.ranking.rollouts import ArenaTables, Rollouts
 
 

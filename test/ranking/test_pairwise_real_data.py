@@ -8,8 +8,8 @@ import pytest
 from roboarena_tables import POLICIES, SAMPLE, WHOLE, needs_whole
 from scipy.optimize import minimize
 
-from arena_robot.ranking.holdout import redraws, splits
 from arena_robot.ranking.methods import method, rank
+from arena_robot.ranking.quality import redraws, splits
 from arena_robot.ranking.rollouts import arena_tables
 from arena_robot.records.roboarena_files import read_tables
 

@@ -5,7 +5,7 @@ from scipy.stats import beta, binom
 
 from arena_robot.core.errors import RankingError
 from arena_robot.ranking.base import Comparisons
-from arena_robot.ranking.sequential import evidence, log_capital, win_interval
+from arena_robot.ranking.intervals.needed import evidence, log_capital, win_interval
 
 
 def pair(outcomes):

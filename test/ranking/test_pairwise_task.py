@@ -5,12 +5,16 @@ import pytest
 
 from arena_robot.core.errors import RankingError
 from arena_robot.ranking.base import Comparisons
-from arena_robot.ranking.davidson import Davidson
 from arena_robot.ranking.methods import method
-from arena_robot.ranking.task_em import TaskModel, run_em, start_state
-from arena_robot.ranking.task_models import DavidsonModel, SolveModel, make_rows
-from arena_robot.ranking.task_state import TaskOptions, expect
-from arena_robot.ranking.task_step import TAU_RIDGE, joint_step
+from arena_robot.ranking.pairwise.davidson import Davidson
+from arena_robot.ranking.task.buckets import (
+    DavidsonModel,
+    SolveModel,
+    TaskOptions,
+    expect,
+    make_rows,
+)
+from arena_robot.ranking.task.em import TAU_RIDGE, TaskModel, joint_step, run_em, start_state
 
 MODELS = {'solve': SolveModel, 'davidson': DavidsonModel}
 

@@ -6,22 +6,22 @@ import pytest
 from arena_robot.core.errors import RankingError
 from arena_robot.core.parallel import Workers
 from arena_robot.ranking.base import Comparisons
-from arena_robot.ranking.batched import batched_fit
-from arena_robot.ranking.bradley_terry import BradleyTerry
 from arena_robot.ranking.counts import PairCounts, count_pairs
-from arena_robot.ranking.davidson import Davidson
-from arena_robot.ranking.davidson import fit_counts as davidson_counts
-from arena_robot.ranking.elo import Elo
-from arena_robot.ranking.interval_kind import FAILED, IntervalPlan, with_intervals
-from arena_robot.ranking.methods import rank
-from arena_robot.ranking.progress import ProgressGls
-from arena_robot.ranking.standings import few_words, place_words, standings
-from arena_robot.ranking.uncertainty import (
+from arena_robot.ranking.intervals.bootstrap import (
     analytic,
+    batched_fit,
     bootstrap,
     resampled_counts,
     session_weights,
 )
+from arena_robot.ranking.intervals.choice import FAILED, IntervalPlan, with_intervals
+from arena_robot.ranking.methods import rank
+from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry
+from arena_robot.ranking.pairwise.davidson import Davidson
+from arena_robot.ranking.pairwise.davidson import fit_counts as davidson_counts
+from arena_robot.ranking.pairwise.elo import Elo
+from arena_robot.ranking.pairwise.progress import ProgressGls
+from arena_robot.ranking.standings import few_words, place_words, standings
 
 
 def drawn(seed=0, n=5, m=300, ties=0.2, per_session=1, theta=None):
@@ -48,7 +48,7 @@ def test_the_batch_equals_one_fit_at_a_time(make):
         one = PairCounts(votes.items, counts.low, counts.high, table[:, 2], table[:, 0],
                          table[:, 1])
         if make is BradleyTerry:
-            from arena_robot.ranking.bradley_terry import fit_counts
+            from arena_robot.ranking.pairwise.bradley_terry import fit_counts
         else:
             fit_counts = davidson_counts
         np.testing.assert_allclose(row, fit_counts(one).scores, atol=1e-7)
@@ -211,5 +211,5 @@ def test_ranks_and_probabilities_come_with_the_intervals():
 def test_the_way_for_many_policies_finds_the_same_replicates(make, monkeypatch):
     votes = drawn(n=12, m=900)
     small = bootstrap(make(), votes, 15).scores
-    monkeypatch.setattr('arena_robot.ranking.batched.DENSE_POLICIES', 5)
+    monkeypatch.setattr('arena_robot.ranking.intervals.bootstrap.DENSE_POLICIES', 5)
     np.testing.assert_allclose(bootstrap(make(), votes, 15).scores, small, atol=1e-3)

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from roboarena_tables import POLICIES, WHOLE, needs_whole
 
-from arena_robot.ranking.evaluators import evaluators, influence
-from arena_robot.ranking.holdout import reference
+from arena_robot.ranking.evaluators.reports import evaluators, influence
+from arena_robot.ranking.intervals.needed import evidence
 from arena_robot.ranking.methods import method, rank
+from arena_robot.ranking.quality import reference
 from arena_robot.ranking.rollouts import arena_tables
-from arena_robot.ranking.sequential import evidence
 from arena_robot.records.roboarena_files import read_tables
 
 pytestmark = needs_whole

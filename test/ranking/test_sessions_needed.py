@@ -5,13 +5,13 @@ import pytest
 from ranking_worlds import World, world
 
 from arena_robot.core.errors import RankingError
-from arena_robot.ranking.methods import rank_comparable
-from arena_robot.ranking.needed import (
+from arena_robot.ranking.intervals.needed import (
     SessionsNeeded,
     first_known,
     needed_words,
     sessions_needed,
 )
+from arena_robot.ranking.methods import rank_comparable
 
 LOOKS = 60 * np.geomspace(1, 40, 9)
 

@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arena_robot.ranking.voting.ballots import profile_from_json, result_to_json
+from arena_robot.ranking.voting.profile import profile_from_json
 from arena_robot.ranking.voting.rules import RULES, vote
+from arena_robot.ranking.voting.scoring import result_to_json
 
 CASES = json.loads((Path(__file__).parent / 'voting_cases.json').read_text(encoding='utf-8'))
 ANSWERS = [pytest.param(case, method, id=f'{i}-{method}')

@@ -64,7 +64,7 @@ def test_a_clone_can_change_who_wins(method, before, after, clones, won, wins):
 
 
 def test_schulze_differs_by_winning_votes_and_by_margins_on_partial_ballots():
-    from arena_robot.ranking.voting.ballots import profile_from_json
+    from arena_robot.ranking.voting.profile import profile_from_json
     election = profile_from_json({'alternatives': ['a', 'b', 'c'], 'votes': [
         {'weight': 6, 'ranking': ['a', 'b']}, {'weight': 5, 'ranking': ['b', 'a']},
         {'weight': 5, 'ranking': ['b', 'c']}, {'weight': 2, 'ranking': ['c', 'b']},

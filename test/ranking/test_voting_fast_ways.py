@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 
-from arena_robot.ranking import zero_sum
-from arena_robot.ranking.lotteries import iterative_levels
-from arena_robot.ranking.self_dual import complementary
+from arena_robot.ranking.games import zero_sum
+from arena_robot.ranking.games.zero_sum import complementary
 from arena_robot.ranking.voting import profile as profile_module
-from arena_robot.ranking.voting.condorcet import majority_blocks, widest_paths
+from arena_robot.ranking.voting.lotteries import iterative_levels
 from arena_robot.ranking.voting.profile import IGNORED, LAST, UNLISTED, Profile
-from arena_robot.ranking.voting.result import layers_of
+from arena_robot.ranking.voting.scoring import layers_of, majority_blocks, widest_paths
 
 
 def random_profile(seed):

@@ -7,8 +7,7 @@ import pytest
 
 from arena_robot.cli.main import main
 from arena_robot.core.errors import DataError
-from arena_robot.ranking.voting.ballots import profile_from_json
-from arena_robot.ranking.voting.profile import Profile, from_games, from_scores
+from arena_robot.ranking.voting.profile import Profile, from_games, from_scores, profile_from_json
 from arena_robot.ranking.voting.rules import RULES, vote
 
 GOOD = {'alternatives': ['a', 'b', 'c', 'd'], 'unranked': 'ignored',

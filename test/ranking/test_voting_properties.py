@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from arena_robot.ranking.lotteries import iterative_levels, maximal_lottery
+from arena_robot.ranking.voting.lotteries import iterative_levels, maximal_lottery
 from arena_robot.ranking.voting.profile import Profile
 from arena_robot.ranking.voting.rules import RULES, vote
 
@@ -195,7 +195,7 @@ def test_odd_margins_make_every_lottery_unique(profile):
 @quick
 @given(profile=profiles())
 def test_schulze_tiers_respect_every_strict_beat(profile):
-    from arena_robot.ranking.voting.condorcet import widest_paths
+    from arena_robot.ranking.voting.scoring import widest_paths
     paths = widest_paths(profile.preferences)
     place = {x: k for k, tier in enumerate(vote(profile, 'schulze').tiers) for x in tier}
     for x, y in np.argwhere(paths > paths.T):

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from roboarena_tables import SAMPLE, WHOLE, needs_whole
 
-from arena_robot.ranking.deviation.ratings import rate_table
-from arena_robot.ranking.game_input import game_from_json
-from arena_robot.ranking.voting.ballots import profile_from_json
+from arena_robot.ranking.games.deviation import rate_table
+from arena_robot.ranking.games.payoffs import game_from_json
+from arena_robot.ranking.voting.profile import profile_from_json
 from arena_robot.ranking.voting.rules import RULES, vote
 
 ROOT = Path(__file__).parents[2]

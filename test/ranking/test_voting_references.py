@@ -8,10 +8,10 @@ import pytest
 
 from arena_robot.core.errors import RankingError
 from arena_robot.ranking.voting import ranked_pairs as pairs_module
-from arena_robot.ranking.voting.condorcet import majority_blocks, widest_paths
 from arena_robot.ranking.voting.kemeny import LIMIT, optimal_orders
 from arena_robot.ranking.voting.profile import UNLISTED, Profile, from_games, from_scores
 from arena_robot.ranking.voting.rules import vote
+from arena_robot.ranking.voting.scoring import majority_blocks, widest_paths
 
 
 def random_profile(seed, m, n, partial=False, weight=4):

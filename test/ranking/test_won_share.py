@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from arena_robot.ranking.base import Comparisons
-from arena_robot.ranking.interval_kind import difference
-from arena_robot.ranking.won_share import effective_count, share_interval
+from arena_robot.ranking.intervals.choice import difference
+from arena_robot.ranking.intervals.shares import effective_count, share_interval
 
 
 def asked(rng, sessions, people, chances):

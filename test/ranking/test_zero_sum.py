@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 from arena_robot.core.errors import DataError
-from arena_robot.ranking.zero_sum import solve, solve_symmetric
+from arena_robot.ranking.games.zero_sum import solve, solve_symmetric
 
 RPS = np.array([[0, -1, 1], [1, 0, -1], [-1, 1, 0]])
 

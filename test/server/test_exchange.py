@@ -9,7 +9,7 @@ from arena_robot.cli.main import main
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.errors import DataError
 from arena_robot.ranking.base import Comparisons
-from arena_robot.ranking.bradley_terry import BradleyTerry
+from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry
 from arena_robot.ranking.rollouts import arena_tables
 from arena_robot.records.roboarena_files import read_tables
 from arena_robot.server.app import ArenaServer

@@ -15,7 +15,7 @@ from arena_robot.core.clock import SystemClock
 from arena_robot.core.errors import DataError, ServerError, Unauthorised
 from arena_robot.core.log_entry import canonical
 from arena_robot.core.pair import commitment
-from arena_robot.ranking.as_json import as_json
+from arena_robot.ranking.standings import as_json
 from arena_robot.records.session_file import SessionFile
 from arena_robot.server.client import Calls, RemoteArena, ServerAddress
 from arena_robot.server.proto import arena_server_pb2 as pb

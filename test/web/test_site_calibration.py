@@ -14,12 +14,11 @@ from arena_robot.cli import rank as rank_verb
 from arena_robot.core.errors import RankingError
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.counts import count_pairs
-from arena_robot.ranking.held import established
-from arena_robot.ranking.interval_kind import difference
+from arena_robot.ranking.intervals.choice import LEAST_COMPARISONS, LEAST_SESSIONS, difference
 from arena_robot.ranking.methods import METHODS, rank_comparable
+from arena_robot.ranking.pairwise.prior import established
 from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.standings import TOO_FEW, competition_ranks
-from arena_robot.ranking.stated import LEAST_COMPARISONS, LEAST_SESSIONS
 from arena_robot.server.results import INTERVALS
 from arena_robot.server.store.tallies import Score
 from arena_robot.web.site import view_models

@@ -19,7 +19,7 @@ from arena_robot.core.config import load as load_config
 from arena_robot.core.errors import DataError
 from arena_robot.core.process import wait_until
 from arena_robot.models.http import HttpCaller
-from arena_robot.ranking.pooling import pooled_shares
+from arena_robot.ranking.intervals.shares import pooled_shares
 from arena_robot.recording.episode.frames import rgb_frame, write_video
 from arena_robot.records.roboarena_files import read_folder
 from arena_robot.reports.policy_report.material import material_of

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from arena_robot.nodes.parameters import Parameters, param
-from arena_robot.ranking.interval_kind import CHOICES
+from arena_robot.ranking.intervals.choice import CHOICES
 from arena_robot.ranking.recommended import RECOMMENDED
 
 

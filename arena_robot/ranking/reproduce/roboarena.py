@@ -7,8 +7,8 @@ from scipy.special import stdtrit
 
 from arena_robot.ranking import quality
 from arena_robot.ranking.base import Comparisons
-from arena_robot.ranking.holdout import reference, splits
 from arena_robot.ranking.methods import method
+from arena_robot.ranking.quality import reference, splits
 from arena_robot.ranking.reproduce.lines import PublishedLine, line, ordered, unchecked
 from arena_robot.ranking.rollouts import ArenaTables
 

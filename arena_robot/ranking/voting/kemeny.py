@@ -6,9 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_robot.core.errors import RankingError
-from arena_robot.ranking.voting.condorcet import majority_blocks
 from arena_robot.ranking.voting.profile import Profile
-from arena_robot.ranking.voting.result import VoteResult, layers_of, votes_over_lower
+from arena_robot.ranking.voting.scoring import (
+    VoteResult,
+    layers_of,
+    majority_blocks,
+    votes_over_lower,
+)
 
 LIMIT = 20
 Floats = NDArray[np.float64]

@@ -1,7 +1,12 @@
-"""Ballots as arrays: weak orders, weights, partial lists, preference counts and margins."""
+"""
+Ballots as arrays: weak orders, weights, partial lists, preference counts and margins.
 
+They are read from JSON, from a table of scores, or from games.
+"""
+
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -11,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.csgraph import connected_components
 
 from arena_robot.core.errors import DataError
+from arena_robot.ranking.json_input import object_with
 
 UNLISTED = -1
 IGNORED, LAST = 'ignored', 'last'
@@ -239,3 +245,50 @@ def from_games(first: ArrayLike, second: ArrayLike, outcome: ArrayLike,
     ranks[rows, kind[0]] = kind[2] == 0
     ranks[rows, kind[1]] = kind[2] == 2
     return Profile(tuple(agents), ranks, np.bincount(at.ravel(), w, len(rows)).astype(float))
+
+
+def profile_from_json(data: object) -> Profile:
+    """
+    Read ``{"alternatives": […], "votes": [{"weight": 1, "ranking": […]}], "unranked": …}``.
+
+    A ranking lists names, best first; a list inside it is a tie. ``weight`` defaults to 1,
+    ``unranked`` to ``"ignored"``. Raises DataError saying which ballot is wrong and how.
+    """
+    top = object_with(data, 'the profile', {'alternatives', 'votes', 'unranked'})
+    names, votes = top.get('alternatives'), top.get('votes')
+    if not isinstance(names, list):
+        raise DataError("the profile needs 'alternatives': a list of names")
+    check_names(names)
+    if not isinstance(votes, list) or not votes:
+        raise DataError("the profile needs 'votes': a list with at least one ballot")
+    index = {name: i for i, name in enumerate(names)}
+    ranks = np.full((len(votes), len(names)), UNLISTED, dtype=np.int64)
+    weights = np.empty(len(votes))
+    for b, vote in enumerate(votes):
+        ballot = object_with(vote, f'ballot {b}', {'weight', 'ranking'})
+        weights[b] = _weight(ballot.get('weight', 1), b)
+        _fill(ranks[b], ballot.get('ranking'), index, b)
+    return Profile(tuple(names), ranks, weights, top.get('unranked', IGNORED))
+
+
+def _weight(value: object, ballot: int) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) \
+            or not math.isfinite(value) or value < 0:
+        raise DataError(f'ballot {ballot} has weight {value!r}; '
+                        'give a finite number that is not negative')
+    return float(value)
+
+
+def _fill(row: np.ndarray, ranking: object, index: Mapping[str, int], ballot: int) -> None:
+    if not isinstance(ranking, list) or not ranking:
+        raise DataError(f"ballot {ballot} needs 'ranking': a list with at least one name")
+    for tier, entry in enumerate(ranking):
+        for name in entry if isinstance(entry, list) else [entry]:
+            if not isinstance(name, str) or name not in index:
+                raise DataError(f'ballot {ballot} names {name!r}, which is not among the '
+                                f'alternatives {", ".join(index)}')
+            if row[index[name]] != UNLISTED:
+                raise DataError(f'ballot {ballot} lists {name!r} twice')
+            row[index[name]] = tier
+        if entry == []:
+            raise DataError(f'ballot {ballot} has an empty tie; leave it out')

@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from arena_robot.ranking.voting.condorcet import widest_paths
 from arena_robot.ranking.voting.profile import Profile
-from arena_robot.ranking.voting.result import VoteResult, layers_of
+from arena_robot.ranking.voting.scoring import VoteResult, layers_of, widest_paths
 
 GRAPH_LIMIT = 64
 CONFLICT_LIMIT = 10

@@ -5,13 +5,18 @@ from dataclasses import dataclass
 
 from arena_robot.core.errors import ConfigError, DataError
 from arena_robot.core.extensions import Table
-from arena_robot.ranking.lotteries import iterative_maximal_lotteries, maximal_lottery_vote
-from arena_robot.ranking.voting.condorcet import copeland, schulze
 from arena_robot.ranking.voting.kemeny import kemeny_young
+from arena_robot.ranking.voting.lotteries import iterative_maximal_lotteries, maximal_lottery_vote
 from arena_robot.ranking.voting.profile import Profile
 from arena_robot.ranking.voting.ranked_pairs import ranked_pairs
-from arena_robot.ranking.voting.result import VoteResult
-from arena_robot.ranking.voting.scoring import approval, borda, plurality
+from arena_robot.ranking.voting.scoring import (
+    VoteResult,
+    approval,
+    borda,
+    copeland,
+    plurality,
+    schulze,
+)
 from arena_robot.ranking.voting.stv import stv
 
 Count = Callable[[Profile, int | None, int | None], VoteResult]

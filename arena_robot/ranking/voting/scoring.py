@@ -1,11 +1,86 @@
-"""Scoring rules: approval of the top k, plurality, Borda."""
+"""
+Result of a voting rule, and the rules that count points or majorities.
+
+Points: approval of the top k, plurality, Borda. Majorities: blocks, Copeland, Schulze.
+"""
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from arena_robot.core.errors import DataError
 from arena_robot.ranking.voting.profile import UNLISTED, Profile
-from arena_robot.ranking.voting.result import VoteResult, tiers_of
+
+Tiers = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class VoteResult:
+    """
+    The outcome of one rule over m alternatives, all by index.
+
+    scores: shape (m,), NaN where the rule gives none to that alternative; None where it gives
+        none at all.
+    winners: who can win, best first; several where the rule elects several or leaves a tie.
+    tiers: best first, tied alternatives together; None where the rule ranks nobody.
+    unique: exactly one outcome follows from the ballots. Scoring rules, Copeland and Schulze:
+        there is one winner. STV: one list of winners. Kemeny–Young: one optimal ranking. Ranked
+        pairs: one graph with one source. Lotteries: one maximal lottery (at every level).
+    lottery: shape (m,), the maximal lottery.
+    levels: the levels of iterative maximal lotteries, best first.
+    warnings: reasons why the order may not be reliable. graph: shape (m, m), the locked edges of
+    ranked pairs, by margin; 0 where there is none.
+    """
+
+    method: str
+    scores: NDArray[np.float64] | None
+    winners: tuple[int, ...]
+    tiers: Tiers | None
+    unique: bool
+    lottery: NDArray[np.float64] | None = None
+    levels: Tiers | None = None
+    warnings: tuple[str, ...] = ()
+    graph: NDArray[np.float64] | None = None
+
+
+def tiers_of(scores: NDArray[np.float64], resolution: float = 1e-9) -> Tiers:
+    """Sort by falling score, shape (m,); scores closer than ``resolution`` share a tier."""
+    order = np.argsort(-scores, kind='stable')
+    cuts = np.flatnonzero(-np.diff(scores[order]) > resolution) + 1
+    edges, by_score = [0, *cuts.tolist(), len(order)], order.tolist()
+    return tuple(tuple(sorted(by_score[start:end])) for start, end in pairwise(edges))
+
+
+def layers_of(above: NDArray[np.bool_]) -> Tiers:
+    """
+    Peel a strict partial order, ``above[x, y]`` where x is above y, into layers.
+
+    The first layer has the alternatives with none above; each next layer those with none above
+    after the previous layers are removed. The relation must be acyclic.
+    """
+    left = np.ones(len(above), dtype=bool)
+    over = above.sum(axis=0)
+    layers = []
+    while left.any():
+        top = np.flatnonzero(left & (over == 0))
+        layers.append(tuple(top.tolist()))
+        left[top] = False
+        over -= above[top].sum(axis=0)
+    return tuple(layers)
+
+
+def votes_over_lower(preferences: NDArray[np.float64], tiers: Tiers) -> NDArray[np.float64]:
+    """Return per alternative Σ N[x, y] over all y in lower tiers, shape (m,)."""
+    place = np.empty(len(preferences), dtype=np.int64)
+    for k, tier in enumerate(tiers):
+        place[list(tier)] = k
+    below = place[:, None] < place[None, :]
+    out: NDArray[np.float64] = np.where(below, preferences, 0.).sum(axis=1)
+    return out
 
 
 def by_score(profile: Profile, method: str, scores: NDArray[np.float64]) -> VoteResult:
@@ -70,3 +145,79 @@ def borda(profile: Profile) -> VoteResult:
     length = (ranks != UNLISTED).sum(axis=1, keepdims=True)
     points = np.where(ranks != UNLISTED, length - above - size + (size - 1) / 2, 0.)
     return by_score(profile, 'borda', profile.tidy(profile.weights @ points))
+
+
+def majority_blocks(margins: NDArray[np.float64]) -> list[NDArray[np.int64]]:
+    """
+    Return the blocks of "beats or draws" cycles, each one beating all later ones.
+
+    With two points for a win and one for a draw, k alternatives have k (k - 1) points among
+    themselves, and 2 k (m - k) from the others only if they beat all of them. They are then the k
+    with most points, so that the sums of the sorted points tell where a block ends.
+    """
+    m = len(margins)
+    points = (margins > 0).sum(axis=1) + (margins >= 0).sum(axis=1) - 1
+    order = np.argsort(-points, kind='stable')
+    k = np.arange(1, m + 1)
+    ends = np.flatnonzero(np.cumsum(points[order]) == k * (2 * m - 1 - k)) + 1
+    return [np.sort(part) for part in np.split(order, ends[:-1])]
+
+
+def copeland(profile: Profile) -> VoteResult:
+    """One point for each alternative beaten head to head, half a point for each draw."""
+    margins = profile.margins
+    draws = (margins == 0).sum(axis=1) - 1
+    return by_score(profile, 'copeland', (margins > 0).sum(axis=1) + draws / 2)
+
+
+def widest_paths(preferences: NDArray[np.float64]) -> NDArray[np.float64]:
+    """
+    Return P, shape (m, m): the strength of the strongest path from x to y by winning votes.
+
+    A link x → y exists where N[x, y] > N[y, x] and has strength N[x, y]; a path is as strong as
+    its weakest link. Floyd–Warshall with (max, min), O(m³); whole votes as short integers.
+    """
+    links = np.where(preferences > preferences.T, preferences, 0.)
+    whole = links.max() <= np.iinfo(np.int16).max and bool((links == np.floor(links)).all())
+    paths = links.astype(np.int16) if whole else links
+    through = np.empty_like(paths)
+    for k in range(len(paths)):
+        np.minimum(paths[:, k, None], paths[None, k], out=through)
+        np.maximum(paths, through, out=paths)
+    np.fill_diagonal(paths, 0)
+    return paths.astype(float)
+
+
+def schulze(profile: Profile) -> VoteResult:
+    """
+    Rank x above y where its strongest path to y is stronger than the way back.
+
+    The relation is a strict partial order, not always a weak one: the tiers are its layers
+    (nobody above; then nobody above but the tiers before; …) and the winners are the first. The
+    paper defines a score, the ballots that prefer the alternative to those below it:
+    Σ N[x, y] over lower tiers.
+    """
+    paths = widest_paths(profile.preferences)
+    tiers = layers_of(paths > paths.T)
+    scores = votes_over_lower(profile.preferences, tiers)
+    return VoteResult('schulze', scores, tiers[0], tiers, unique=len(tiers[0]) == 1)
+
+
+def result_to_json(result: VoteResult, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return scores, winners, tiers, unique and what else the rule gives, by name."""
+    def named(tiers: tuple[tuple[int, ...], ...]) -> list[list[str]]:
+        return [[names[x] for x in tier] for tier in tiers]
+
+    out: dict[str, Any] = {
+        'scores': None if result.scores is None else {
+            n: None if math.isnan(s) else float(s)
+            for n, s in zip(names, result.scores, strict=True)},
+        'winners': [names[x] for x in result.winners],
+        'tiers': None if result.tiers is None else named(result.tiers),
+        'unique': bool(result.unique),
+        'warnings': list(result.warnings)}
+    if result.lottery is not None:
+        out['lottery'] = {n: float(p) for n, p in zip(names, result.lottery, strict=True)}
+    if result.levels is not None:
+        out['levels'] = named(result.levels)
+    return out

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from arena_robot.core.errors import DataError
 from arena_robot.ranking.voting.profile import UNLISTED, Profile
-from arena_robot.ranking.voting.result import Tiers, VoteResult
+from arena_robot.ranking.voting.scoring import Tiers, VoteResult
 
 TIE_LIMIT = 6
 STATE_LIMIT = 200

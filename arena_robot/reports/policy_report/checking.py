@@ -2,7 +2,7 @@
 Checks of claims and citations against the sessions.
 
 A claim is measured on the sessions of its policy against its opponents in its category: the share
-won, ties half, with the interval of the ranking's Bradley–Terry (:func:`interval_kind.difference`)
+won, ties half, with the interval of the ranking's Bradley–Terry (:func:`.choice.difference`)
 on these sessions, where the opponents count as one. *better* is supported where the whole interval
 is above one half and refuted where it is below; *worse* the other way round; *equal* is supported
 where the interval lies within ``EQUAL_WITHIN`` of one half and refuted where it leaves one half
@@ -20,8 +20,7 @@ import numpy as np
 
 from arena_robot.core.task_categories import CATEGORIES
 from arena_robot.ranking.base import Comparisons
-from arena_robot.ranking.interval_kind import difference
-from arena_robot.ranking.stated import LEAST_COMPARISONS
+from arena_robot.ranking.intervals.choice import LEAST_COMPARISONS, difference
 from arena_robot.reports.policy_report.attribution import quote_problem, speaks_to_a_reader
 from arena_robot.reports.policy_report.material import ReportMaterial, ReportSession
 from arena_robot.reports.policy_report.statements import (

@@ -8,7 +8,7 @@ from functools import cached_property
 import sqlalchemy as sa
 
 from arena_robot.core.episode import Preference
-from arena_robot.ranking.won_share import effective_count, share_interval
+from arena_robot.ranking.intervals.shares import effective_count, share_interval
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.schema import policies, sessions
 from arena_robot.server.store.verdicts import that_counts

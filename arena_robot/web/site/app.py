@@ -24,10 +24,10 @@ from arena_robot.core.errors import (
     Unauthorised,
 )
 from arena_robot.core.verdict import FIELDS
-from arena_robot.ranking.as_json import as_json, plain
+from arena_robot.ranking.intervals.choice import LEAST
 from arena_robot.ranking.methods import METHODS
 from arena_robot.ranking.recommended import RECOMMENDED
-from arena_robot.ranking.stated import LEAST
+from arena_robot.ranking.standings import as_json, plain
 from arena_robot.reports.policy_report.render import TEMPLATES
 from arena_robot.server.base import Caller, PolicyRecord, UnknownSession
 from arena_robot.server.blobs import Blobs

@@ -12,8 +12,8 @@ from fastapi.templating import Jinja2Templates
 from arena_robot.audit.aggregate import Audited, Fingerprint, Mean, fingerprints, summaries
 from arena_robot.audit.opd import METRICS
 from arena_robot.core.episode import Slot
-from arena_robot.ranking.as_json import plain
-from arena_robot.ranking.audited import MARGIN
+from arena_robot.ranking.pairwise.progress import MARGIN
+from arena_robot.ranking.standings import plain
 from arena_robot.records.audit_file import EpisodeAudit
 from arena_robot.reports.audit_agreement import FULL, audit_winner, not_comparable, task_words
 from arena_robot.reports.audit_words import ROWS

@@ -12,8 +12,8 @@ from fastapi.templating import Jinja2Templates
 
 from arena_robot.core.errors import DataError, Unauthorised
 from arena_robot.core.task_categories import CATEGORIES, PERSON
-from arena_robot.ranking.pooling import PooledShare, pooled_shares
-from arena_robot.ranking.stated import LEAST_SESSIONS
+from arena_robot.ranking.intervals.choice import LEAST_SESSIONS
+from arena_robot.ranking.intervals.shares import PooledShare, pooled_shares
 from arena_robot.server.base import Caller, Role
 from arena_robot.server.results import Results
 from arena_robot.server.store.browse import Browse

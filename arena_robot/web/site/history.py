@@ -16,11 +16,10 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.errors import DataError, RankingError
 from arena_robot.core.files import write_json
 from arena_robot.core.iso_time import to_utc
-from arena_robot.ranking.as_json import as_json
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.methods import METHODS, rank_comparable
 from arena_robot.ranking.recommended import RECOMMENDED
-from arena_robot.ranking.standings import Shown, Standings, is_few, shown
+from arena_robot.ranking.standings import Shown, Standings, as_json, is_few, shown
 from arena_robot.server.results import INTERVALS, Results
 
 MOST_DAYS = 24

@@ -8,10 +8,10 @@ from fastapi import FastAPI
 from fastapi.responses import JSONResponse, Response
 
 from arena_robot.core.errors import RankingError
-from arena_robot.ranking.as_json import plain
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.methods import rank_comparable
 from arena_robot.ranking.recommended import RECOMMENDED
+from arena_robot.ranking.standings import plain
 from arena_robot.server.transparency.service import TransparencyLog
 from arena_robot.server.transparency.verify import counted_comparisons
 

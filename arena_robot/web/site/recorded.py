@@ -15,7 +15,7 @@ from arena_robot.audit.marks import Marks, marks_of
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import ArenaError, DataError
 from arena_robot.core.observation import STILL_RAD_S
-from arena_robot.ranking.audited import MARGIN
+from arena_robot.ranking.pairwise.progress import MARGIN
 from arena_robot.records.audit_file import FOLDER, EpisodeAudit, audit_from_json
 from arena_robot.records.episode_file import (
     EPISODE_FILE,

@@ -7,8 +7,8 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, Response
 from fastapi.templating import Jinja2Templates
 
-from arena_robot.ranking.origins import not_relayed
 from arena_robot.ranking.recommended import RECOMMENDED
+from arena_robot.ranking.standings import not_relayed
 from arena_robot.server.results import Results
 from arena_robot.server.store.browse import Browse, PolicyCard
 from arena_robot.server.store.filters import Filter

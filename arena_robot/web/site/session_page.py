@@ -15,7 +15,7 @@ from fastapi.templating import Jinja2Templates
 from arena_robot.audit.marks import Marks
 from arena_robot.audit.opd import METRICS
 from arena_robot.core.episode import Slot
-from arena_robot.ranking.as_json import plain
+from arena_robot.ranking.standings import plain
 from arena_robot.server.base import UnknownSession
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.store.browse import Browse

@@ -10,8 +10,8 @@ from markupsafe import Markup, escape
 from arena_robot.core.episode import EndReason
 from arena_robot.core.errors import RankingError
 from arena_robot.core.iso_time import to_utc
+from arena_robot.ranking.intervals.needed import SessionsNeeded, needed_words
 from arena_robot.ranking.methods import METHODS
-from arena_robot.ranking.needed import SessionsNeeded, needed_words
 from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.standings import Shown, axis_ends, basis_words, shown
 from arena_robot.reports.audit_words import mean_words

@@ -1,1 +1,0 @@
-"""Deviation ratings of games; see ``ratings``."""

@@ -1,0 +1,1 @@
+"""What evaluators voted: reports, agreement, a fit that none can push far."""

@@ -1,0 +1,1 @@
+"""Ratings of games: deviation ratings, Nash averaging, α-Rank."""

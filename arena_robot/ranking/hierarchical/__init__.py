@@ -1,0 +1,1 @@
+"""One model of verdicts and progress, partially pooled over what differs."""

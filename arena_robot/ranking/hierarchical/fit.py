@@ -1,0 +1,296 @@
+"""
+The hierarchical model's posterior: normal, verdicts averaged over it, its variances fitted.
+
+Every block of unknowns is normal about 0 with a variance of its own. For given variances Newton's
+steps with the expected information find the maximum of the posterior, and the inverse of that
+information is its covariance. What verdicts say is averaged over the differences of abilities that
+are possible by that covariance: the maximum alone is nearer to 0 than the mean, the more so the
+more offsets there are with few verdicts each, and the variances of these come out too small (the
+bias of penalised quasi-likelihood; Breslow and Lin, 1995). The average is the normal distribution
+nearest to the posterior (Ormerod and Wand, 2012), as far as abilities are concerned.
+
+The variances are those of greatest likelihood, by Fisher's scoring, with a prior of the weight of
+a few pseudo-observations, so that a block without evidence stays small; σ and ρ of the scores by
+EM. All steps alternate until no variance changes. That the variances are estimated too is added
+to the covariance, to first order (Kass and Steffey, 1989).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from arena_robot.core.errors import NotConverged
+from arena_robot.ranking.base import FACTORS, Floats
+from arena_robot.ranking.hierarchical.likelihood import (
+    LocalLikelihood,
+    Noise,
+    derivatives,
+    local,
+    measure_rows,
+    verdict_rows,
+    verdict_slope,
+)
+from arena_robot.ranking.hierarchical.terms import (
+    BLOCKS,
+    GLOBALS,
+    GROUPS,
+    ModelTerms,
+    row_matrix,
+)
+
+ROUNDS, SETTLED = 200, 3e-3
+STEPS, ROUGH, CLOSE, NEARLY, LONGEST = 60, 1e-3, 1e-6, 0.05, 1.5
+SLOW = 6
+FARTHEST, STEP = 1.0, 1e-4
+# Prior standard deviations and their weight in observations. Abilities are log-odds without
+# scores, and progress with them, where they are about a fifth.
+PRIOR = {'theta': (1.0, 3.0), 'category': (0.3, 4.0), 'institution': (0.3, 4.0),
+         'evaluator': (0.3, 4.0), **dict.fromkeys(FACTORS, (0.3, 4.0)), 'side': (0.2, 4.0),
+         'reliability': (0.3, 6.0)}
+PROGRESS, MOST_RELIABLE, MEAN_RELIABILITY = 0.2, 0.5, 0.02
+NOISE = {'score': (0.3, 0.3), 'audit': (0.3, 0.3)}
+
+
+@dataclass(frozen=True)
+class BlockSpreads:
+    """Standard deviations of the blocks, and σ and ρ of scores and audits."""
+
+    of: dict[str, float]
+    noise: Noise = field(default_factory=lambda: dict(NOISE))
+
+
+@dataclass(frozen=True)
+class AbilityPosterior:
+    """
+    Mean (P,) and covariance (P, P) of the unknowns, the spreads, the value and the rounds.
+
+    ``unsure`` (M,) are the variances of the gaps over which verdicts were averaged, None for none.
+    """
+
+    terms: ModelTerms
+    x: Floats
+    covariance: Floats
+    spreads: BlockSpreads
+    value: float
+    rounds: int
+    settled: bool
+    unsure: Floats | None = None
+
+
+def unit(terms: ModelTerms, name: str) -> float:
+    """Return the prior standard deviation of a block, in its unit."""
+    return PRIOR[name][0] * (PROGRESS if terms.scored and name in ('theta', *GROUPS) else 1.0)
+
+
+def fit_posterior(terms: ModelTerms) -> AbilityPosterior:
+    """
+    Return the posterior with the variances of the blocks fitted.
+
+    :raises NotConverged: Newton's steps do not end.
+    """
+    spreads = BlockSpreads({name: unit(terms, name) for name in PRIOR})
+    x = np.zeros(terms.size)
+    for name, place in terms.places.items():
+        x[place] = GLOBALS[name][0]
+    if terms.scored:
+        x[terms.places['m']] = np.nanmean([terms.votes.score_first, terms.votes.score_second])
+    if terms.audited:
+        x[terms.places['audit_m']] = np.nanmean(terms.audits)
+    rounds, change, unsure = 0, np.inf, np.zeros(len(terms.votes))
+    while rounds < ROUNDS and change > SETTLED:
+        found = laplace(terms, spreads, x, ROUGH, unsure)
+        unsure = gap_variances(found)
+        new, rounds, x = _renewed(found), rounds + 1, found.x
+        change = max(abs(float(np.log(new.of[name] / spreads.of[name]))) for name in PRIOR)
+        spreads = new
+    last = laplace(terms, spreads, x, unsure=unsure)
+    return replace(last, covariance=last.covariance + of_spreads(last), rounds=rounds,
+                   settled=last.settled and change <= SETTLED)
+
+
+def laplace(terms: ModelTerms, spreads: BlockSpreads, x: Floats, close: float = CLOSE,
+            unsure: Floats | None = None) -> AbilityPosterior:
+    """
+    Return the posterior for given spreads, searched from ``x`` until a step is below ``close``.
+
+    Verdicts are averaged over gaps of variances ``unsure`` (M,); without these it is Laplace's.
+
+    Steps of the unknowns of the whole data count in their prior standard deviations: β can be 40.
+    Where verdicts follow the scores almost always, β and the reliabilities converge slowly
+    together, or about the maximum, as their product does not enter the expected information; after
+    ``SLOW`` steps the best length of each is searched by halving and doubling.
+
+    :raises NotConverged: Newton's steps do not end.
+    """
+    precision = prior_precision(terms, spreads)
+    here = local(terms, x, spreads.noise, unsure)
+    value = here.value - 0.5 * float(x @ precision @ x)
+    reach = np.ones(terms.size)
+    for name, place in terms.places.items():
+        reach[place] = GLOBALS[name][1]
+    for count in range(STEPS):
+        slope, matrix = derivatives(terms, x, here)
+        matrix += precision
+        step = np.asarray(np.linalg.solve(matrix, slope - precision @ x), float)
+        size = float(np.abs(step / reach).max())
+        step *= min(1.0, LONGEST / max(size, 1e-300))
+        new, there, gained = _climbed(
+            lambda new: local(terms, new, spreads.noise, unsure), precision, (x, value), step,
+            count >= SLOW)
+        if size < close or there is None:
+            return AbilityPosterior(terms, x, inverse(matrix), spreads, value, 0, True, unsure)
+        x, here, value = new, there, gained
+    if size < NEARLY:
+        return AbilityPosterior(terms, x, inverse(matrix), spreads, value, 0, False, unsure)
+    raise NotConverged(f'the hierarchical model on {terms.votes.n} policies still changed by '
+                       f'{size:.1e} after {STEPS} steps')
+
+
+def gap_variances(found: AbilityPosterior) -> Floats:
+    """Return (M,) the variances of the differences of abilities."""
+    rows = gap_rows(found.terms)
+    known = found.covariance[:rows.shape[1], :rows.shape[1]]
+    return np.asarray(((rows @ known) * rows).sum(axis=1))
+
+
+def gap_rows(terms: ModelTerms) -> Floats:
+    """Return (M, A) what the differences of abilities are the sum of."""
+    ones = np.ones(len(terms.votes))
+    return row_matrix([(places[:, k], sign * ones) for places, sign in (
+        (terms.first, 1.0), (terms.second, -1.0)) for k in range(places.shape[1])],
+        len(ones), terms.start['side'])
+
+
+def of_spreads(found: AbilityPosterior) -> Floats:
+    """
+    Return (P, P) what the uncertainty of the blocks' variances adds to the covariance.
+
+    By as much as a variance may be off, the unknowns are shrunk less or more, and verdicts are
+    averaged over more or fewer gaps.
+    """
+    terms, blocks = found.terms, spread_blocks(found.terms)
+    slopes, rows = np.zeros((terms.size, len(blocks))), gap_rows(terms)
+    across = rows @ found.covariance[:rows.shape[1]]
+    for k, name in enumerate(blocks):
+        block, variance = terms.block(name), found.spreads.of[name] ** 2
+        slopes[block, k] = found.x[block] / variance
+        if found.unsure is not None:
+            slopes[:, k] += _by_gaps(found, found.unsure,
+                                     (across[:, block] ** 2).sum(axis=1) / variance)
+    moved = found.covariance @ slopes
+    return np.asarray(moved @ inverse(information_of_spreads(found)) @ moved.T)
+
+
+def _by_gaps(found: AbilityPosterior, unsure: Floats, more: Floats) -> Floats:
+    """Return (P,) the derivative of the slope where the variances of the gaps grow by ``more``."""
+    terms, x, ends = found.terms, found.x, []
+    for each in (unsure, unsure + STEP * more):
+        here = local(terms, x, found.spreads.noise, each)
+        ends.append(verdict_slope(terms, x, here, verdict_rows(terms, x, here)))
+    return np.asarray((ends[1] - ends[0]) / STEP)
+
+
+def spread_blocks(terms: ModelTerms) -> list[str]:
+    """Return the B blocks whose variances the data tell of."""
+    return [name for name in PRIOR if terms.block(name).stop > terms.block(name).start]
+
+
+def information_of_spreads(found: AbilityPosterior) -> Floats:
+    """
+    Return (B, B) the expected information of the logarithms of the blocks' variances.
+
+    Of k values that are known it is k/2. Of values of variance v a posteriori and s a priori it
+    is Σ (1 - v/s)² / 2; the prior has its weight. All blocks tell of the same verdicts.
+    """
+    terms, blocks = found.terms, spread_blocks(found.terms)
+    matrix = np.zeros((len(blocks), len(blocks)))
+    for k, name in enumerate(blocks):
+        block, variance = terms.block(name), found.spreads.of[name] ** 2
+        for j, other in enumerate(blocks[:k]):
+            shared = found.covariance[block, terms.block(other)] / variance
+            matrix[k, j] = matrix[j, k] = (shared ** 2).sum() * (
+                variance / found.spreads.of[other] ** 2)
+        own = np.eye(block.stop - block.start) - found.covariance[block, block] / variance
+        matrix[k, k] = (own ** 2).sum() + PRIOR[name][1]
+    return matrix / 2
+
+
+def _slope_of_spreads(found: AbilityPosterior) -> Floats:
+    """Return (B,) the derivative of the log-likelihood by the logarithms of the variances."""
+    out = []
+    for name in spread_blocks(found.terms):
+        block, variance = found.terms.block(name), found.spreads.of[name] ** 2
+        weight, prior = PRIOR[name][1], unit(found.terms, name) ** 2
+        square = found.x[block] ** 2 + np.diag(found.covariance)[block]
+        out.append((square / variance - 1).sum() + weight * (prior / variance - 1))
+    return np.array(out) / 2
+
+
+def inverse(matrix: Floats) -> Floats:
+    """Return the inverse of a positive definite matrix."""
+    return np.asarray(np.linalg.inv(matrix), float)
+
+
+def prior_precision(terms: ModelTerms, spreads: BlockSpreads) -> Floats:
+    """
+    Return (P, P) the prior precision of the unknowns.
+
+    The mean log reliability is held at 0: a common factor of all would only rescale the abilities,
+    and the maximum would take it wherever abilities cost least.
+    """
+    out = np.empty(terms.size)
+    for name in BLOCKS[:-1]:
+        out[terms.block(name)] = 1 / spreads.of[name] ** 2
+    for name, place in terms.places.items():
+        out[place] = 1 / GLOBALS[name][1] ** 2
+    matrix, block = np.diag(out), terms.block('reliability')
+    people = block.stop - block.start
+    if people:
+        matrix[block, block] += 1 / (MEAN_RELIABILITY * people) ** 2
+    return matrix
+
+
+def _climbed(model: Callable[[Floats], LocalLikelihood], precision: Floats,
+             now: tuple[Floats, float], step: Floats, searched: bool,
+             ) -> tuple[Floats, LocalLikelihood | None, float]:
+    def tried(length: float) -> tuple[Floats, LocalLikelihood, float]:
+        new = x + length * step
+        there = model(new)
+        return new, there, there.value - 0.5 * float(new @ precision @ new)
+
+    x, value = now
+    for halving in range(12):
+        found = tried(0.5 ** halving)
+        if found[2] >= value - 1e-9:
+            break
+    else:
+        return x, None, value
+    if searched and halving == 0:
+        for factor in (0.5, 2.0):
+            length = factor
+            while (further := tried(length))[2] > found[2]:
+                found, length = further, length * factor
+    return found
+
+
+def _renewed(found: AbilityPosterior) -> BlockSpreads:
+    """Return the spreads that the posterior implies."""
+    terms, of = found.terms, dict(found.spreads.of)
+    step = _slope_of_spreads(found) / np.diag(information_of_spreads(found))
+    for name, by in zip(spread_blocks(terms), np.clip(step, -FARTHEST, FARTHEST), strict=True):
+        of[name] *= float(np.exp(by / 2))
+    # Beyond that, one evaluator's votes would count e² times those of another.
+    of['reliability'] = min(of['reliability'], MOST_RELIABLE)
+    here, noise = local(terms, found.x, found.spreads.noise), dict(found.spreads.noise)
+    for name, each in here.measures.items():
+        weight = terms.votes.weight * each.known
+        apart, joint = (
+            float(weight @ (rest ** 2 + unsure + ((rows @ found.covariance) * rows).sum(axis=1))
+                  / weight.sum())
+            for rest, unsure, rows in zip((each.pairs.apart, each.pairs.joint),
+                                          each.pairs.unsure[:2],
+                                          measure_rows(terms, found.x, name), strict=True))
+        noise[name] = (float(np.sqrt((apart + joint) / 2)),
+                       float(np.clip((joint - apart) / (joint + apart), -0.9, 0.95)))
+    return BlockSpreads(of, noise)

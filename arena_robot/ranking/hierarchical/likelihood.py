@@ -1,0 +1,260 @@
+"""What verdicts, scores and audits say of the hierarchical model's unknowns at one place."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from arena_robot.ranking.base import Floats, Ints
+from arena_robot.ranking.hierarchical.terms import (
+    AbilityLink,
+    KnownPairs,
+    ModelTerms,
+    ability,
+    known_pairs,
+    link,
+    row_matrix,
+)
+from arena_robot.ranking.pairwise.davidson import outcome_probabilities
+
+NODES, NODE_SHARES = np.polynomial.hermite_e.hermegauss(9)
+NODE_SHARES = NODE_SHARES / NODE_SHARES.sum()
+
+# σ and ρ of 'score' and of 'audit'.
+Noise = dict[str, tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class MeasureResiduals:
+    """
+    What scores or audits are off at one x, for both rollouts of each comparison.
+
+    ``pairs`` are those of the difference and of the sum over √2, 0 where ``known`` is false;
+    ``spread`` are their variances.
+    """
+
+    pairs: KnownPairs
+    known: np.ndarray
+    spread: tuple[float, float]
+
+    @classmethod
+    def of(cls, left: Floats, right: Floats, noise: tuple[float, float], ends: Ints,
+           ) -> 'MeasureResiduals':
+        """
+        Return them for residuals (M,) of both rollouts, NaN where one is missing.
+
+        ``ends`` (M, 2) are those of :func:`known_pairs`.
+        """
+        known, (sigma, rho) = np.isfinite(left + right), noise
+        both = np.where(known[:, None], np.stack([left, right], axis=1), 0.0)
+        pairs = known_pairs(both, np.where(known[:, None], ends, 0), sigma, rho)
+        return cls(pairs, known, (sigma ** 2 * (1 - rho), sigma ** 2 * (1 + rho)))
+
+    def value(self, weight: Floats) -> float:
+        """Return the log-likelihood."""
+        return float((weight * self.known) @ self.pairs.log)
+
+    def slopes(self) -> tuple[Floats, Floats]:
+        """Return (M,) the slopes by what is expected, apart and joint."""
+        apart, joint = self.spread
+        return self.pairs.apart / apart, self.pairs.joint / joint
+
+    def information(self) -> tuple[Floats, Floats, Floats]:
+        """Return (M,) minus the second derivatives: apart, joint, and mixed."""
+        (apart, joint), unsure = self.spread, self.pairs.unsure
+        return (1 / apart - unsure[0] / apart ** 2, 1 / joint - unsure[1] / joint ** 2,
+                -unsure[2] / (apart * joint))
+
+
+@dataclass(frozen=True)
+class VerdictMoments:
+    """
+    What verdicts say at one d, or on average over the d that are possible; arrays (M,).
+
+    ``mean`` is the expected outcome and ``tie`` the chance of a tie; ``bend``, ``cross`` and
+    ``bend_kappa`` are minus the second derivatives of the log-likelihood ``log`` by d and log κ.
+    """
+
+    log: Floats
+    mean: Floats
+    tie: Floats
+    bend: Floats
+    cross: Floats
+    bend_kappa: Floats
+
+    @classmethod
+    def of(cls, d: Floats, kappa: float, outcome: Floats, unsure: Floats | None,
+           ) -> 'VerdictMoments':
+        """Return them for d (M,) that are normal with variances ``unsure``, or known."""
+        nodes, shares = (np.zeros(1), np.ones(1)) if unsure is None else (NODES, NODE_SHARES)
+        spread = np.zeros(len(d)) if unsure is None else np.sqrt(unsure)
+        win, tie, loss = outcome_probabilities(d[:, None] + spread[:, None] * nodes, kappa)
+        mean = win + tie / 2
+        chance = np.select([outcome[:, None] == 1, outcome[:, None] == 0.5], [win, tie], loss)
+        return cls(*(each @ shares for each in (
+            np.log(np.maximum(chance, 1e-300)), mean, tie, win + tie / 4 - mean ** 2,
+            tie * (0.5 - mean), tie * (1 - tie))))
+
+
+@dataclass(frozen=True)
+class LocalLikelihood:
+    """
+    The model at one x; arrays (M,).
+
+    ``gap`` are differences of abilities, ``seen`` of scores, ``heard`` of audits, ``waits`` of
+    stand-still; ``scale`` is R, ``per_gap`` the derivative of d by the gap and ``unsure`` the
+    variances of the gaps. ``measures`` are the scores and the audits. ``value`` is the
+    log-likelihood.
+    """
+
+    gap: Floats
+    seen: Floats
+    heard: Floats
+    waits: Floats
+    scale: Floats
+    per_gap: Floats
+    unsure: Floats
+    verdicts: VerdictMoments
+    measures: dict[str, MeasureResiduals]
+    value: float
+
+
+def local(terms: ModelTerms, x: Floats, noise: Noise, unsure: Floats | None = None,
+          ) -> LocalLikelihood:
+    """
+    Return the model at x; ``noise`` are σ and ρ of 'score' and 'audit'.
+
+    ``unsure`` (M,) are the variances of the gaps over which verdicts are averaged, None for none.
+    """
+    votes, w, at = terms.votes, terms.votes.weight, link(terms, x)
+    one, two, whole = ability(x, terms.first), ability(x, terms.second), np.append(x, 0.0)
+    gap, scale = one - two, np.exp(whole[terms.reliability])
+    seen = _or(votes.score_first - votes.score_second, gap) if terms.scored else 0.0 * gap
+    heard = _or(terms.audits[:, 0] - terms.audits[:, 1], at.audit_c * gap + at.audit_g * seen) \
+        if terms.audited else 0.0 * gap
+    waits = np.nan_to_num(terms.waits[:, 0] - terms.waits[:, 1])
+    d = scale * (at.delta * gap + at.beta * seen + at.alpha * heard + at.omega * waits) \
+        + whole[terms.side]
+    guessed, unheard = missing(terms)
+    per_gap = scale * (at.delta + at.beta * guessed
+                       + at.alpha * unheard * (at.audit_c + at.audit_g * guessed))
+    verdicts = VerdictMoments.of(d, at.kappa, votes.outcome,
+                                 None if unsure is None else per_gap ** 2 * unsure)
+    measures = _measures(terms, at, one, two, noise)
+    value = float(w @ verdicts.log) + sum(each.value(w) for each in measures.values())
+    return LocalLikelihood(gap, seen, heard, waits, scale, per_gap,
+                           np.zeros(len(gap)) if unsure is None else unsure, verdicts, measures,
+                           value)
+
+
+def missing(terms: ModelTerms) -> tuple[np.ndarray, np.ndarray]:
+    """
+    Return (M,) where scores and where audits are missing, False where the data have none.
+
+    There d has what the abilities let expect of them.
+    """
+    none = np.zeros(len(terms.votes), bool)
+    guessed = np.isnan(terms.votes.score_first + terms.votes.score_second)
+    unheard = np.isnan(terms.audits.sum(axis=1))
+    return guessed if terms.scored else none, unheard if terms.audited else none
+
+
+def _or(values: Floats, others: Floats) -> Floats:
+    return np.where(np.isfinite(values), values, others)
+
+
+def _measures(terms: ModelTerms, at: AbilityLink, one: Floats, two: Floats, noise: Noise,
+              ) -> dict[str, MeasureResiduals]:
+    s, t, out = terms.votes.score_first, terms.votes.score_second, {}
+    if terms.scored:
+        out['score'] = MeasureResiduals.of(s - at.m - one, t - at.m - two, noise['score'],
+                                           terms.ends)
+    if terms.audited:
+        u, v = (terms.audits.T - at.audit_m - at.audit_c * np.stack([one, two])
+                - at.audit_g * np.stack([s, t]))
+        out['audit'] = MeasureResiduals.of(u, v, noise['audit'], np.zeros_like(terms.ends))
+    return out
+
+
+def measure_rows(terms: ModelTerms, x: Floats, name: str) -> tuple[Floats, Floats]:
+    """Return (M, P) the derivatives of what is expected of ``name``, apart and joint."""
+    if name == 'score':
+        return terms.apart_rows, terms.joint_rows
+    at, votes, place, root = link(terms, x), terms.votes, terms.places, np.sqrt(0.5)
+    one, two = ability(x, terms.first), ability(x, terms.second)
+    out = []
+    for rows, sign in ((terms.apart_rows, -1.0), (terms.joint_rows, 1.0)):
+        mine = at.audit_c * rows
+        mine[:, place['audit_m']] = root * (1 + sign)
+        mine[:, place['audit_c']] = root * (one + sign * two)
+        mine[:, place['m']] = 0.0
+        mine[:, place['audit_g']] = root * np.nan_to_num(
+            votes.score_first + sign * votes.score_second)
+        out.append(mine)
+    return out[0], out[1]
+
+
+def derivatives(terms: ModelTerms, x: Floats, here: LocalLikelihood) -> tuple[Floats, Floats]:
+    """Return the slope (P,) of the log-likelihood and its expected information (P, P)."""
+    w, seen = terms.votes.weight, here.verdicts
+    rows, at = verdict_rows(terms, x, here), terms.start['globals']
+    slope = verdict_slope(terms, x, here, rows)
+    matrix = rows.T @ (rows * (w * seen.bend)[:, None])
+    cross = rows.T @ (w * seen.cross)
+    matrix[at] += cross
+    matrix[:, at] += cross
+    matrix[at, at] += float(w @ seen.bend_kappa)
+    if here.unsure.any():
+        steep, first = steepness_rows(terms, x, here), terms.start['reliability']
+        matrix[first:, first:] += steep.T @ (steep * (w * seen.bend * here.unsure)[:, None])
+    for name, each in here.measures.items():
+        apart, joint = measure_rows(terms, x, name)
+        its = w * each.known
+        for rows, per in zip((apart, joint), each.slopes(), strict=True):
+            slope += rows.T @ (its * per)
+        own, sums, mixed = (its * one for one in each.information())
+        matrix += apart.T @ (apart * own[:, None]) + joint.T @ (joint * sums[:, None])
+        if mixed.any():
+            cross = apart.T @ (joint * mixed[:, None])
+            matrix += cross + cross.T
+    return slope, np.asarray(matrix)
+
+
+def verdict_slope(terms: ModelTerms, x: Floats, here: LocalLikelihood, rows: Floats) -> Floats:
+    """Return (P,) the slope of what the verdicts say; ``rows`` are :func:`verdict_rows`."""
+    votes, w, seen = terms.votes, terms.votes.weight, here.verdicts
+    slope = rows.T @ (w * (votes.outcome - seen.mean))
+    slope[terms.start['globals']] += float(w @ ((votes.outcome == 0.5) - seen.tie))
+    if here.unsure.any():
+        slope[terms.start['reliability']:] -= steepness_rows(terms, x, here).T @ (
+            w * seen.bend * here.per_gap * here.unsure)
+    return np.asarray(slope)
+
+
+def verdict_rows(terms: ModelTerms, x: Floats, here: LocalLikelihood) -> Floats:
+    """Return (M, P) the derivatives of d."""
+    at, scale, count = link(terms, x), here.scale, len(here.gap)
+    inside = at.delta * here.gap + at.beta * here.seen + at.alpha * here.heard \
+        + at.omega * here.waits
+    entries = [(places[:, k], sign * here.per_gap) for places, sign in (
+        (terms.first, 1.0), (terms.second, -1.0)) for k in range(places.shape[1])]
+    entries += [(terms.reliability, scale * inside), (terms.side, np.ones(count))]
+    _, unheard = missing(terms)
+    by_global = {'delta': here.gap, 'beta': here.seen, 'alpha': here.heard, 'omega': here.waits,
+                 'audit_c': at.alpha * unheard * here.gap,
+                 'audit_g': at.alpha * unheard * here.seen}
+    entries += [(np.full(count, terms.places[name]), scale * values)
+                for name, values in by_global.items() if name in terms.places]
+    return row_matrix(entries, count, terms.size)
+
+
+def steepness_rows(terms: ModelTerms, x: Floats, here: LocalLikelihood) -> Floats:
+    """Return (M, R) the derivatives of ``per_gap`` by the reliabilities and the globals."""
+    at, scale, first = link(terms, x), here.scale, terms.start['reliability']
+    guessed, unheard = missing(terms)
+    by_global = {'delta': np.ones(len(scale)), 'beta': 1.0 * guessed,
+                 'alpha': unheard * (at.audit_c + at.audit_g * guessed),
+                 'audit_c': at.alpha * unheard, 'audit_g': at.alpha * unheard * guessed}
+    entries = [(np.where(terms.reliability < 0, -1, terms.reliability - first), here.per_gap)]
+    entries += [(np.full(len(scale), terms.places[name] - first), scale * values)
+                for name, values in by_global.items() if name in terms.places]
+    return row_matrix(entries, len(scale), terms.size - first)

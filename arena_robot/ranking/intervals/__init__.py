@@ -1,0 +1,1 @@
+"""How far standings may be off, and how many sessions are still needed."""

@@ -1,0 +1,315 @@
+"""
+Which intervals standings get, and what is stated about their ranks.
+
+Comparisons of one cluster are not independent: a session, an evaluator, or an institution.
+``auto`` is evaluators where at least 10 are known, else sessions. With fewer than 1000 clusters,
+intervals are symmetric with Student's t: by the sandwich covariance for Bradley–Terry and Davidson
+(:mod:`.sandwich`), by the standard deviation over a bootstrap of the clusters for other methods.
+From 1000 clusters on they are percentiles of the bootstrap. The hierarchical model has those of
+its posterior, which knows evaluators and institutions itself.
+
+An interval is stated for a policy with at least 5 comparisons, from at least 10 sessions (5
+evaluators or institutions where these are the clusters), that the data bound on some side.
+Without an interval a policy may have any rank, and ``too_few`` is set. A policy that won
+everything has no upper end, one that lost everything no lower end.
+
+A rank counts the differences that exceed the quantile of Student's t (each rank by itself), or of
+the range of n scores (Tukey; all ranks at once).
+
+``p_better`` is a posterior: abilities vary between policies by a variance τ², estimated from the
+scores (with the weight of 3 policies at τ = 1 in log-odds, or the observed variance for another
+unit), and a difference is shrunk by 2τ² / (2τ² + v). Its tail is that of Student's t, as of the
+intervals. Unshrunk, 0.90 to 0.95 was right in 75 to 79 % of simulated cases.
+"""
+
+import dataclasses
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import stdtr, stdtrit
+
+from arena_robot.core.errors import RankingError
+from arena_robot.core.parallel import HERE, Workers
+from arena_robot.ranking.base import CLUSTERS, Comparisons, Fit, Floats, Ints, Method
+from arena_robot.ranking.counts import count_pairs
+from arena_robot.ranking.hierarchical.model import Hierarchical
+from arena_robot.ranking.intervals.bootstrap import (
+    Draws,
+    bootstrap,
+    draws_spread,
+    draws_told,
+    with_quantiles,
+)
+from arena_robot.ranking.intervals.sandwich import ScoreSpread, likelihood_spread
+from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry
+from arena_robot.ranking.pairwise.davidson import Davidson
+from arena_robot.ranking.pairwise.prior import established, one_sided
+from arena_robot.ranking.standings import Standings
+
+MANY_CLUSTERS = 1000
+LEAST_EVALUATORS = 10
+FAILED = 'not known: too many replicates failed'
+CHOICES = ('auto', *CLUSTERS)
+LEAST_COMPARISONS = 5
+LEAST_SESSIONS = 10
+LEAST_CLUSTERS = 5
+LEAST_PER_POLICY = 1.5
+LEAST = {'comparisons': LEAST_COMPARISONS, 'sessions': LEAST_SESSIONS,
+         'per_policy': LEAST_PER_POLICY}    # as pages tell it
+PRIOR_POLICIES = 3.0
+RANGE_DRAWS = 4_000_000
+
+
+@dataclass(frozen=True)
+class IntervalPlan:
+    """
+    How intervals are made.
+
+    ``replicates`` of the bootstrap, its ``seed``, the ``level``, what hangs together, the typical
+    ``unit`` between policies (or None), and who refits.
+    """
+
+    replicates: int
+    seed: int = 0
+    level: float = 0.95
+    cluster: str = 'auto'
+    unit: float | None = None
+    workers: Workers = HERE
+
+
+def chosen_cluster(comparisons: Comparisons, cluster: str) -> str:
+    """
+    Return what hangs together, for 'auto' by what is known.
+
+    :raises RankingError: ``cluster`` is unknown.
+    """
+    if cluster not in CHOICES:
+        raise RankingError(f"cannot cluster by '{cluster}'; known: {', '.join(CHOICES)}")
+    if cluster != 'auto':
+        return cluster
+    return 'evaluator' if _evaluators(comparisons) >= LEAST_EVALUATORS else 'session'
+
+
+def with_intervals(result: Standings, comparisons: Comparisons, method: Method, fit: Fit,
+                   plan: IntervalPlan) -> Standings:
+    """
+    Return the standings with intervals, rank ranges and ``p_better``.
+
+    :raises RankingError: no bootstrap replicate could be ranked.
+    """
+    by = chosen_cluster(comparisons, plan.cluster)
+    cluster = comparisons.clusters(by)
+    count = len(np.unique(cluster[comparisons.weight > 0]))
+    counts, open_ends = count_pairs(comparisons), (np.zeros(result.scores.shape, bool),) * 2
+    if fit.ridge is not None and fit.ridge.any():
+        open_ends = one_sided(counts)
+    few, none = too_few(result.counts, count, by == 'session', open_ends), ''
+    if by != 'session' and count < LEAST_CLUSTERS:
+        none = f'too few {by}s to tell'
+    spread, draws, level, way = None, None, plan.level, 'sandwich'
+    if isinstance(method, Hierarchical) and fit.covariance is not None:
+        spread, way = ScoreSpread.of(fit.covariance, max(count - 1.0, 1.0)), 'posterior'
+    elif isinstance(method, BradleyTerry | Davidson):
+        anchor = established(counts) if fit.ridge is not None else np.ones(counts.n, bool)
+        spread = likelihood_spread(comparisons, fit, cluster, anchor) if count > 1 else None
+    if spread is None:
+        draws = _draws(comparisons, method, cluster, by, plan)
+        spread = draws_spread(draws, count)
+        enough, (level, few) = not few.all(), _level(draws, plan, few)
+        if enough and few.all():
+            none = FAILED
+        way = 'bootstrap percentiles' if count >= MANY_CLUSTERS else 'bootstrap, t'
+    result = with_spread(result, spread, few, open_ends, level, plan.unit)
+    if way == 'posterior':
+        result = dataclasses.replace(result, p_better=posterior_better(result.scores, spread))
+    if draws is not None and count >= MANY_CLUSTERS:
+        result = with_quantiles(result, draws, plan.level)
+    told = {'by': by, 'clusters': count, 'way': way, 'level': plan.level, 'none': none}
+    return _told(result, comparisons, told, draws)
+
+
+def difference(comparisons: Comparisons, first: str, second: str, *, level: float = 0.95,
+               cluster: str = 'auto') -> tuple[float, float, float] | None:
+    """Return what :meth:`Differences.between` does."""
+    if first not in comparisons.items or second not in comparisons.items:
+        return None
+    return Differences.of(comparisons, cluster).between(first, second, level)
+
+
+@dataclass(frozen=True)
+class Differences:
+    """The differences of all policies by Bradley–Terry; ``few`` and the ends are (n,)."""
+
+    items: tuple[str, ...]
+    scores: Floats
+    spread: ScoreSpread | None
+    few: np.ndarray
+    above: np.ndarray
+    below: np.ndarray
+
+    @classmethod
+    def of(cls, comparisons: Comparisons, cluster: str = 'auto') -> 'Differences':
+        """Return those that the comparisons tell of."""
+        fit, by = BradleyTerry()(comparisons), chosen_cluster(comparisons, cluster)
+        groups, counts = comparisons.clusters(by), count_pairs(comparisons)
+        above, below = one_sided(counts)
+        few = too_few(comparisons.appearances(), len(np.unique(groups)), by == 'session',
+                      (above, below))
+        spread = None if few.all() else likelihood_spread(comparisons, fit, groups,
+                                                          established(counts))
+        return cls(comparisons.items, fit.scores, spread, few, above, below)
+
+    def between(self, first: str, second: str, level: float = 0.95,
+                ) -> tuple[float, float, float] | None:
+        """
+        Return by how much ``first`` is better, with its interval; log-odds.
+
+        None where a policy is not compared, or the data are too few to tell.
+        """
+        if first not in self.items or second not in self.items:
+            return None
+        i, j = self.items.index(first), self.items.index(second)
+        if self.spread is None or self.few[i] or self.few[j]:
+            return None
+        apart = float(self.scores[i] - self.scores[j])
+        reach = float(stdtrit(self.spread.freedom, (1 + level) / 2)
+                      * np.sqrt(self.spread.gap[i, j]))
+        return (apart, -np.inf if self.below[i] or self.above[j] else apart - reach,
+                np.inf if self.above[i] or self.below[j] else apart + reach)
+
+
+def _draws(comparisons: Comparisons, method: Method, cluster: np.ndarray, by: str,
+           plan: IntervalPlan) -> Draws:
+    votes = comparisons if by == 'session' else dataclasses.replace(comparisons, session=cluster)
+    return bootstrap(method, votes, plan.replicates, seed=plan.seed, workers=plan.workers)
+
+
+def _level(draws: Draws, plan: IntervalPlan, few: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return the level that pays for failed replicates, and for whom there is none any more."""
+    lost = draws.failed / (draws.failed + len(draws.scores))
+    if lost >= 1 - plan.level or len(draws.scores) < 2:
+        return plan.level, np.ones_like(few)
+    return plan.level + lost, few
+
+
+def _evaluators(comparisons: Comparisons) -> int:
+    """Return how many evaluators are known, 0 where some comparison has none."""
+    used = comparisons.evaluator[comparisons.weight > 0]
+    if not len(used) or any(not comparisons.evaluators[k] for k in np.unique(used)):
+        return 0
+    return len(np.unique(comparisons.clusters('evaluator')[comparisons.weight > 0]))
+
+
+def _told(result: Standings, comparisons: Comparisons, intervals: dict[str, object],
+          draws: Draws | None) -> Standings:
+    """Return the standings with the kind of their intervals, and what readers must know."""
+    told, few = result.diagnostics, result.too_few
+    warnings = told.warnings
+    if draws is not None:
+        warnings += draws_told(draws, intervals['none'] == FAILED)
+    if intervals['none']:
+        warnings += (f'no interval and no rank is stated: {intervals["none"]}',)
+    elif few is not None and few.any():
+        names = [result.items[k] for k in np.flatnonzero(few)]
+        warnings += ((', '.join(names) if len(names) < len(few) else 'all policies')
+                     + ': too few comparisons to tell a rank',)
+    people = _evaluators(comparisons)
+    if intervals['by'] == 'session' and 1 < people < LEAST_EVALUATORS \
+            and intervals['way'] != 'posterior':
+        warnings += (f'{people} evaluators are too few to measure how evaluators differ: the '
+                     'intervals leave that out',)
+    return dataclasses.replace(result, diagnostics=dataclasses.replace(
+        told, warnings=warnings, details={**told.details, 'intervals': intervals}))
+
+
+def too_few(counts: Ints, clusters: int, by_session: bool,
+            open_ends: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """
+    Return (n,) for which policies no interval is stated; ``open_ends`` is no bound (n,).
+
+    ``counts`` (n,) are the sessions of each, two policies in each session. With fewer than 1.5
+    sessions for each policy, scores hang on chains of single verdicts.
+    """
+    least = LEAST_SESSIONS if by_session else LEAST_CLUSTERS
+    above, below = open_ends
+    if clusters < least or counts.sum() < 2 * LEAST_PER_POLICY * len(counts):
+        return np.ones(len(counts), bool)
+    return np.asarray((counts < LEAST_COMPARISONS) | (above & below))
+
+
+def with_spread(standings: Standings, spread: ScoreSpread, few: np.ndarray,
+                open_ends: tuple[np.ndarray, np.ndarray], level: float, unit: float | None,
+                ) -> Standings:
+    """
+    Return the standings with what ``spread`` supports at ``level``.
+
+    ``few`` (n,) have no interval, ``open_ends`` (n,) no upper and no lower end; ``unit`` is the
+    prior's τ in the unit of the scores, None to take it from the scores alone.
+    """
+    n, scores = len(standings.scores), standings.scores
+    reach = float(stdtrit(max(spread.freedom, 1.0), (1 + level) / 2))
+    wide = stdtrit(np.maximum(spread.own_freedom, 1.0), (1 + level) / 2) * np.sqrt(spread.variance)
+    low, high = scores - wide, scores + wide
+    low[open_ends[1]], high[open_ends[0]] = -np.inf, np.inf
+    low[few], high[few] = np.nan, np.nan
+    best, worst = rank_sets(scores, spread.gap, few, reach)
+    all_best, all_worst = rank_sets(scores, spread.gap, few, range_quantile(
+        n, min(spread.freedom, 1000.0), level))
+    return replace(standings, low=low, high=high, rank_low=best, rank_high=worst,
+                   rank_low_joint=all_best, rank_high_joint=all_worst, too_few=few,
+                   p_better=p_better(scores, spread, unit))
+
+
+def rank_sets(scores: Floats, gap: Floats, few: np.ndarray, reach: float) -> tuple[Ints, Ints]:
+    """Return the best and the worst rank (n,) that differences of ``reach`` spreads leave."""
+    ahead = (scores[:, None] - scores) / np.sqrt(np.maximum(gap, 1e-300))
+    ahead[few] = ahead[:, few] = 0.0
+    np.fill_diagonal(ahead, 0.0)
+    return (np.asarray(1 + (ahead < -reach).sum(axis=1), dtype=np.int64),
+            np.asarray(len(scores) - (ahead > reach).sum(axis=1), dtype=np.int64))
+
+
+@lru_cache(maxsize=256)
+def range_quantile(n: int, freedom: float, level: float) -> float:
+    """Return the quantile of the studentised range of n normals, divided by √2."""
+    rng = np.random.default_rng(0)
+    draws = max(2000, min(40_000, RANGE_DRAWS // n))
+    spans = np.ptp(rng.standard_normal((draws, n)), axis=1)
+    spans /= np.sqrt(rng.chisquare(max(freedom, 1.0), draws) / max(freedom, 1.0))
+    return float(np.quantile(spans, level) / np.sqrt(2))
+
+
+def between_policies(scores: Floats, gap: Floats, unit: float | None) -> float:
+    """
+    Return 2 τ², by how much two abilities differ on average, squared.
+
+    ``unit`` is τ a priori, with the weight of 3 policies; None: by the scores alone.
+    """
+    n, gap = len(scores), np.maximum(gap, 1e-300)
+    known = ~np.eye(n, dtype=bool) & np.isfinite(gap)
+    apart = scores[:, None] - scores
+    # Two abilities differ by 2 τ² on average, two scores by that and the variance of the gap.
+    seen = max(float(np.mean((apart ** 2 - gap)[known])) / 2, 0.0) if known.any() else 0.0
+    prior = seen if unit is None else unit ** 2
+    weight = 0.0 if unit is None else PRIOR_POLICIES
+    return 2 * ((n - 1) * seen + weight * prior) / (n - 1 + weight)
+
+
+def p_better(scores: Floats, spread: ScoreSpread, unit: float | None) -> Floats:
+    """Return (n, n) the probability that the row's policy is better than the column's."""
+    gap, between = np.maximum(spread.gap, 1e-300), between_policies(scores, spread.gap, unit)
+    apart = scores[:, None] - scores
+    shrink = np.sqrt(between / (between + gap))
+    table = np.asarray(stdtr(max(spread.freedom, 1.0), apart / np.sqrt(gap) * shrink))
+    np.fill_diagonal(table, 0.5)
+    return table
+
+
+def posterior_better(scores: Floats, spread: ScoreSpread) -> Floats:
+    """Return (n, n) the probability to be better where ``spread`` is that of a posterior."""
+    apart = scores[:, None] - scores
+    table = np.asarray(stdtr(max(spread.freedom, 1.0),
+                             apart / np.sqrt(np.maximum(spread.gap, 1e-300))))
+    np.fill_diagonal(table, 0.5)
+    return table

@@ -1,0 +1,1 @@
+"""Methods of comparisons of two policies: Bradley–Terry, Davidson, Elo, progress."""

@@ -1,0 +1,1 @@
+"""TASK: policies compared over latent kinds of task."""
