@@ -105,7 +105,7 @@ def test_the_covariance_is_the_pseudo_inverse_of_the_information():
 def test_the_sparse_path_finds_the_same_maximum(make, monkeypatch):
     votes = drawn(2, n=30, m=2000)
     dense = make(l2=0.1)(votes).scores, make()(votes).scores
-    monkeypatch.setattr(counts, 'DENSE_POLICIES', 5)
+    monkeypatch.setattr('arena_robot.ranking.counts.DENSE_POLICIES', 5)
     sparse = make(l2=0.1)(votes), make()(votes)
     for one, two in zip(dense, sparse, strict=True):
         np.testing.assert_allclose(one, two.scores, atol=1e-8)
