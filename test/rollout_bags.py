@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.episode import EndReason, Slot, Step
 from arena_robot.core.jpeg import to_jpeg
 from arena_robot.core.observation import Observation
@@ -52,9 +53,16 @@ class RolloutBags(NoRecorder):
 
     def step(self, step: Step, observation: Observation) -> None:
         """Keep one step."""
+        self._keep(step, observation)
+
+    def chunk(self, index: int, step: int, chunk: Chunk) -> None:
+        """Keep one inference."""
+        self._keep(index, step, chunk)
+
+    def _keep(self, *values: Any) -> None:
         assert self._place is not None
         with self._kept(self._place).open('ab') as file:
-            pickle.dump((step, observation), file)
+            pickle.dump(values, file)
 
     def stop(self, end: EndReason, detail: str, steps: int = 0) -> None:
         """Write the bag."""
@@ -63,13 +71,15 @@ class RolloutBags(NoRecorder):
 
     def write(self, folder: Path, end: EndReason = EndReason.INTERRUPTED) -> int:
         """Write the bag of the steps that are kept of an episode; return their number."""
-        steps = list(self._read(self._kept(folder)))
+        kept = list(self._read(self._kept(folder)))
+        steps = [one for one in kept if len(one) == 2]
+        chunks = [_chunk_fields(*one, folder.name) for one in kept if len(one) == 3]
         made = folder.with_name(f'{folder.name}.made') / folder.name
         shutil.rmtree(made.parent, ignore_errors=True)
         with BagWriter(made, {}) as bag:
             for topic in MAKER.topics().values():
                 bag.add_topic(topic)
-            for message in self._messages(steps, folder, end):
+            for message in self._messages(steps, chunks, folder, end):
                 bag.write(message)
         for file in made.iterdir():
             file.replace(folder / file.name)
@@ -81,7 +91,7 @@ class RolloutBags(NoRecorder):
         return folder.with_name(f'{folder.name}.steps')
 
     @staticmethod
-    def _read(path: Path) -> Iterator[tuple[Step, Observation]]:
+    def _read(path: Path) -> Iterator[tuple[Any, ...]]:
         if not path.exists():
             return
         with path.open('rb') as file:
@@ -91,10 +101,11 @@ class RolloutBags(NoRecorder):
                 except (EOFError, pickle.UnpicklingError):    # the last one was cut off
                     return
 
-    def _messages(self, steps: list[tuple[Step, Observation]], folder: Path,
-                  end: EndReason) -> Iterator[Message]:
+    def _messages(self, steps: list[tuple[Any, ...]], chunks: list[dict[str, Any]],
+                  folder: Path, end: EndReason) -> Iterator[Message]:
         made = [one for step in steps for one in _fields(*step, folder.name)]
         first_ns, last_ns = (steps[0][0].stamp_ns, steps[-1][0].stamp_ns) if steps else (1, 2)
+        made += [('/session_node/action_chunk', last_ns, chunk) for chunk in chunks]
         info = {'session_id': folder.parent.name, 'slot': folder.name, 'station': 'made up',
                 'control_rate_hz': 15.0, 'started': stamp(first_ns), 'ended': stamp(last_ns),
                 'steps': len(steps), 'end_reason': end.value}
@@ -103,6 +114,12 @@ class RolloutBags(NoRecorder):
         for number, (name, at_ns, fields) in enumerate(sorted(made, key=lambda one: one[1])):
             yield Message(name, at_ns, at_ns, number,
                           MAKER.codec.encode(topics[name].type, fields))
+
+
+def _chunk_fields(index: int, step: int, chunk: Chunk, slot: str) -> dict[str, Any]:
+    return {'slot': slot, 'chunk_index': index, 'step': step, 'action_space': chunk.space.value,
+            'width': chunk.actions.shape[1], 'actions': chunk.actions.ravel(),
+            'observation_sha256': chunk.observation_sha256}
 
 
 def _fields(step: Step, seen: Observation, slot: str) -> Iterator[Fields]:
@@ -117,6 +134,7 @@ def _fields(step: Step, seen: Observation, slot: str) -> Iterator[Fields]:
                 'data': np.frombuffer(to_jpeg(image.pixels), np.uint8)}
     yield '/session_node/step', step.stamp_ns, {
         'header': header(step.stamp_ns, 'base'), 'slot': slot, 'index': step.index,
+        'action_space': ActionSpace.JOINT_POSITION.value,
         'image_views': list(step.image_stamps_ns),
         'image_stamps': [stamp(ns) for ns in step.image_stamps_ns.values()],
         'arm_stamp': stamp(step.arm_stamp_ns), 'gripper_stamp': stamp(step.gripper_stamp_ns),

@@ -112,8 +112,9 @@ class Chunk:
     """
     The N actions of one inference: ``actions`` (N, size) float32 in ``space``.
 
-    The last four say how it is executed, from a relay, which keeps them out of the spec; 0 and
-    False: as the spec says.
+    The next four say how it is executed, from a relay, which keeps them out of the spec; 0 and
+    False: as the spec says. ``observation_sha256`` is of the observation that was sent for it; ''
+    when none was sent.
     """
 
     actions: NDArray[np.float32]
@@ -123,6 +124,7 @@ class Chunk:
     blend_steps: int = 0
     pipelined: bool = False
     real_time_chunking: bool = False
+    observation_sha256: str = ''
 
     def __len__(self) -> int:
         return len(self.actions)

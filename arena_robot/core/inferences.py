@@ -2,8 +2,10 @@
 
 import base64
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,25 +13,55 @@ from arena_robot.core.episode import CONTROL_RATE_HZ
 from arena_robot.core.observation import Floats
 
 
+class Proof(NamedTuple):
+    """
+    What is kept of an answer, and of the observation that it was given to, to compare with later.
+
+    ``packed`` has actions of ``columns`` numbers, one after the other: float32, little endian,
+    base64. ``blend_steps`` of the next chunk are mixed with what is left of this one.
+    ``observation_sha256`` is of the serialized observation; ``pictures`` are thumbnails of its
+    pictures by view, base64, kept of some observations alone.
+    """
+
+    packed: str = ''
+    columns: int = 0
+    blend_steps: int = 0
+    observation_sha256: str = ''
+    pictures: Mapping[str, str] = MappingProxyType({})
+
+    def actions(self) -> Floats:
+        """Return the actions, (N, columns); (0, 0) when none are kept."""
+        numbers = np.frombuffer(base64.b64decode(self.packed), '<f4').astype(np.float64)
+        return numbers.reshape(-1, self.columns) if self.columns else np.zeros((0, 0))
+
+
+NOTHING_KEPT = Proof()
+
+
 @dataclass(frozen=True)
 class Inference:
     """
     One answer of a policy to the observation of ``step``, which arrived at ``stamp_ns``.
 
-    ``took_s`` is how long it took; ``count`` actions, one after the other, are in ``packed``:
-    float32, little endian, base64.
+    ``took_s`` is how long it took; ``count`` of its actions may be executed.
     """
 
     step: int
     stamp_ns: int
     took_s: float
     count: int
-    packed: str = ''
+    proof: Proof = NOTHING_KEPT
 
-    def actions(self) -> Floats:
-        """Return the actions, (count, size); (count, 0) when only their number is known."""
-        numbers = np.frombuffer(base64.b64decode(self.packed), '<f4')
-        return numbers.reshape(self.count, -1).astype(np.float64)
+    @classmethod
+    def of(cls, row: Sequence[Any]) -> 'Inference':
+        """Return the inference of :meth:`row`."""
+        step, stamp_ns, took_s, count, *kept = row
+        return cls(step, stamp_ns, took_s, count, Proof(*kept))
+
+    def row(self) -> list[Any]:
+        """Return its values as JSON takes them."""
+        return [self.step, self.stamp_ns, self.took_s, self.count, *self.proof[:-1],
+                dict(self.proof.pictures)]
 
 
 def packed(numbers: Sequence[float]) -> str:

@@ -43,6 +43,20 @@ def from_jpeg(data: 'bytes | Sequence[int] | NDArray[Any]') -> Pixels:
     return np.asarray(rgb, np.uint8)
 
 
+def thumbnail_of_jpeg(data: bytes) -> Pixels:
+    """Return :func:`thumbnail` of a JPEG without decoding all of it. Raises DataError."""
+    grey = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_REDUCED_GRAYSCALE_8)
+    if grey is None:
+        raise DataError(f'{len(data)} bytes are not a picture that can be read')
+    return thumbnail(np.asarray(grey, np.uint8))
+
+
+def thumbnail(pixels: Pixels) -> Pixels:
+    """Return the mean brightness (8, 8) of the parts of a picture, RGB or grey."""
+    grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY) if pixels.ndim == 3 else pixels
+    return np.asarray(cv2.resize(grey, (8, 8), interpolation=cv2.INTER_AREA), np.uint8)
+
+
 def _not_encoded(pixels: Pixels) -> DataError:
     return DataError(f'an image of shape {pixels.shape} cannot be encoded as JPEG; '
                      'it takes (height, width, 3) bytes in RGB')

@@ -5,31 +5,44 @@ It opens files that a station sent, so a server calls :func:`check_files` in a p
 with bounds on memory and time.
 """
 
+import base64
 import json
 import resource
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.episode import CONTROL_RATE_HZ, EndReason
 from arena_robot.core.errors import ArenaError
 from arena_robot.core.files import write_text
-from arena_robot.core.inferences import Inference
+from arena_robot.core.inferences import NOTHING_KEPT, Inference, Proof
+from arena_robot.core.jpeg import thumbnail
+from arena_robot.core.observation import Floats
+from arena_robot.policy.base import PolicySpec
+from arena_robot.policy.chunk_progress import ChunkProgress
+from arena_robot.recording.bag.base import Topic
 from arena_robot.recording.bag.codec import codec_of
 from arena_robot.recording.bag.reader import BagReader
-from arena_robot.recording.episode.tracks import EpisodeTracks, load_tracks
+from arena_robot.recording.bag.topic_stats import header_stamp_ns
+from arena_robot.recording.episode.frames import pixels_of
+from arena_robot.recording.episode.tracks import ChunkRecord, EpisodeTracks, Steps, load_tracks
 
 MEMORY_BYTES = 4 << 30
 CPU_S = 120
 CLAIMS_FILE, FOUND_FILE = 'claims.json', 'found.json'
 # A shorter rollout that was not ended as done says nothing about its policy.
 LEAST_STEPS, LEAST_S = 10, 2.0
-# Blended actions, and those of steps in which the arm waits, are none that the relay gave.
-LEAST_ACTIONS_SHARE = 0.5
+# Requests follow exactly from the relay's answers; a message of an answer may be lost.
+LEAST_ACTIONS_SHARE = 0.95
 ACTION_TOLERANCE = 1e-3
+# Two JPEGs of one picture, of two sizes, differ by less in any 64th of it (of 255).
+MOST_BRIGHTNESS = 10
 # Clocks of a station may be this far off (RemoteArena refuses more), and drift or be set by less.
 MOST_SKEW_S, MOST_DRIFT_S = 600.0, 5.0
 # A station that waits for its policy is slower than the control rate, but not by more.
@@ -45,8 +58,8 @@ class RolloutClaim:
     """
     What is known of a rollout without its recording.
 
-    ``made`` is what the relay saw: step, stamp, seconds, number of actions, actions. With
-    ``max_pace`` 0 time is simulated, and no time is compared.
+    ``made`` is what the relay saw, rows of :class:`Inference`. With ``max_pace`` 0 time is
+    simulated, and no time is compared.
     """
 
     session_id: str
@@ -55,11 +68,11 @@ class RolloutClaim:
     end: str
     policy_failed: bool
     max_pace: float
-    made: tuple[tuple[int, int, float, int, str], ...]
+    made: tuple[list[Any], ...]
 
     def inferences(self) -> list[Inference]:
         """Return the relay's answers."""
-        return [Inference(*one) for one in self.made]
+        return [Inference.of(one) for one in self.made]
 
 
 def check_files(folder: str) -> None:
@@ -80,7 +93,7 @@ def write_claims(home: Path, claims: Sequence[RolloutClaim]) -> None:
 def read_claims(home: Path) -> dict[str, RolloutClaim]:
     """Return what :func:`write_claims` wrote."""
     told = json.loads((home / CLAIMS_FILE).read_text(encoding='utf-8'))
-    return {slot: RolloutClaim(**{**one, 'made': tuple(tuple(row) for row in one['made'])})
+    return {slot: RolloutClaim(**{**one, 'made': tuple(one['made'])})
             for slot, one in told.items()}
 
 
@@ -96,7 +109,8 @@ def why_unproven(folder: Path, claim: RolloutClaim) -> str:
             tracks = load_tracks(bag, codec_of(bag.topics.values()))
             return (_other_rollout(tracks, claim) or _too_short(tracks, claim)
                     or _paces(tracks, claim) or _actions(tracks, claim)
-                    or _arm(tracks) or _pictures(bag, tracks))
+                    or _arm(tracks) or _pictures(bag, tracks)
+                    or _other_pictures(bag, tracks, claim))
     except ArenaError as error:
         return f'the recording cannot be read: {str(error)[:200]}'
     except MemoryError:
@@ -150,20 +164,43 @@ def _paces(tracks: EpisodeTracks, claim: RolloutClaim) -> str:
 
 
 def _actions(tracks: EpisodeTracks, claim: RolloutClaim) -> str:
-    """Look for the recorded requests among the actions that the relay gave up to their step."""
-    given = [(one.step, one.actions()) for one in claim.inferences() if one.packed]
-    if not given:
-        return 'the relay kept no actions of the rollout'
-    found = 0
-    for row, asked in enumerate(tracks.steps.requested):
-        rows = [actions for step, actions in given if step <= row]
-        width = min([len(asked), *(actions.shape[1] for actions in rows)])
-        found += any(bool((abs(actions[:, :width] - asked[:width]) < ACTION_TOLERANCE).all(
-            axis=1).any()) for actions in rows)
-    count = len(tracks.steps.requested)
-    if found < LEAST_ACTIONS_SHARE * count:
-        return f'{found} of {count} recorded requests are actions that the relay gave'
+    """Compare the recorded requests with what a station executes of the relay's answers."""
+    answers = [_answer(chunk, claim) for chunk in tracks.chunks]
+    if other := sum(one is None for one in answers):
+        return (f'{other} of {len(answers)} recorded chunks answer another observation than the '
+                'one that passed the relay at their step')
+    width = tracks.steps.requested.shape[1]
+    proofs = {chunk.index: (chunk.step, one.proof)
+              for chunk, one in zip(tracks.chunks, answers, strict=True)
+              if one is not None and one.proof.columns == width}
+    expected = _executed(tracks.steps, proofs)
+    same = sum(one is not None and bool((abs(one - asked) < ACTION_TOLERANCE).all())
+               for one, asked in zip(expected, tracks.steps.requested, strict=True))
+    if same < LEAST_ACTIONS_SHARE * len(expected):
+        return (f'{same} of {len(expected)} recorded requests are what a station executes of the '
+                "relay's answers")
     return ''
+
+
+def _answer(chunk: ChunkRecord, claim: RolloutClaim) -> Inference | None:
+    """Return what the relay answered to the observation of a recorded chunk; None: nothing."""
+    return next((one for one in claim.inferences() if one.step == chunk.step
+                 and one.proof.observation_sha256 == chunk.observation_sha256), None)
+
+
+def _executed(steps: Steps, proofs: Mapping[int, tuple[int, Proof]]) -> list[Floats | None]:
+    """Return what a station requests at each step, from the answers by number; None: unknown."""
+    progress, number, out = ChunkProgress(), -1, list[Floats | None]()
+    space = next((one for one in ActionSpace if one.value == steps.space), None)
+    for step, index in enumerate(steps.chunk_index):
+        asked_at, proof = proofs.get(index, (step + 1, NOTHING_KEPT))
+        if space and index != number and asked_at <= step:
+            progress.since_ask, number = step - asked_at, index
+            progress.use(Chunk(proof.actions().astype(np.float32), space,
+                               blend_steps=proof.blend_steps), PolicySpec(space))
+        known = index == number and progress.left > 0
+        out.append(progress.take() if known else None)
+    return out
 
 
 def _arm(tracks: EpisodeTracks) -> str:
@@ -193,6 +230,36 @@ def _pictures(bag: BagReader, tracks: EpisodeTracks) -> str:
     if moved and not changing:
         return 'the arm moves in the recording, and no picture changes'
     return ''
+
+
+def _other_pictures(bag: BagReader, tracks: EpisodeTracks, claim: RolloutClaim) -> str:
+    """Compare the pictures that the relay looked at with those that their steps recorded."""
+    shown = [(one.step, name, thumb) for one in claim.inferences()
+             for name, thumb in one.proof.pictures.items() if one.step < len(tracks.steps.index)]
+    stamps = {name: tracks.steps.image_stamps[:, column]
+              for column, name in enumerate(tracks.steps.views)}
+    here = {(name, stamp): one for name, used in stamps.items() if name in tracks.views
+            for stamp, one in _thumbnails(bag, tracks.views[name].topic, {
+                int(used[step]) for step, _, _ in shown})}
+    for step, name, thumb in shown:
+        # A policy with one outside camera is sent the chosen one under the left one's name.
+        names = (name, name.replace('left_', 'right_', 1))
+        seen = [here[key] for one in names if one in stamps
+                and (key := (one, int(stamps[one][step]))) in here]
+        sent = np.frombuffer(base64.b64decode(thumb), np.uint8).reshape(8, 8).astype(int)
+        if seen and min(abs(sent - one).max() for one in seen) > MOST_BRIGHTNESS:
+            return f'the picture {name} of step {step} is not the one that passed the relay'
+    return ''
+
+
+def _thumbnails(bag: BagReader, topic: Topic,
+                stamps: Collection[int]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Yield the stamp and the thumbnail of those pictures of a topic."""
+    decoder = codec_of(bag.topics.values())
+    for message in bag.messages([topic.name]):
+        if (stamp := header_stamp_ns(message.data)) in stamps:
+            value = decoder.decode(topic, message.data)
+            yield stamp, thumbnail(pixels_of(topic, value)).astype(np.int64)
 
 
 def _differ(bag: BagReader, topic: str, stamps: np.ndarray) -> bool:

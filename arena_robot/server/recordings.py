@@ -163,8 +163,7 @@ class Recordings:
             told, seen = evidence.episodes[slot.value], evidence.rollouts[slot.value]
             claims.append(RolloutClaim(
                 session_id, slot.value, told.steps, told.end, bool(seen.failure), self._max_pace,
-                tuple((one.step, one.stamp_ns, one.took_s, one.count, one.packed)
-                      for one in seen.inferences())))
+                tuple(one.row() for one in seen.inferences())))
             for one in evidence.manifests[slot.value].files:
                 if one.path.endswith(BAG_FILES):
                     self._place(FileId(session_id, slot.value, one.path), home)

@@ -13,6 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import Executor
+from hashlib import sha256
 from typing import Any, TypeVar
 
 from arena_robot.core.errors import (
@@ -38,9 +39,11 @@ from arena_robot.server.relay_route import (
     Route,
     canonical,
     fitted,
+    is_looked_at,
     is_wanted,
     needs_resizing,
     observation_of,
+    thumbnails,
     turned,
 )
 from arena_robot.server.relay_routes import RelayRoutes
@@ -153,24 +156,30 @@ class Relay:
         await self._count(route)
         least_s, started_s = await self._least_s(route), time.monotonic()
 
+        kept: dict[str, str] = {}
+
         async def ask(way: Upstream) -> tuple[PolicySpec, pb.InferReply]:
             spec = route.specs.get(route.slot) or await known_spec(way, wait_s)
             left = request.left_over if spec.real_time_chunking and request.HasField(
                 'left_over') else None
-            passed = infer_request(await self._fitted(request.observation, spec), route.episode,
-                                   step, seed_of(route.episode), left)
+            seen = observation_of(request.observation)
+            if is_looked_at(step):
+                kept.update(await asyncio.to_thread(thumbnails, seen))
+            passed = infer_request(await self._fitted(request.observation, seen, spec),
+                                   route.episode, step, seed_of(route.episode), left)
             return spec, checked(await way.infer(passed, wait_s), spec)
 
         spec, reply = await self._watched(route, step, wait_s, ask)
         if least_s > 0.0:
             await asyncio.sleep(least_s - (time.monotonic() - started_s))
-        self._record.answered(route.key, step, time.monotonic() - started_s,
-                              *executable(reply, spec))
+        took_s, (count, proof) = time.monotonic() - started_s, executable(reply, spec)
+        self._record.answered(route.key, step, took_s, count, proof._replace(
+            observation_sha256=sha256(request.observation).hexdigest(), pictures=kept))
         return reply
 
-    async def _fitted(self, observation: bytes, spec: PolicySpec) -> bytes:
+    async def _fitted(self, observation: bytes, seen: pb.Observation,
+                      spec: PolicySpec) -> bytes:
         """Return an observation with the pictures of a policy; large work in another thread."""
-        seen = observation_of(observation)
         if not turned(seen, spec) and is_wanted(seen, spec):
             return observation
         if needs_resizing(seen, spec):

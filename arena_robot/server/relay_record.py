@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 from arena_robot.core.clock import DAY_NS, Clock
 from arena_robot.core.episode import Slot
 from arena_robot.core.files import write_bytes
+from arena_robot.core.inferences import NOTHING_KEPT, Proof
 from arena_robot.server.store import relayed
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.relayed import RelayedRollout
@@ -103,10 +104,10 @@ class RelayRecord:
             self._journal = None
 
     def answered(self, key: Key, step: int, took_s: float, actions: int,
-                 packed: str = '') -> None:
+                 proof: Proof = NOTHING_KEPT) -> None:
         """Note a query at ``step`` that the policy answered with so many actions."""
         self._note(key, what=ANSWERED, step=step, took_s=round(took_s, 6), actions=actions,
-                   packed=packed)
+                   proof=[*proof[:-1], dict(proof.pictures)])
 
     def failed(self, key: Key, step: int | None, words: str) -> None:
         """Note a failure of the policy itself, in words that name nothing but its kind."""
@@ -166,8 +167,7 @@ class RelayRecord:
         one.failure = ''
         one.count('queries')
         one.count('actions', actions)
-        packed = json.dumps(note['packed'])
-        one.exact.append(f'[{step}, {now}, {note["took_s"]}, {actions}, {packed}]\n')
+        one.exact.append(json.dumps([step, now, note['took_s'], actions, *note['proof']]) + '\n')
 
     def flush(self, session_id: str = '') -> None:
         """Write what is new of one session, or of all."""

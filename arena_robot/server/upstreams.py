@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 import grpc
 
 from arena_robot.core.errors import PolicyTimeout, PolicyUnavailable
-from arena_robot.core.inferences import packed
+from arena_robot.core.inferences import Proof, packed
 from arena_robot.policy.address import parse_address
 from arena_robot.policy.base import PROTOCOL_VERSION, PolicySpec
 from arena_robot.policy.grpc import wire
@@ -232,9 +232,11 @@ def checked(reply: pb.InferReply, spec: PolicySpec) -> pb.InferReply:
                          pipelined=spec.pipelined, real_time_chunking=spec.real_time_chunking)
 
 
-def executable(reply: pb.InferReply, spec: PolicySpec) -> tuple[int, str]:
-    """Return how many of a chunk's actions may be executed, and these actions, packed."""
+def executable(reply: pb.InferReply, spec: PolicySpec) -> tuple[int, Proof]:
+    """Return how many of a chunk's actions may be executed, and those that may be mixed too."""
     rows = reply.rows
     if spec.open_loop_horizon and not spec.pipelined:
         rows = min(rows, spec.open_loop_horizon)
-    return rows, packed(reply.actions[:rows * reply.columns])
+    kept = min(reply.rows, rows + spec.blend_steps)
+    return rows, Proof(packed(reply.actions[:kept * reply.columns]), reply.columns,
+                       spec.blend_steps)

@@ -147,13 +147,10 @@ class Gripper(FakeGripper):
 
 
 class Audience:
-    """Listens to steps alone, for the recording."""
+    """Listens to inferences and steps, for the recording."""
 
     def __init__(self, bags: RolloutBags) -> None:
-        self.step = bags.step
-
-    def chunk(self, index: int, step: int, chunk: Any) -> None:
-        """Do nothing."""
+        self.step, self.chunk = bags.step, bags.chunk
 
     def changed(self) -> None:
         """Do nothing."""

@@ -35,6 +35,31 @@ def proven(home: Path) -> dict[str, str]:
     return {slot.value: '' for slot in Slot}
 
 
+SENT: dict[tuple[str, str, int], str] = {}
+
+
+class NotingPolicy:
+    """Notes the hashes of the observations of a slot, which its recording has too."""
+
+    def __init__(self, policy, session_id: str, slot: Slot) -> None:
+        self._policy, self._where = policy, (session_id, slot.value)
+
+    def __getattr__(self, name):
+        return getattr(self._policy, name)
+
+    def infer(self, observation, episode=''):
+        chunk = self._policy.infer(observation, episode)
+        SENT[(*self._where, observation.step)] = chunk.observation_sha256
+        return chunk
+
+
+class NotingArena(RemoteArena):
+    """A station's arena whose recordings fit what was sent."""
+
+    def policy(self, session_id, slot):
+        return NotingPolicy(super().policy(session_id, slot), session_id, slot)
+
+
 class Setting:
     """A server with a pool, an owner, an evaluator 'ada' and a station, and their tokens."""
 
@@ -65,7 +90,7 @@ class Setting:
         return f'127.0.0.1:{self.server.port}'
 
     def arena(self, station: str = 'station', evaluator: str = 'ada') -> RemoteArena:
-        arena = RemoteArena(ServerAddress(self.target, self.tokens[station]), SystemClock())
+        arena = NotingArena(ServerAddress(self.target, self.tokens[station]), SystemClock())
         self.arenas.append(arena)
         arena.sign_in(self.tokens[evaluator])
         return arena
@@ -94,7 +119,9 @@ def recorded(folder: Path, session_id: str, slot: Slot, steps: int = STEPS,
     """
     folder.mkdir(parents=True, exist_ok=True)
     sample = SampleEpisode(steps=steps, state_hz=15, width=32, height=18, slot=slot.value,
-                           session_id=session_id, start_ns=start_ns, still=True)
+                           session_id=session_id, start_ns=start_ns, still=True,
+                           sent={step: sha for (*where, step), sha in SENT.items()
+                                 if where == [session_id, slot.value]})
     shutil.rmtree(folder / 'A', ignore_errors=True)
     with LOCK:
         MAKER.sample = sample

@@ -31,18 +31,15 @@ from arena_robot.session.protocol.store import SessionStore
 
 
 class Hall:
-    """Listens to steps alone, for the recording."""
+    """Listens to inferences and steps, for the recording."""
 
     def __init__(self, bags):
-        self.step = bags.step
+        self.step, self.chunk = bags.step, bags.chunk
 
     def changed(self):
         pass
 
     def episode(self, job, episode):
-        pass
-
-    def chunk(self, index, step, chunk):
         pass
 
 

@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from arena_setting import NAMES, STATION, VERDICT, Setting, recorded, run
+from arena_setting import NAMES, STATION, VERDICT, NotingArena, Setting, recorded, run
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import Preference, Slot
@@ -252,7 +252,7 @@ def test_two_stations_at_once(setting, folder):
     failures = []
 
     def work(token):
-        arena = RemoteArena(ServerAddress(setting.target, token), SystemClock())
+        arena = NotingArena(ServerAddress(setting.target, token), SystemClock())
         arena.sign_in(setting.tokens['ada'])
         try:
             for _ in range(3):

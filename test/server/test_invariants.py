@@ -18,7 +18,7 @@ import time
 
 import pytest
 import sqlalchemy as sa
-from arena_setting import STATION, Setting, episode, fine, query, recorded
+from arena_setting import STATION, NotingArena, Setting, episode, fine, query, recorded
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -37,7 +37,7 @@ from arena_robot.core.errors import ArenaError, Conflict, NotRevealed, ServerUna
 from arena_robot.core.log_entry import said
 from arena_robot.server.app import ArenaServer
 from arena_robot.server.base import SessionState
-from arena_robot.server.client import RemoteArena, ServerAddress
+from arena_robot.server.client import ServerAddress
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.slot_tokens import TokensInMemory
 from arena_robot.server.store import manifests
@@ -63,7 +63,7 @@ class Killable(Setting):
     def station(self):
         if self.tokens_of_slots is None:
             self.tokens_of_slots = TokensInMemory()
-        arena = RemoteArena(ServerAddress(self.target, self.tokens['station'], timeout_s=60.0),
+        arena = NotingArena(ServerAddress(self.target, self.tokens['station'], timeout_s=60.0),
                             SystemClock(), tokens=self.tokens_of_slots)
         self.arenas.append(arena)
         for _ in range(TRIES):

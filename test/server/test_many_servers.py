@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import sqlalchemy as sa
-from arena_setting import episode, recorded
+from arena_setting import NotingArena, episode, recorded
 from test_server_process import Process
 
 from arena_robot.core.clock import SystemClock
@@ -18,7 +18,7 @@ from arena_robot.core.errors import Conflict, PolicyError, ServerUnavailable
 from arena_robot.policy.examples.echo import Echo
 from arena_robot.policy.examples.frozen import Frozen
 from arena_robot.policy.grpc.server import GrpcPolicyServer
-from arena_robot.server.client import Calls, RemoteArena, ServerAddress
+from arena_robot.server.client import Calls, ServerAddress
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.slot_tokens import TokensInMemory
 from arena_robot.server.store.database import Database
@@ -44,7 +44,7 @@ class Station:
         self._evaluator, self._folder = evaluator, folder
         self._slots = TokensInMemory()
         addresses = [ServerAddress(one.target, token, timeout_s=5.0) for one in servers]
-        self._arenas = [RemoteArena(one, SystemClock(), tokens=self._slots) for one in addresses]
+        self._arenas = [NotingArena(one, SystemClock(), tokens=self._slots) for one in addresses]
         self._calls = [Calls(one) for one in addresses]
         self._at = 0
         self.requests, self.retried, self.failures = [], 0, []

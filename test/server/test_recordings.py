@@ -5,12 +5,14 @@ import dataclasses
 import shutil
 import time
 
+import cv2
 import numpy as np
 import pytest
 from arena_setting import STATION, Setting, episode, recorded, roll
 
 from arena_robot.core.episode import EndReason, Slot
-from arena_robot.recording.episode.sample import TICK_NS, SampleEpisode, SampleMaker
+from arena_robot.core.jpeg import thumbnail
+from arena_robot.recording.episode.sample import TICK_NS, SampleEpisode, SampleMaker, picture
 from arena_robot.records.episode_file import EpisodeFile, write_episode
 from arena_robot.server.recorded_rollout import RolloutClaim, why_unproven
 from arena_robot.session.arena.contract import PROMPT, VERDICT, observation
@@ -18,6 +20,7 @@ from arena_robot.session.arena.contract import PROMPT, VERDICT, observation
 STEPS, LENGTH = 32, 8
 SESSION = SampleEpisode().session_id
 START_NS = SampleEpisode().start_ns
+SENT = {step: f'{step:064}' for step in range(0, STEPS, LENGTH)}
 
 
 def given(made, steps=STEPS, late_ns=60_000_000):
@@ -25,15 +28,18 @@ def given(made, steps=STEPS, late_ns=60_000_000):
     rows = []
     for step in range(0, steps, LENGTH):
         actions = np.array([made._action(step + k) for k in range(LENGTH)], '<f4')
-        rows.append((step, START_NS + step * TICK_NS + late_ns, 0.05, LENGTH,
-                     base64.b64encode(actions.tobytes()).decode()))
+        rows.append([step, START_NS + step * TICK_NS + late_ns, 0.05, LENGTH,
+                     base64.b64encode(actions.tobytes()).decode(), 8, 0, SENT[step], {
+                         view: base64.b64encode(thumbnail(cv2.resize(picture(
+                             step, view, 64, 36), (224, 224))).tobytes()).decode()
+                         for view in ('left_left', 'wrist_left')}])
     return tuple(rows)
 
 
 @pytest.fixture(scope='module')
 def sample(tmp_path_factory):
     """Return the maker of a rollout that moves, the folder of its bag, and the claim of it."""
-    made = SampleMaker(SampleEpisode(steps=STEPS, state_hz=15, width=64, height=36))
+    made = SampleMaker(SampleEpisode(steps=STEPS, state_hz=15, width=64, height=36, sent=SENT))
     folder = tmp_path_factory.mktemp('sample') / 'A'
     made.write(folder)
     return made, folder, RolloutClaim(SESSION, 'A', STEPS, EndReason.STOPPED.value, False, 1.25,
@@ -58,9 +64,9 @@ def test_a_recording_that_is_not_of_the_rollout_does_not(sample, changes, words)
 
 def test_actions_and_times_are_those_of_the_relay(sample):
     made, folder, claim = sample
-    other = tuple((*row[:4], base64.b64encode(np.full(LENGTH * 8, 9, '<f4').tobytes()).decode())
-                  for row in claim.made)
-    assert '0 of 32 recorded requests are actions that the relay gave' in why_unproven(
+    nines = base64.b64encode(np.full(LENGTH * 8, 9, '<f4').tobytes()).decode()
+    other = tuple([*row[:4], nines, *row[5:]] if row[0] == 8 else row for row in claim.made)
+    assert '24 of 32 recorded requests are what a station executes' in why_unproven(
         folder, dataclasses.replace(claim, made=other))
     hurried = tuple((step, START_NS + 10**7 * step, *rest) for step, _, *rest in claim.made)
     assert why_unproven(folder, dataclasses.replace(claim, made=hurried)) == '', 'within 5 s'
@@ -73,7 +79,7 @@ def test_actions_and_times_are_those_of_the_relay(sample):
 
 
 def test_a_short_rollout_counts_only_when_it_was_done(tmp_path):
-    made = SampleMaker(SampleEpisode(steps=9, state_hz=15, width=32, height=18))
+    made = SampleMaker(SampleEpisode(steps=9, state_hz=15, width=64, height=36, sent=SENT))
     made.write(tmp_path / 'A')
     claim = RolloutClaim(SESSION, 'A', 9, EndReason.TIMEOUT.value, False, 1.25, given(made, 9))
     assert 'below 10 steps or 2 s it says nothing' in why_unproven(tmp_path / 'A', claim)
@@ -89,6 +95,21 @@ def test_pictures_change_where_the_arm_moves(sample, tmp_path, monkeypatch):
     made.write(tmp_path / 'A')
     assert why_unproven(tmp_path / 'A', claim) == (
         'the arm moves in the recording, and no picture changes')
+
+
+def test_observations_and_pictures_are_those_that_passed_the_relay(sample):
+    _, folder, claim = sample
+
+    def with_proof(column, value):
+        return dataclasses.replace(claim, made=tuple(
+            [*row[:column], value, *row[column + 1:]] if row[0] == 16 else row
+            for row in claim.made))
+
+    assert '1 of 4 recorded chunks answer another observation' in why_unproven(
+        folder, with_proof(7, 64 * 'f'))
+    another = {'left_left': claim.made[2][8]['wrist_left']}
+    assert why_unproven(folder, with_proof(8, another)) == (
+        'the picture left_left of step 16 is not the one that passed the relay')
 
 
 def test_a_damaged_recording_proves_nothing(sample, tmp_path):

@@ -27,7 +27,7 @@ def lite(tmp_path, pool):
 
 def line(session_id: str, step: int) -> bytes:
     return json.dumps({'what': 'answered', 'step': step, 'took_s': 0.1, 'actions': 8,
-                       'packed': '', 'session': session_id, 'slot': 'A', 'now_ns': 10 + step,
+                       'proof': [], 'session': session_id, 'slot': 'A', 'now_ns': 10 + step,
                        'n': step // 8 + 1}).encode() + b'\n'
 
 

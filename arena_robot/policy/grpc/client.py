@@ -3,6 +3,8 @@
 import contextlib
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
+from hashlib import sha256
 from types import TracebackType
 from typing import Any
 
@@ -61,8 +63,9 @@ class GrpcPolicy(PolicyEndpoint):
     def infer(self, observation: Observation, episode: str = '') -> Chunk:
         """Send the observation with all of its images; return the checked chunk."""
         request = query_request(observation, episode, self.spec)
-        return wire.chunk_from_wire(self._asked(request, self._options.infer_timeout_s),
-                                    self.spec)
+        chunk = wire.chunk_from_wire(self._asked(request, self._options.infer_timeout_s),
+                                     self.spec)
+        return replace(chunk, observation_sha256=sha256(request.observation).hexdigest())
 
     def infer_bytes(self, observation: bytes, episode: str, timeout_s: float | None = None,
                     step: int = 0) -> pb.InferReply:

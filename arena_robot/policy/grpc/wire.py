@@ -5,7 +5,8 @@ Nothing larger than the limit is ever decoded.
 """
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,7 @@ from google.protobuf.message import DecodeError
 
 from arena_robot.core.action import ActionSpace, Chunk, handled
 from arena_robot.core.errors import BadReply, DataError, PolicyRefused
-from arena_robot.core.jpeg import from_jpeg, to_jpeg
+from arena_robot.core.jpeg import from_jpeg, thumbnail, thumbnail_of_jpeg, to_jpeg
 from arena_robot.core.observation import (
     ArmState,
     GripperState,
@@ -175,8 +176,24 @@ def image_from_wire(message: pb.Image) -> Image:
     return Image(decode(message.data, message.height, message.width), message.stamp_ns)
 
 
+def thumbnail_from_wire(message: pb.Image) -> Pixels:
+    """Return the thumbnail of an image; raises PolicyRefused when it cannot be read."""
+    if message.encoding != pb.ENCODING_JPEG:
+        return thumbnail(image_from_wire(message).pixels)
+    _check_jpeg(message.data, message.height, message.width)
+    with _readable():
+        return thumbnail_of_jpeg(message.data)
+
+
 def from_announced_jpeg(data: bytes, height: int, width: int) -> Pixels:
     """Return (height, width, 3) RGB; raises PolicyRefused when the bytes say otherwise."""
+    _check_jpeg(data, height, width)
+    with _readable():
+        return from_jpeg(data)
+
+
+def _check_jpeg(data: bytes, height: int, width: int) -> None:
+    """Raise PolicyRefused unless the header says what was announced."""
     _check_sides(height, width)
     try:
         with PIL.Image.open(io.BytesIO(data), formats=('JPEG',)) as header:
@@ -186,8 +203,12 @@ def from_announced_jpeg(data: bytes, height: int, width: int) -> Pixels:
     if found != (width, height):
         raise PolicyRefused(f'a JPEG was announced as {height}x{width} (height x width) and is '
                             f'{found[1]}x{found[0]}')
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
     try:
-        return from_jpeg(data)
+        yield
     except DataError as error:
         raise PolicyRefused('an image is not a JPEG that can be read') from error
 

@@ -6,8 +6,8 @@ there are 15 steps per second. Everything is computed from the numbers of :class
 nothing is random.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ class SampleEpisode:
     ``steps`` ticks of 15 Hz, arm states at ``state_hz``, pictures of ``width`` by ``height``;
     ``start_ns`` is the stamp of the first tick. With ``potential`` a simulated station's potential
     is recorded too: it rises, and falls by a quarter in the middle. With ``still`` arm and gripper
-    rest at zero, and that is requested.
+    rest at zero, that is requested, and all is dark. ``sent`` are hashes of observations, by step.
     """
 
     steps: int = 30
@@ -61,6 +61,7 @@ class SampleEpisode:
     potential: bool = False
     cameras: tuple[str, ...] = ROLES
     still: bool = False
+    sent: Mapping[int, str] = field(default_factory=dict)
 
 
 class SampleMaker:
@@ -149,6 +150,7 @@ class SampleMaker:
         length = self.sample.chunk_length
         return {'header': header(stamp, _BASE), 'slot': self.sample.slot, 'step': k,
                 'chunk_index': k // length, 'action_space': self.sample.space, 'width': 8,
+                'observation_sha256': self.sample.sent.get(k, ''),
                 'actions': np.concatenate([self._action(k + j) for j in range(length)])}
 
     def _step(self, k: int, stamp: int, seen: int) -> dict[str, Any]:
@@ -210,7 +212,8 @@ class SampleMaker:
         return [*self.q(self.sample.start_ns + k * TICK_NS), self.gripper(k)]
 
     def _jpeg(self, k: int, view: str) -> np.ndarray:
-        return _encode(picture(k, view, self.sample.width, self.sample.height))
+        shown = picture(k, view, self.sample.width, self.sample.height)
+        return _encode(shown * (not self.sample.still))
 
 
 def picture(k: int, view: str, width: int, height: int) -> Pixels:

@@ -65,12 +65,17 @@ class GripperTrack:
 
 @dataclass(frozen=True)
 class ChunkRecord:
-    """One recorded inference: ``actions`` (N, 8) or (N, 7) requested at step ``step``."""
+    """
+    One recorded inference: ``actions`` (N, 8) or (N, 7) requested at step ``step``.
+
+    ``observation_sha256`` is of the observation that was sent to the policy.
+    """
 
     index: int
     step: int
     space: str
     actions: Floats
+    observation_sha256: str = ''
 
 
 @dataclass(frozen=True)
@@ -196,7 +201,8 @@ def _info(messages: list[Any]) -> dict[str, Any]:
 
 def _chunk(c: Any) -> ChunkRecord:
     actions = np.asarray(c.actions, np.float64).reshape(-1, max(1, int(c.width)))
-    return ChunkRecord(int(c.chunk_index), int(c.step), str(c.action_space), actions)
+    return ChunkRecord(int(c.chunk_index), int(c.step), str(c.action_space), actions,
+                       str(c.observation_sha256))
 
 
 def _arm(messages: list[Any]) -> ArmTrack:

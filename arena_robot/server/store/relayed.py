@@ -31,7 +31,7 @@ class RelayedRollout:
     empty when it answered since. ``refusals`` are observations that the policy refused, ``cuts``
     queries that the station gave up, ``begun`` how often the step number went back. The last
     answered query was at ``last_step`` and returned ``last_actions``. ``exact`` has a line of JSON
-    for each: step, stamp, seconds, number of actions, and the actions, float32 in base64.
+    for each, as :meth:`Inference.row` returns it.
     ``policy_id`` is None until the session's pair is public.
     """
 
@@ -59,7 +59,7 @@ class RelayedRollout:
 
     def inferences(self) -> tuple[Inference, ...]:
         """Return every answered query, oldest first."""
-        return tuple(sorted((Inference(*json.loads(line)) for line in self.exact.splitlines()),
+        return tuple(sorted((Inference.of(json.loads(line)) for line in self.exact.splitlines()),
                             key=lambda one: one.stamp_ns))
 
 
