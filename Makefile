@@ -49,7 +49,7 @@ walks: setup  ## sessions as people do them, from the pages alone; what is long 
 		test/drivers/test_sim_tasks.py test/nodes/test_session_kills.py \
 		test/server/test_server_process.py test/server/test_two_stations.py \
 		test/server/test_invariants.py \
-		test/recording/test_parallel_verbs.py test/policy/test_example_trials.py \
+		test/recording/test_export_import.py test/policy/test_example_trials.py \
 		test/nodes/test_session_ended.py
 
 attack: setup  ## odd inputs, damaged bags, shams, kills, full disks, on this machine; 25 minutes

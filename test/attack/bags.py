@@ -11,7 +11,7 @@ from tally import STUCK_S, Tally
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / 'recording'))
 
-from damaged_bags import IMAGE, STATE, chunks, damaged, name_of, write
+from test_damaged_bags import IMAGE, STATE, chunks, damaged, name_of, write
 
 from arena_robot.core.errors import ArenaError
 from arena_robot.recording.bag.base import Message

@@ -1,21 +1,25 @@
-"""Bags are written as rosbag2 writes them, and other people's readers agree."""
+"""Bags are written as rosbag2 writes them, and read as other people's readers read them."""
 
 import json
+import random
 import struct
 from collections import Counter
 
 import pytest
 import rosbags.rosbag2
 import yaml
-from mcap.reader import make_reader
+from mcap.reader import SeekingReader, make_reader
 from mcap.records import Chunk
 from mcap.stream_reader import StreamReader
+from mcap.writer import CompressionType, Writer
 
+from arena_robot.core.config import parse_yaml
 from arena_robot.core.errors import RecordingError
 from arena_robot.recording.bag import metadata
 from arena_robot.recording.bag.base import INFINITE_NS, Message, Qos, Topic
+from arena_robot.recording.bag.codec import codec_of
 from arena_robot.recording.bag.mcap_file import McapFile
-from arena_robot.recording.bag.reader import BagReader
+from arena_robot.recording.bag.reader import BagReader, messages_in_order
 from arena_robot.recording.bag.salvage import salvage
 from arena_robot.recording.bag.writer import BagWriter
 
@@ -24,6 +28,7 @@ WORD = Topic('/word', 'std_msgs/msg/String', 'string data\n', 'RIHS01_' + '0' * 
 LATCHED = Topic('/state', 'std_msgs/msg/String', 'string data\n', '',
                 (Qos(durability='transient_local'),))
 PICTURE = Topic('/picture', 'sensor_msgs/msg/CompressedImage', 'uint8[] data\n')
+TOPICS = ('/a', '/b', '/c', '/d')
 
 
 def message(topic, log_ns, text='hello', sequence=0):
@@ -222,3 +227,72 @@ def test_other_bags_are_named(tmp_path):
         metadata.read(tmp_path)
     with pytest.raises(RecordingError, match='cannot read'):
         metadata.read(tmp_path / 'nowhere')
+
+
+def written(path, times, chunk_size=300):
+    """Write messages of those topics at the given times; a chunk has five or so."""
+    with path.open('wb') as out:
+        writer = Writer(out, chunk_size=chunk_size, compression=CompressionType.ZSTD)
+        writer.start()
+        schema = writer.register_schema('std_msgs/msg/String', 'ros2msg', b'string data')
+        channels = [writer.register_channel(name, 'cdr', schema) for name in TOPICS]
+        for number, at_ns in enumerate(times):
+            writer.add_message(channels[number % 3], at_ns, struct.pack('<I', number) * 10, at_ns,
+                               number)
+        writer.finish()
+    return path
+
+
+def both(path, topics=None, start_ns=None, end_ns=None):
+    """Return the messages as read here and by the library."""
+    with path.open('rb') as file:
+        reader = SeekingReader(file, validate_crcs=True)
+        ours = list(messages_in_order(file, reader.get_summary(), topics, start_ns, end_ns))
+        theirs = [(channel.topic, m.log_time, m.publish_time, m.sequence, m.data)
+                  for _, channel, m in reader.iter_messages(
+                      topics, starting_at=start_ns, ending_before=end_ns)]
+    return [tuple(m) for m in ours], theirs
+
+
+@pytest.mark.parametrize('late', [0, 3, 30, 400])
+def test_messages_are_those_of_the_library(tmp_path, late):
+    rng = random.Random(late)
+    times = [1000 * k + rng.randrange(1000 * late + 1) for k in range(400)]
+    path = written(tmp_path / 'some.mcap', times)
+    for topics in (None, ['/b'], ['/a', '/c'], ['/d'], ['/nowhere']):
+        for start_ns, end_ns in ((None, None), (100_000, None), (None, 250_500),
+                                 (100_500, 300_000)):
+            ours, theirs = both(path, topics, start_ns, end_ns)
+            assert ours == theirs
+    assert len(both(path)[0]) == 400
+
+
+def test_only_what_a_later_chunk_may_precede_is_held(tmp_path):
+    """A file in order is read a chunk at a time, as one that does not fit into memory must be."""
+    path = written(tmp_path / 'ordered.mcap', range(0, 400_000, 1000))
+    with path.open('rb') as file:
+        summary = SeekingReader(file).get_summary()
+        found, reads = messages_in_order(file, summary, None, None, None), []
+        for message in found:
+            reads.append((message.log_ns, file.tell()))
+    ends = sorted((one.message_start_time, one.chunk_start_offset + one.chunk_length)
+                  for one in summary.chunk_indexes)
+    for log_ns, place in reads:    # at most the chunk behind a message's own has been read
+        own = max(k for k, (start_ns, _) in enumerate(ends) if start_ns <= log_ns)
+        assert place <= ends[min(own + 1, len(ends) - 1)][1]
+
+
+def test_bags_with_the_same_definitions_share_a_codec():
+    one, other = (Topic('/x', 'lab_msgs/msg/Grip', text) for text in ('float64 force',
+                                                                      'float32 force'))
+    assert codec_of([one]) is codec_of([one])
+    assert codec_of([one]) is not codec_of([other])
+    data = struct.pack('<Id', 0x0100, 2.5)
+    assert codec_of([one]).decode(one, data).force == 2.5
+    assert codec_of([other]).decode(other, struct.pack('<If', 0x0100, 2.5)).force == 2.5
+
+
+def test_what_is_wrong_with_a_yaml_text_is_shown_with_its_line():
+    with pytest.raises(Exception, match=r'(?s)line 2.*a: \[1') as told:
+        parse_yaml('b: 2\na: [1\nc: 3\n')
+    assert '^' in str(told.value)

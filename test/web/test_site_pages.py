@@ -10,8 +10,8 @@ import zipfile
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from citation_moment import a_citation_leads_to_its_moment
 from PIL import Image
+from selenium.webdriver.support.ui import WebDriverWait
 from test_site import NASTY, Place, finished
 from test_site_results import film
 
@@ -26,8 +26,17 @@ from arena_robot.records.audit_file import EpisodeAudit, write_audit
 from arena_robot.records.episode_file import SceneMatch, write_scene_match
 from arena_robot.records.roboarena import RoboArenaSession
 from arena_robot.records.step_arrays import read_arrays
+from arena_robot.reports.policy_report.statements import (
+    CheckCounts,
+    Citation,
+    PolicyReport,
+    ReportSection,
+    Statement,
+    report_to_json,
+)
 from arena_robot.reports.ranking_plots import plot_standings
 from arena_robot.server.store.evaluations import insert_evaluations
+from arena_robot.server.store.reports import Reports
 from arena_robot.server.store.schema import files
 from arena_robot.web.site.history import FILE, MethodChanges, chosen_days
 from arena_robot.web.site.recorded import rollout_of
@@ -295,3 +304,23 @@ def test_a_phone_shows_every_column(place, browser, path, columns):
         ) == [[True, True]] * columns)
     finally:
         browser.set_window_size(1280, 900)
+
+
+def a_citation_leads_to_its_moment(place, browser, times):
+    """Follow a report's citation to both films at its second, and say that it holds."""
+    wait = WebDriverWait(browser, 20)
+    Reports(place.server.database, SystemClock()).add('crimson-7b', 1, 'statistics', json.dumps(
+        report_to_json(PolicyReport('crimson-7b', '2026-01-01', 1, (ReportSection('Strengths', (
+            Statement('Seen.', citations=(Citation(place.sessions[0], at_s=2.4),)),)),),
+            CheckCounts(citations=1)))))
+    browser.get(f'{place.web.address}/policies/crimson-7b/report')
+    browser.find_element('css selector', '#checks [name=token]').send_keys(place.token)
+    said = browser.find_element('css selector', '.opinion output')
+    wait.until(lambda _: browser.execute_script('return document.readyState') == 'complete')
+    for word, then in (('holds', 'yes 1, no 0'), ('fails', 'yes 0, no 1')):
+        browser.find_element('css selector', f'button[value="{word} 0.0.0"]').click()
+        wait.until(lambda _, then=then: said.text == then)
+    browser.find_element('css selector', '.report a').click()
+    wait.until(lambda b: b.execute_script(times % 'v => v.currentTime') == pytest.approx(
+        [2.4, 2.4], abs=0.05))
+    assert browser.current_url.endswith('#t=2.4')

@@ -1,11 +1,13 @@
 """Pages beside the leaderboard, downloads, and what readers without eyes or a mouse need."""
 
 import csv
+import dataclasses
 import io
 import json
 import re
 import sys
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -16,17 +18,28 @@ import numpy as np
 import pytest
 from test_site import NASTY, Place, finished
 
-from arena_robot.core.episode import Preference
+from arena_robot.core.episode import Comparison, Preference
 from arena_robot.core.verdict import Verdict
+from arena_robot.nodes.ranking.sources import SiteSource
+from arena_robot.ranking.base import Comparisons
+from arena_robot.ranking.methods import rank_comparable
+from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.recording.episode.frames import write_video
 from arena_robot.records.roboarena import RoboArenaSession
 from arena_robot.records.roboarena_files import read_tables
+from arena_robot.server.base import Caller, Role
+from arena_robot.server.renewed_values import RenewedValues
+from arena_robot.server.results import INTERVALS, DatedVotes, Results
+from arena_robot.server.store.browse import MARKS, Evaluation
+from arena_robot.server.store.database import Database
 from arena_robot.server.store.evaluations import insert_evaluations
+from arena_robot.web.site.history import History, curves
 
 FORMULA = '=HYPERLINK("http://x","y")'
 PAGES = ('/', '/matrix', '/policies', '/policies/crimson-7b', '/policies/elsewhere',
          '/evaluations', '/evaluations/{id}', '/versus', '/versus?a=crimson-7b&b=azure-fast',
          '/by/category', '/by/institution', '/data', '/about', '/owner', '/no/such/page')
+POLICIES = ('p', 'q', 'r', 'late')
 
 
 @pytest.fixture(scope='module')
@@ -283,3 +296,130 @@ def test_both_videos_of_a_session_play_and_jump_together(place, browser, tmp_pat
     first, second = browser.execute_script(times % 'v => v.currentTime')
     assert first == second == pytest.approx(2.0, abs=0.1)
     assert button.text == 'Play both'
+
+
+def verdicts(count=120, days=6):
+    rng = np.random.default_rng(0)
+    for k in range(count):
+        a, b = rng.choice(4 if k >= 110 else 3, 2, replace=False)
+        yield Comparison(f's{k}', POLICIES[a], POLICIES[b], list(Preference)[rng.integers(3)],
+                         evaluator=f'person {k % 7}', institution=f'lab {k % 3}', prompt='lift it',
+                         created=f'2026-01-{1 + k * days // count:02}T00:00:00.000+00:00')
+
+
+class Stored:
+    """Results of given verdicts."""
+
+    def __init__(self, words):
+        self.words, self.version = words, 0
+        self.kept = RenewedValues(lambda: self.version)
+
+    def dated(self):
+        return DatedVotes.of(self.words)
+
+
+def test_a_days_standings_are_those_of_its_verdicts_alone():
+    words = list(verdicts())
+    for day in History(Stored(words)).past():
+        till = [one for one in words if one.created[:10] <= day.day]
+        alone, _ = rank_comparable(Comparisons.from_words(till), RECOMMENDED, intervals=INTERVALS)
+        assert (day.sessions, day.standings.items) == (len(till), alone.items)
+        for name in ('scores', 'low', 'high', 'ranks'):
+            np.testing.assert_allclose(getattr(day.standings, name), getattr(alone, name))
+    assert 'late' in day.standings.items
+    assert 'late' not in History(Stored(words)).past()[0].standings.items
+
+
+def test_where_it_is_too_early_nothing_is_drawn():
+    past = History(Stored(list(verdicts(3, 3)))).past()
+    assert [one.sessions for one in past] == [1, 2, 3]
+    assert curves(past) == {}
+
+
+def test_a_day_is_computed_again_when_one_of_its_verdicts_is_another():
+    stored = Stored(list(verdicts()))
+    history = History(stored)
+    before = history.past()
+    stored.words[50] = dataclasses.replace(
+        stored.words[50], preference={Preference.A: Preference.B}.get(
+            stored.words[50].preference, Preference.A))
+    stored.version += 1
+    after = history.past()
+    same = [one is two for one, two in zip(before, after, strict=True)]
+    assert same == [True, True, False, False, False, False]
+
+
+def test_standings_are_renewed_before_what_pages_add(tmp_path):
+    order = []
+    with Database(f'sqlite:///{tmp_path}/arena.db') as database:
+        results = Results(database)
+        results.kept.always(lambda: order.append('of a page'))
+        make = results.kept.get
+        results.kept.get = lambda key, *more, **slow: order.append(key) or make(
+            key, *more, **slow)
+        results.open()
+        try:
+            assert results.kept.settle()
+        finally:
+            results.close()
+    assert order.index('names') < order.index('of a page')
+
+
+@pytest.fixture
+def imported(tmp_path):
+    made = Place(tmp_path / 'site')
+    insert_evaluations(made.server.database, made.server.sessions._clock, [RoboArenaSession(
+        'import-1', FORMULA, 'nowhere', True, Preference.A, '@institution', 'eve',
+        '2025-03-21T11:02:24', '2025-03-21T11:12:24', '+fine', rollouts=())])
+    made.server.results.forget()
+    yield made
+    made.close()
+
+
+def counted(imported):
+    return {c.session_id for c in imported.server.results.comparisons()}
+
+
+def table(imported):
+    return list(csv.DictReader(io.StringIO(imported.get('/data/sessions.csv').text)))
+
+
+def test_a_withdrawn_session_leaves_the_downloads_and_the_ranking_node(imported, tmp_path):
+    over = SiteSource(imported.web.address)
+    before = over.version()
+    assert {c.session_id for c in over.comparisons()} == counted(imported)
+    assert len(counted(imported)) == 7
+    gone = imported.sessions[2]
+    imported.server.acceptance.correct(
+        Caller(1, 'root', 'local', frozenset({Role.MAINTAINER})), gone, 'wrong robot', True)
+    assert gone not in counted(imported)
+    assert over.version() != before
+    assert {c.session_id for c in over.comparisons()} == counted(imported)
+    rows = {row['session_uuid']: row for row in table(imported)}
+    assert (rows[gone]['valid'], rows[gone]['mark']) == ('0', 'withdrawn')
+    assert (rows['import-1']['valid'], rows['import-1']['mark']) == ('1', 'imported')
+    assert {name for name, row in rows.items() if row['valid'] == '1'} == counted(imported)
+    path = tmp_path / 'sessions.csv'
+    path.write_text(imported.get('/data/sessions.csv').text, encoding='utf-8')
+    assert {c.session_id for c in read_tables(path).comparisons()} == counted(imported)
+
+
+def test_pages_without_news_are_not_fetched_again(imported, monkeypatch):
+    over = SiteSource(imported.web.address)
+    first = over.comparisons()
+    monkeypatch.setattr(over, '_pages', lambda: pytest.fail('nothing changed'))
+    assert over.comparisons() == first
+
+
+def test_of_all_marks_only_imported_counts():
+    one = Evaluation('s', 0, '', '', '', 'p', 'q', '', '', Verdict(preference=Preference.A))
+    assert one.counts
+    assert {mark for mark in MARKS if replace(one, mark=mark).counts} == {'imported'}
+    assert not replace(one, verdict=Verdict(valid=False, invalid_reason='x')).counts
+
+
+def test_no_cell_of_any_column_is_a_formula(imported):
+    cells = [cell for row in table(imported) for cell in row.values() if cell]
+    assert not [cell for cell in cells if cell[0] in '=+-@\t\r']
+    row = next(r for r in table(imported) if r['session_uuid'] == 'import-1')
+    assert (row['policy_a'], row['institution']) == (f"'{FORMULA}", "'@institution")
