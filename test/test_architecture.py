@@ -54,8 +54,9 @@ def test_the_table_of_rooms_is_that_of_the_package():
     named = {cells[1].strip('`'): int(cells[0]) for cells in table}
     assert named == {room: ROW[room] for room in ROW if (PACKAGE / room).is_dir()}
     for _, room, folders, _ in table:
-        there = {path.name for path in (PACKAGE / room.strip('`')).iterdir()
-                 if path.is_dir() and path.name != '__pycache__'}
+        home = PACKAGE / room.strip('`')
+        there = {path.relative_to(home).parts[0] for path in home.glob('*/**/*')
+                 if path.is_file() and '__pycache__' not in path.parts}
         assert set(re.findall('`(.+?)`', folders)) == there, room
 
 
