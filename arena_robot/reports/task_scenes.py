@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from arena_robot.core.observation import Pixels
-from arena_robot.core.task_categories import MODEL, OTHER, RULES, categorise
-from arena_robot.core.task_words import CATEGORIES, DEFINITIONS
+from arena_robot.core.task_categories import CATEGORIES, MODEL, OTHER, RULES, categorise
+from arena_robot.core.task_words import DEFINITIONS
 from arena_robot.models.chat import ChatClient
 from arena_robot.models.messages import ChatMessage, Picture, system, user
 

@@ -21,7 +21,7 @@ from arena_robot.core.observation import Floats
 LARGEST = 0.3       # jumps count as this
 STILL = 0.02
 MOST = 10.0         # weight of a fall against that of a rise
-BASIS, BASIS_FRAMES = 200, 1000
+POOLED_BASIS, BASIS_FRAMES = 200, 1000
 RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0)
 
 
@@ -80,7 +80,7 @@ def _basis(clips: Sequence[Learned]) -> Features:
     every = max(count // BASIS_FRAMES, 1)
     frames = np.concatenate([clip.features.head[::every] for clip in clips]).astype(np.float32)
     values, vectors = np.linalg.eigh((frames @ frames.T).astype(np.float64))
-    keep = values.argsort()[::-1][:min(BASIS, len(frames))]
+    keep = values.argsort()[::-1][:min(POOLED_BASIS, len(frames))]
     keep = keep[values[keep] > 1e-6 * values.max()]
     return np.asarray((vectors[:, keep] / np.sqrt(values[keep])).T.astype(np.float32) @ frames)
 
