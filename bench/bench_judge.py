@@ -10,9 +10,9 @@ import time
 
 import numpy as np
 
-from arena_robot.audit.following import ProgressFollower
 from arena_robot.audit.local.judge import LocalJudge
 from arena_robot.audit.opd import measure
+from arena_robot.audit.run import ProgressFollower
 from arena_robot.core.clip import Clip
 
 QUERY_MS, LIVE_MS, OPD_MS = 60.0, 500.0, 500.0

@@ -18,10 +18,16 @@ from pathlib import Path
 import numpy as np
 
 from arena_robot.audit.base import averaged
-from arena_robot.audit.local.learned import Learned, learned
-from arena_robot.audit.local.pooled import pooled_head
-from arena_robot.audit.local.quality import EVERY, MOVED, STEPS, quality
-from arena_robot.audit.local.train import head_of
+from arena_robot.audit.local.train import (
+    EVERY,
+    MOVED,
+    STEPS,
+    Learned,
+    head_of,
+    learned,
+    pooled_head,
+    quality,
+)
 from arena_robot.audit.opd import measure
 from arena_robot.audit.simple import ElapsedTime, GoalDistance, StartDistance
 from arena_robot.ranking.quality import spearman

@@ -23,8 +23,7 @@ from unittest.mock import MagicMock
 import numpy as np
 
 from arena_robot.audit.base import Capabilities, trace_of
-from arena_robot.audit.wire.robometer import RobometerJudge
-from arena_robot.audit.wire.robometer_server import RobometerServer
+from arena_robot.audit.wire.robometer import RobometerJudge, RobometerServer
 from arena_robot.core.clip import Clip
 
 NEEDED = ('fastapi', 'uvicorn', 'multipart', 'pydantic', 'requests', 'aiohttp')

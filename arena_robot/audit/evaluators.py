@@ -5,6 +5,11 @@ Only sessions that are decisive for both count. An honest evaluator agrees with 
 ``rate`` of the others, an inverted one at 1 - rate, a coin-tosser half the time; the likelihood
 of the sessions decides. A low agreement of a coin-tosser is not taken for inversion. The audit
 changes no score: it names evaluators to ask.
+
+Evaluators have a second signal, the suspicion of their votes: the log-likelihood of the best other
+description minus that of an honest voter, in nats (:mod:`arena_robot.ranking.evaluators.reports`).
+The audit's is the same of a coin or an inverted evaluator against an honest one. Both are of the
+same votes, and not independent: their sum orders whom to ask, and is no probability.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,6 +18,7 @@ from enum import Enum
 from math import exp, log
 
 from arena_robot.core.errors import ConfigError
+from arena_robot.ranking.evaluators.reports import VoterReport
 
 SURE = 0.95
 AT_LEAST = 20
@@ -70,3 +76,49 @@ def evaluator_kind(evaluator: str, agree: int, decisive: int, rate: float
     sure = likely[best] >= SURE and decisive >= AT_LEAST
     return EvaluatorAgreement(evaluator, agree, decisive,
                               EvaluatorKind(best) if sure else EvaluatorKind.UNDECIDED, likely)
+
+
+@dataclass(frozen=True)
+class EvaluatorSignal:
+    """
+    One evaluator: ``agree`` of ``decisive`` sessions with the audit, and suspicions in nats.
+
+    ``audit_kind`` is honest, coin, inverted or undecided; ``flagged_by`` is 'votes', 'audit',
+    'votes and audit', or ''.
+    """
+
+    name: str
+    agree: int
+    decisive: int
+    audit_kind: str
+    votes_suspicion: float
+    audit_suspicion: float
+    suspicion: float
+    flagged_by: str
+
+
+def evaluator_signals(reports: Sequence[VoterReport], audits: Mapping[str, tuple[int, int]]
+                      ) -> list[EvaluatorSignal]:
+    """Return both signals of every evaluator, most suspicious first; ``audits`` by name."""
+    kinds = {e.evaluator: e for e in evaluator_kinds({
+        name: [True] * agree + [False] * (decisive - agree)
+        for name, (agree, decisive) in audits.items() if decisive})}
+    found = [_signal(report, kinds.get(report.name)) for report in reports]
+    return sorted(found, key=lambda one: -one.suspicion)
+
+
+def _signal(report: VoterReport, seen: EvaluatorAgreement | None) -> EvaluatorSignal:
+    nats = _nats(seen) if seen else 0.0
+    by_audit = seen is not None and seen.kind in (EvaluatorKind.COIN, EvaluatorKind.INVERTED)
+    by = [word for word, is_so in (('votes', report.flagged), ('audit', by_audit)) if is_so]
+    return EvaluatorSignal(
+        report.name, seen.agree if seen else 0, seen.decisive if seen else 0,
+        (seen.kind if seen else EvaluatorKind.UNDECIDED).value, report.suspicion, nats,
+        report.suspicion + nats, ' and '.join(by))
+
+
+def _nats(seen: EvaluatorAgreement) -> float:
+    """Return the log-likelihood of the better other kind minus that of honest, without priors."""
+    score = {name: log(max(share, 1e-300)) - log(PRIOR[name])
+             for name, share in seen.likely.items()}
+    return max(score['coin'], score['inverted']) - score['honest']

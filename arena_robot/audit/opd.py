@@ -23,11 +23,21 @@ number of values, N = T + 1:
     is what its label says, without a label MP >= .99.
 
 All are shares; undefined is NaN here and null in files.
+
+The threshold ε of stagnation can be measured: from a judge's noise on clips in which nothing
+happens. With independent normal noise of standard deviation σ, differences of neighbours have
+√2 σ. So |d| < ε holds with probability 1 - α for ε = √2 σ Φ⁻¹(1 - α/2), equation 17 of the paper.
 """
 
+import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import sqrt
+from pathlib import Path
+from statistics import NormalDist
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +53,9 @@ SUCCESS_MP = 0.99
 _FLAT, _DRR_EPSILON, _FALL = 1e-9, 1e-6, 1e-12
 METRICS = ('mp', 'mc', 'ppl', 'cra', 'str')
 EXTRA_METRICS = ('drr', 'fns', 'sqs')
+_KEYS = {'name', 'phi', 'success'}
+FLOOR = 1e-6
+ALPHA = 0.01
 
 
 @dataclass(frozen=True)
@@ -192,3 +205,124 @@ def _padded(traces: Sequence[Floats], names: Sequence[str] | None
 
 def _named(names: Sequence[str] | None, row: int) -> str:
     return f"the episode '{names[row]}'" if names is not None else f'trace {row}'
+
+
+@dataclass(frozen=True)
+class NamedTrace:
+    """One episode: Φ_0 … Φ_T, and whether it succeeded, None when nobody said."""
+
+    name: str
+    phi: Floats
+    success: bool | None = None
+
+
+def read_traces(path: Path, full: float = 1.0) -> list[NamedTrace]:
+    """
+    Return the episodes of ``{"episodes": [{"name", "phi", "success"}]}``.
+
+    ``full`` is the number that stands for done. Raises DataError that names the episode with what
+    is wrong.
+    """
+    try:
+        data = json.loads(path.read_text(encoding='utf-8'))
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f'{path} cannot be read as JSON: {error}') from error
+    if not isinstance(data, dict) or not isinstance(data.get('episodes'), list):
+        raise DataError(f'{path}: expected {{"episodes": [{{"name": …, "phi": […], "success": '
+                        'true|false|null}]}')
+    if extra := sorted(set(data) - {'episodes'}):
+        raise DataError(f"{path}: unknown key '{extra[0]}'; known: episodes")
+    found = [_trace(value, number, path, full) for number, value in enumerate(data['episodes'])]
+    names: set[str] = set()
+    for trace in found:
+        if trace.name in names:
+            raise DataError(f"{path}: two episodes are called '{trace.name}'")
+        names.add(trace.name)
+    return found
+
+
+def _trace(value: Any, number: int, path: Path, full: float) -> NamedTrace:
+    name = value.get('name') if isinstance(value, dict) else None
+    if not isinstance(name, str) or not name:
+        raise DataError(f'{path}: episode number {number} has no name')
+    where = f"{path}: the episode '{name}'"
+    if extra := sorted(set(value) - _KEYS):
+        raise DataError(f"{where} has the unknown key '{extra[0]}'; known: name, phi, success")
+    success, phi = value.get('success'), value.get('phi')
+    if success is not None and not isinstance(success, bool):
+        raise DataError(f'{where}: success is true, false or null, found {success!r}')
+    if not isinstance(phi, list) or not phi:
+        raise DataError(f'{where} has no values: phi must be a list of numbers')
+    for at, entry in enumerate(phi):
+        if isinstance(entry, bool) or not isinstance(entry, int | float):
+            raise DataError(f'{where}: phi[{at}] is {entry!r} and not a number')
+        if isinstance(entry, float) and not math.isfinite(entry):
+            raise DataError(f'{where}: phi[{at}] is {entry}')
+        if not -full < entry < 2.0 * full:  # also: an integer too large for a float
+            raise DataError(f'{where}: phi[{at}] is {entry}; progress is a number from 0 to '
+                            f'{full:g}')
+    return NamedTrace(name, np.array(phi, np.float64), success)
+
+
+def opd_json(names: list[str], table: OpdTable) -> dict[str, Any]:
+    """Return the metrics by episode for JSON: shares in full precision, undefined is null."""
+    return {'convention': table.convention,
+            'episodes': [opd_row(name, table, row) for row, name in enumerate(names)]}
+
+
+def opd_row(name: str, table: OpdTable, row: int) -> dict[str, Any]:
+    """Return the metrics of one episode for JSON."""
+    reached: Mapping[str, int] = {
+        f'{q:.0%}'[:-1]: int(table.reached[row, k]) for k, q in enumerate(QUARTERS)}
+    return {'name': name, 'steps': int(table.steps[row]), 'mp': float(table.mp[row]),
+            'mc': float(table.mc[row]), 'mc_at': reached, 'ppl': number(table.ppl[row]),
+            'cra': number(table.cra[row]), 'str': number(table.stagnation[row])}
+
+
+def number(value: Any) -> float | None:
+    """Return a float for JSON; an undefined one is None."""
+    return None if not math.isfinite(value) else float(value)
+
+
+@dataclass(frozen=True)
+class JudgeNoise:
+    """
+    Noise of a judge: ``sigma``, and the ``epsilon`` for a share ``alpha`` of false motion.
+
+    ``neighbours`` is the correlation of neighbouring values (0 for independent noise): where it is
+    far from 0, equation 17 does not hold. ``clips`` and ``values`` say what it was measured on.
+    """
+
+    sigma: float
+    epsilon: float
+    alpha: float
+    neighbours: float
+    clips: int
+    values: int
+
+
+def threshold(sigma: float, alpha: float = ALPHA) -> float:
+    """Return ε of equation 17, at least 1e-6: with ε = 0 nothing would ever stagnate."""
+    if not sigma >= 0.0 or not 0.0 < alpha < 1.0:
+        raise ConfigError(f'sigma must be at least 0 and alpha between 0 and 1, found {sigma} '
+                          f'and {alpha}')
+    return max(sqrt(2.0) * sigma * NormalDist().inv_cdf(1.0 - alpha / 2.0), FLOOR)
+
+
+def static_noise(traces: Sequence[Floats], alpha: float = ALPHA) -> JudgeNoise:
+    """
+    Return the noise on traces of static clips; each has a level of its own.
+
+    σ² is the variance about the clips' means, Σ(Φ - mean)² / Σ(n - 1).
+    """
+    kept = [np.asarray(trace, np.float64) for trace in traces]
+    if not kept or any(len(trace) < 3 for trace in kept):
+        raise DataError('the noise needs at least one static clip, of three values or more each')
+    rest = [trace - trace.mean() for trace in kept]
+    square = sum(float(r @ r) for r in rest)
+    if not np.isfinite(square):
+        raise DataError('a static clip has a value that is not finite')
+    sigma = sqrt(square / sum(len(r) - 1 for r in rest))
+    beside = sum(float(r[1:] @ r[:-1]) for r in rest)
+    return JudgeNoise(sigma, threshold(sigma, alpha), alpha, beside / square if square else 0.0,
+                      len(kept), sum(len(r) for r in rest))

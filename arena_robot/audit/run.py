@@ -1,20 +1,31 @@
-"""Audit of one clip: a judge's trace, the metrics that it supports, and a cache of traces."""
+"""Audit of a clip, or of a rollout while it goes on: trace, metrics, a cache of traces."""
 
 import hashlib
 import json
+from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from arena_robot.audit.base import Judge, Trace, TraceStatus, refusals
-from arena_robot.audit.opd import DELTA, EPSILON, EXTRA_METRICS, METRICS, convention, measure
-from arena_robot.audit.trace_file import number
+from arena_robot.audit.base import Judge, Trace, TraceStatus, averaged, refusals
+from arena_robot.audit.opd import (
+    DELTA,
+    EPSILON,
+    EXTRA_METRICS,
+    METRICS,
+    convention,
+    measure,
+    number,
+)
 from arena_robot.core.clip import Clip
 from arena_robot.core.files import write_json
+from arena_robot.core.observation import Pixels
 from arena_robot.records.audit_file import EpisodeAudit
 
 CACHE_VERSION = 1
+AVERAGED = 5
 
 
 @dataclass(frozen=True)
@@ -115,3 +126,36 @@ def _read(path: Path, clip: Clip) -> Trace | None:
                      clip.interval_s, np.array(data['raw_phi'], np.float64), tuple(data['raw']))
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+class ProgressFollower:
+    """
+    Asks a judge for the progress at the newest of the frames that it was given.
+
+    It sees the start pictures and the newest ones alone, so a value costs the same at the end of a
+    long rollout as at its begin. Values are averaged with the four before them; those of a whole
+    episode with the next two as well.
+    """
+
+    def __init__(self, judge: Judge, instruction: str) -> None:
+        self._judge = judge
+        self._instruction = instruction
+        self._start: Mapping[str, Pixels] = {}
+        self._newest_s = float('-inf')
+        self._values: deque[float] = deque(maxlen=AVERAGED)
+        self.problem = ''
+
+    def add(self, time_s: float, frames: Mapping[str, Pixels]) -> float | None:
+        """Return the progress at ``time_s``; None with the reason in ``problem``."""
+        self._start = self._start or dict(frames)
+        if time_s <= self._newest_s:
+            return None
+        self._newest_s = time_s
+        trace = self._judge.progress(Clip(
+            self._instruction, np.array([time_s], np.float64),
+            {view: [frames[view]] for view in self._start}, self._start))
+        self.problem = '' if trace.valid else trace.detail
+        if not trace.valid:
+            return None
+        self._values.append(float(trace.phi[-1]))
+        return float(averaged(np.array(self._values))[-1])

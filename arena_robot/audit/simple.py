@@ -16,7 +16,7 @@ from arena_robot.audit.base import (
     invalid,
     trace_of,
 )
-from arena_robot.audit.trace_file import read_traces
+from arena_robot.audit.opd import read_traces
 from arena_robot.core.clip import Clip
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.observation import Floats, Pixels

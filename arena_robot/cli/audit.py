@@ -76,8 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _traces(args: argparse.Namespace, settings: 'AuditSettings') -> int:
-    from arena_robot.audit.opd import EPSILON, convention, measure
-    from arena_robot.audit.trace_file import opd_json, read_traces
+    from arena_robot.audit.opd import EPSILON, convention, measure, opd_json, read_traces
 
     traces = read_traces(args.trace)
     names = [trace.name for trace in traces]

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('folder', type=Path, nargs='?', metavar='FOLDER', help='clips')
     parser.add_argument('--pulse', type=Path, metavar='FILE', help="a published benchmark's JSON")
     parser.add_argument('--fields', type=Path, metavar='YAML',
-                        help='names of its fields (audit/published.py: PulseFields)')
+                        help='names of its fields (audit/bench.py: PulseFields)')
     parser.add_argument('--judge', action='append', default=[], metavar='NAME',
                         help='can be given again (default: local)')
     parser.add_argument('--param', action='append', default=[], metavar='KEY=VALUE',
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Draw, ask, print."""
-    from arena_robot.audit.published import NOTE, ROWS
+    from arena_robot.audit.bench import NOTE, ROWS
     from arena_robot.core.errors import ConfigError
 
     if bool(args.folder) == bool(args.pulse):
@@ -66,8 +66,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _pairs(args: argparse.Namespace) -> 'list[BenchPair]':
-    from arena_robot.audit.bench import bench_pairs
-    from arena_robot.audit.published import PulseFields, read_pulse
+    from arena_robot.audit.bench import PulseFields, bench_pairs, read_pulse
     from arena_robot.core.config import build, read_yaml
     from arena_robot.core.errors import DataError
     from arena_robot.records.labelled_clip import clip_files, read_clip

@@ -25,8 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure and print."""
-    from arena_robot.audit.noise import static_noise
-    from arena_robot.audit.trace_file import read_traces
+    from arena_robot.audit.opd import read_traces, static_noise
 
     noise = static_noise([trace.phi for trace in read_traces(args.trace)], args.alpha)
     if args.json:

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serve until interrupted."""
     from arena_robot.audit.judges import settings_of
-    from arena_robot.audit.wire.robometer_server import RobometerServer
+    from arena_robot.audit.wire.robometer import RobometerServer
     from arena_robot.core.errors import ConfigError
     from arena_robot.reports.episode_audit import AuditJob, made
 

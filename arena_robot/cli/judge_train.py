@@ -40,9 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Make episodes, train, write, print the card."""
-    from arena_robot.audit.local.learned import load
     from arena_robot.audit.local.model import read_model, write_model
-    from arena_robot.audit.local.train import train
+    from arena_robot.audit.local.train import load, train
     from arena_robot.core.errors import ConfigError
     from arena_robot.records.labelled_clip import clip_files
 

@@ -184,7 +184,7 @@ def _extras(args: argparse.Namespace, comparisons: Any, fitter: Any) -> dict[str
         found['evaluators'] = [asdict(one) for one in evaluators(comparisons)]
         found['institutions'] = [asdict(one) for one in institutions(comparisons)]
         if audits := read_audits(args):
-            from arena_robot.reports.evaluator_signals import evaluator_signals
+            from arena_robot.audit.evaluators import evaluator_signals
             found['audit'] = [asdict(one) for one in evaluator_signals(
                 evaluators(comparisons), audits.evaluators)]
         found['influence'] = [asdict(one) for one in influence(comparisons, fitter)]

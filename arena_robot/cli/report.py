@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Make the report, or check or compare one."""
-    from arena_robot.reports.policy_report.difference import difference_of
+    from arena_robot.reports.policy_report.render import difference_of
 
     _require(args)
     if args.save:

@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _plot(result: 'Mapping[str, Any]', path: Path) -> None:
-    from arena_robot.reports.skill_plots import plot_calibration
+    from arena_robot.reports.skill_page import plot_calibration
     plot_calibration({split: found['calibration'] for split, found in result['splits'].items()},
                      path)
 

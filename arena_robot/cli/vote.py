@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
             answers[name] = {'scores': None, 'winners': [], 'tiers': None, 'unique': False,
                              'warnings': [], 'refused': str(error)}
     if args.plot:
-        from arena_robot.reports.voting_plots import draw_ranked_pairs
+        from arena_robot.reports.game_plots import draw_ranked_pairs
         draw_ranked_pairs(profile, args.plot)
     notes = list(profile.warnings())
     if args.json:

@@ -6,6 +6,7 @@ Address, model and key come from the configuration or from ``ARENA_MODEL_URL``, 
 content of the request; a budget stops before it is exceeded; ``dry_run`` sends nothing.
 """
 
+import base64
 import hashlib
 import json
 import os
@@ -20,14 +21,72 @@ import httpx
 
 from arena_robot.core.errors import BudgetSpent, ConfigError, ModelBadReply, ModelError
 from arena_robot.core.files import write_json
+from arena_robot.core.jpeg import to_jpeg
+from arena_robot.core.observation import Pixels
 from arena_robot.models.http import HttpCaller, HttpSettings, Secret
 from arena_robot.models.json_reply import parse_json
-from arena_robot.models.messages import ChatMessage, in_a_transcript, on_the_wire, token_bound
 
 URL, MODEL, KEY = 'ARENA_MODEL_URL', 'ARENA_MODEL', 'ARENA_MODEL_KEY'
 CACHE_VERSION = 1
 CACHE = '~/.cache/arena_robot/chat'    # of the verbs and of the server
 ANSWER_TOKENS = 4096
+TOKENS_PER_PICTURE = 1100
+CHARACTERS_PER_TOKEN = 3.0
+
+
+@dataclass(frozen=True)
+class Text:
+    """A piece of text."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A JPEG; ``detail`` is low, high or auto."""
+
+    jpeg: bytes
+    detail: str = 'auto'
+
+    @classmethod
+    def of(cls, pixels: Pixels, detail: str = 'auto', quality: int = 90) -> 'Picture':
+        """Return the picture of RGB pixels (H, W, 3)."""
+        return cls(to_jpeg(pixels, quality), detail)
+
+
+Part = Text | Picture
+
+
+@dataclass(frozen=True)
+class ChatMessage:
+    """What one side of a chat said; ``role`` is system, user or assistant."""
+
+    role: str
+    parts: tuple[Part, ...]
+
+
+def user(*parts: 'Part | str') -> ChatMessage:
+    """Return a message of the user."""
+    return ChatMessage('user', tuple(Text(p) if isinstance(p, str) else p for p in parts))
+
+
+def system(text: str) -> ChatMessage:
+    """Return a message of the system."""
+    return ChatMessage('system', (Text(text),))
+
+
+def on_the_wire(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
+    """Return the messages as the endpoint takes them; a single text is sent as a string."""
+    return [{'role': m.role, 'content': m.parts[0].text if len(m.parts) == 1
+             and isinstance(m.parts[0], Text) else [_part(p) for p in m.parts]} for m in messages]
+
+
+def in_a_transcript(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
+    """Return the messages with pictures as their SHA-256, for logs and for the cache's key."""
+    return [{'role': m.role, 'content': [
+        p.text if isinstance(p, Text) else
+        {'picture': hashlib.sha256(p.jpeg).hexdigest(), 'bytes': len(p.jpeg), 'detail': p.detail}
+        for p in m.parts]} for m in messages]
 
 
 @dataclass(frozen=True)
@@ -283,3 +342,18 @@ def _cached(path: Path) -> ChatReply | None:
                          int(data['tokens_out']), 0.0, cached=True)
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def token_bound(messages: Sequence[ChatMessage]) -> int:
+    """Return a cautious estimate of the tokens of messages."""
+    return sum(TOKENS_PER_PICTURE if isinstance(p, Picture)
+               else 4 + int(len(p.text.encode()) / CHARACTERS_PER_TOKEN)
+               for m in messages for p in m.parts)
+
+
+def _part(part: Part) -> dict[str, Any]:
+    if isinstance(part, Text):
+        return {'type': 'text', 'text': part.text}
+    data = base64.b64encode(part.jpeg).decode('ascii')
+    return {'type': 'image_url', 'image_url': {'url': f'data:image/jpeg;base64,{data}',
+                                               'detail': part.detail}}

@@ -1,6 +1,9 @@
 """Plots of standings, as PNG or SVG by the file's suffix."""
 
+import math
+import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +12,7 @@ import numpy as np
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.counts import count_pairs
 from arena_robot.ranking.standings import (
+    TOO_FEW,
     Standings,
     basis_words,
     few_words,
@@ -32,6 +36,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BAND = '#a9cbe0'
+GROUND, TEXT, SOFT, MARK = '#14213d', '#ffffff', '#b8c4dc', '#fca311'
+LONGEST, FOOT_CHARS = 34, 90
 
 
 def plot_standings(standings: Standings, path: Path | str, unit: str = 'score') -> None:
@@ -184,3 +190,71 @@ def _cycle(count: int) -> list[str]:
 def _style(axes: 'Axes') -> None:
     axes.spines[['top', 'right']].set_visible(False)
     axes.tick_params(labelsize=8, colors=INK)
+
+
+@dataclass(frozen=True)
+class WonShare:
+    """Share of ``count`` comparisons won, 0 to 1, ties half, with 95 %; NaN: too few to tell."""
+
+    name: str
+    count: int
+    share: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+
+    @property
+    def words(self) -> str:
+        """The interval in percent and the number of comparisons."""
+        told = TOO_FEW if math.isnan(self.share) else (
+            f'{100 * self.share:.0f} % [{100 * self.low:.0f}, {100 * self.high:.0f}]')
+        return f'{told}, n = {self.count}'
+
+
+def shares_figure(groups: Mapping[str, Sequence[WonShare]]) -> 'Figure':
+    """Return the shares of each group below its name, with intervals in picture and numbers."""
+    rows = [(group, one) for group, shares in groups.items() for one in (None, *shares)]
+    figure, axes = new_figure(6.8, 1.0 + 0.24 * len(rows))
+    axes.set_xlim(0, 100)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    for row, (_, one) in enumerate(rows):
+        if one is None:
+            continue
+        axes.annotate(one.words, (1, row), (4, 0), xycoords=('axes fraction', 'data'),
+                      textcoords='offset points', va='center', fontsize=7, color=INK)
+        if not math.isnan(one.share):
+            axes.hlines(row, 100 * one.low, 100 * one.high, color=BAND, linewidth=6, zorder=1)
+            axes.plot(100 * one.share, row, 'o', color=LINE, zorder=2)
+    axes.set_yticks(range(len(rows)), [plain_text(one.name if one else group)
+                                       for group, one in rows])
+    for label, (_, one) in zip(axes.get_yticklabels(), rows, strict=True):
+        label.set_fontweight('normal' if one else 'bold')
+    axes.axvline(50, color=INK, linewidth=0.6, alpha=0.5)
+    axes.set_xlabel('comparisons won in %, ties half, with 95 % intervals', fontsize=8)
+    axes.grid(axis='x', alpha=0.3)
+    return figure
+
+
+@dataclass(frozen=True)
+class CardLine:
+    """A line of a card: ``name`` left, ``value`` right."""
+
+    name: str
+    value: str
+
+
+def card_figure(title: str, lines: Sequence[CardLine], foot: str) -> 'Figure':
+    """Return the card: title, up to six lines, a foot of what it is based on."""
+    figure = empty_figure(10, 5.25, facecolor=GROUND)
+    figure.text(.06, .86, 'arena', color=MARK, fontsize=20, weight='bold')
+    figure.text(.06, .74, _short(title), color=TEXT, fontsize=30, weight='bold')
+    for k, line in enumerate(lines[:6]):
+        height = .63 - .085 * k
+        figure.text(.06, height, _short(line.name), color=TEXT, fontsize=18)
+        figure.text(.94, height, plain_text(line.value), color=MARK, fontsize=18, ha='right')
+    figure.text(.06, .05, '\n'.join(map(plain_text, textwrap.wrap(foot, FOOT_CHARS))), color=SOFT,
+                fontsize=12, va='bottom')
+    return figure
+
+
+def _short(text: str) -> str:
+    return plain_text(text if len(text) <= LONGEST else f'{text[:LONGEST - 1]}…')

@@ -9,6 +9,8 @@ import numpy as np
 
 from arena_robot.core.errors import DataError
 from arena_robot.core.files import write_text
+from arena_robot.core.wilson import wilson
+from arena_robot.reports.figures import COLOURS, INK, new_figure, save_figure
 from arena_robot.reports.tournament import TEMPLATES
 from arena_robot.skills.identity import prefix_keys
 from arena_robot.skills.labelling import LabelledTask
@@ -16,6 +18,8 @@ from arena_robot.skills.labels import TriedSolution, label_prefixes
 from arena_robot.skills.verifier import PrefixScorer, strategy
 
 DONE = {True: 'done', False: 'failed', None: 'not reached'}
+_MARKS = 'os^D'
+_APART = 0.012      # of the score, so that intervals of splits do not hide each other
 
 
 def solution_rows(one: LabelledTask, scorer: PrefixScorer | None = None, how: str = 'last'
@@ -77,3 +81,28 @@ def _shown(row: Mapping[str, Any], film: Mapping[str, Any], tried: TriedSolution
     return {**row, 'end': end_words(row), 'subtasks': steps, 'video': film['video'],
             'differs': film['differs'],
             'words': ', '.join(one.name for one in tried.solution.subtasks)}
+
+
+def plot_calibration(bins: Mapping[str, Sequence[Mapping[str, float]]], path: Path) -> None:
+    """
+    Draw the share of successes over the mean score of each bin, for each split, with 95 %.
+
+    ``bins`` are those of :func:`skills.metrics.calibration`; the intervals are Wilson's and take
+    solutions of one task as independent. Raises DataError when the file cannot be written.
+    """
+    figure, axes = new_figure(4.6, 3.6)
+    axes.plot([0, 1], [0, 1], color=INK, linewidth=0.6, alpha=0.5)
+    for k, (name, rows) in enumerate(bins.items()):
+        counts = np.array([int(row['count']) for row in rows])
+        share = np.array([row['success'] for row in rows])
+        ends = np.array([wilson(s * n, n) for s, n in zip(share, counts, strict=True)])
+        where = np.array([row['score'] for row in rows]) + k * _APART
+        axes.errorbar(where, share, np.abs(ends.T - share), fmt=_MARKS[k % len(_MARKS)],
+                      color=COLOURS[k], markersize=4, linewidth=0.9,
+                      label=f'by {name}, {counts.sum()} solutions')
+    axes.set(xlim=(-0.03, 1.05), ylim=(-0.03, 1.03))
+    axes.set_xlabel('score of the verifier', fontsize=8)
+    axes.set_ylabel('share that succeeds', fontsize=8)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=7, frameon=False)
+    save_figure(figure, path)

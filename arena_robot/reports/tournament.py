@@ -27,10 +27,9 @@ from arena_robot.ranking.standings import (
     shown,
     stated_order,
 )
-from arena_robot.reports.audit_words import mean_words
+from arena_robot.reports.audit_agreement import mean_words
 from arena_robot.reports.ranking_plots import plot_standings, plot_win_matrix
-from arena_robot.reports.tournament_audit import audit_lines, judged
-from arena_robot.reports.tournament_records import Record, RolloutRow
+from arena_robot.reports.tournament_records import Record, RolloutRow, audit_lines, judged
 
 TEMPLATES = Path(__file__).parent / 'templates'
 WIDTH, HEIGHT = 560, 120

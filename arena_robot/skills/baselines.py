@@ -9,8 +9,7 @@ import numpy as np
 
 from arena_robot.core.errors import ModelBadReply
 from arena_robot.core.observation import Floats
-from arena_robot.models.chat import ChatClient
-from arena_robot.models.messages import user
+from arena_robot.models.chat import ChatClient, user
 from arena_robot.skills.base import Solution, Subtask, SubtaskKind, TaskSpec
 from arena_robot.skills.code_facts import PRIMITIVES, STATE, CodeFacts, facts_of
 from arena_robot.skills.prompts import JUDGED, judge_prompt

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from arena_robot.models.chat import ChatClient
+from arena_robot.models.chat import ChatClient, system, user
 from arena_robot.models.json_reply import parse_json
-from arena_robot.models.messages import system, user
 from arena_robot.skills.base import SkillActionSpace, Solution, Subtask, SubtaskKind, TaskSpec
 from arena_robot.skills.prompts import (
     SOLUTION,

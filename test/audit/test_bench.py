@@ -9,14 +9,16 @@ import pytest
 from arena_robot.audit.base import Capabilities, Pair
 from arena_robot.audit.bench import (
     BINS,
+    ROWS,
+    PulseFields,
     answers,
     bench_pairs,
     bench_scores,
     clock_answers,
     noisy,
     phase_scores,
+    read_pulse,
 )
-from arena_robot.audit.published import ROWS, PulseFields, read_pulse
 from arena_robot.cli.main import main
 from arena_robot.core.errors import DataError
 from arena_robot.core.jpeg import to_jpeg

@@ -5,10 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
+from arena_robot.audit.aggregate import curve_marks
 from arena_robot.audit.base import Capabilities, trace_of
-from arena_robot.audit.following import ProgressFollower
-from arena_robot.audit.marks import curve_marks
-from arena_robot.audit.run import audit_clip
+from arena_robot.audit.run import ProgressFollower, audit_clip
 from arena_robot.cli.replay_curve import curve_line
 from arena_robot.core.clip import Clip
 from arena_robot.core.episode import Preference
@@ -16,7 +15,7 @@ from arena_robot.core.errors import DataError
 from arena_robot.core.verdict import Verdict
 from arena_robot.records.audit_file import write_audit
 from arena_robot.records.session_file import DONE, SessionFile, write_session
-from arena_robot.reports.session_audit import has_audits, session_audit
+from arena_robot.reports.audit_agreement import has_audits, session_audit
 from arena_robot.session.loop.stagnation import Stagnation
 
 

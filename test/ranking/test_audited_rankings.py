@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from arena_robot.audit.base import Capabilities, trace_of
+from arena_robot.audit.evaluators import evaluator_signals
 from arena_robot.audit.run import audit_clip
 from arena_robot.cli.main import main
 from arena_robot.core.clip import Clip
@@ -19,7 +20,6 @@ from arena_robot.ranking.rollouts import AuditTable
 from arena_robot.records.audit_file import read_audit_scores
 from arena_robot.records.session_file import SessionFile
 from arena_robot.reports.audit_agreement import agreements, by_evaluator, by_institution
-from arena_robot.reports.evaluator_signals import evaluator_signals
 
 NAMES = ('amber', 'blue', 'cyan')
 SKILL = dict(zip(NAMES, (0.3, 0.5, 0.7), strict=True))

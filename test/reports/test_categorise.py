@@ -12,14 +12,15 @@ from arena_robot.core.errors import DataError, ModelBadReply
 from arena_robot.core.task_categories import CATEGORIES
 from arena_robot.models.chat import ChatClient, ChatSettings
 from arena_robot.records.roboarena_files import rows_of
-from arena_robot.reports.category_check import (
+from arena_robot.reports.task_scenes import (
+    SceneModel,
     TaskLabel,
     agreement,
+    by_rules,
     left_out,
     membership,
     read_labels,
 )
-from arena_robot.reports.task_scenes import SceneModel, by_rules
 
 FILE = 'task_categories.csv'
 

@@ -14,18 +14,22 @@ from arena_robot.core.episode import Preference
 from arena_robot.core.verdict import Verdict
 from arena_robot.models.chat import ChatClient, ChatSettings
 from arena_robot.records.roboarena_files import read_folder
-from arena_robot.reports.policy_report.attribution import about
 from arena_robot.reports.policy_report.checking import ReportChecker
 from arena_robot.reports.policy_report.compose import report_of
 from arena_robot.reports.policy_report.material import ReportMaterial, ReportSession, material_of
-from arena_robot.reports.policy_report.narrator import ReportNarrator
-from arena_robot.reports.policy_report.prompts import chosen_sessions, fence, section_messages
+from arena_robot.reports.policy_report.narrator import (
+    ReportNarrator,
+    chosen_sessions,
+    fence,
+    section_messages,
+)
 from arena_robot.reports.policy_report.render import as_markdown
 from arena_robot.reports.policy_report.statements import (
     Citation,
     ReportSection,
     Statement,
 )
+from arena_robot.reports.policy_report.topics import about
 
 CLAIM = {'opponents': ['q'], 'category': '', 'relation': 'better'}
 QUOTE = {'session': 's1', 'quote': 'A froze over the cup'}

@@ -5,8 +5,7 @@ from PIL import Image
 from arena_robot.cli.main import main
 from arena_robot.core.errors import DataError
 from arena_robot.ranking.voting.profile import from_scores
-from arena_robot.reports.game_plots import draw_contributions
-from arena_robot.reports.voting_plots import _needed, draw_ranked_pairs
+from arena_robot.reports.game_plots import _needed, draw_contributions, draw_ranked_pairs
 
 SCORES = np.random.default_rng(0).random((5, 12))
 NAMES = tuple(f'policy {i}' for i in range(5))

@@ -7,7 +7,7 @@ import pytest
 from skill_worlds import StructuralExecutor, all_specs
 
 from arena_robot.core.errors import ConfigError
-from arena_robot.reports.skill_plots import plot_calibration
+from arena_robot.reports.skill_page import plot_calibration
 from arena_robot.skills.baselines import RuleScorer
 from arena_robot.skills.bench import (
     SkillBenchParts,

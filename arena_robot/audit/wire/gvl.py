@@ -18,9 +18,16 @@ from arena_robot.audit.base import Capabilities, Pair, Trace, difference, invali
 from arena_robot.core.clip import Clip
 from arena_robot.core.errors import ModelBadReply, ModelError
 from arena_robot.core.observation import Floats, Pixels
-from arena_robot.models.chat import ChatClient, ChatSettings
+from arena_robot.models.chat import (
+    ChatClient,
+    ChatMessage,
+    ChatSettings,
+    Part,
+    Picture,
+    Text,
+    user,
+)
 from arena_robot.models.json_reply import parse_json
-from arena_robot.models.messages import ChatMessage, Part, Picture, Text, user
 from arena_robot.records.labelled_clip import read_clip
 
 PROMPT_VERSION = 1

@@ -4,6 +4,10 @@ Models that compare two instants: Robo-Dopamine's and VLAC's, over a chat endpoi
 Robo-Dopamine sees eight pictures: start and goal, then three views before and three after, and
 answers ``<score>+12%</score>``. VLAC sees two and answers a signed number. An answer that is
 anything else is asked for again, and makes the trace invalid; it is never taken for 0.
+
+Hops become progress as Robo-Dopamine and VLAC define it, (T,) in [-1, 1]: a hop h up covers a
+share of what is left, a hop down loses a share of what was reached. Eqs. 4 to 11 of the
+Robo-Dopamine paper; P_0 = 0 and every value is clipped to [0, 1].
 """
 
 import re
@@ -12,18 +16,18 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from arena_robot.audit.base import Capabilities, JudgeKind, Pair, Trace, invalid, trace_of
-from arena_robot.audit.wire import reconstruct
 from arena_robot.core.clip import Clip
 from arena_robot.core.errors import ConfigError, ModelBadReply, ModelError
 from arena_robot.core.observation import ROLES, Floats, Pixels
-from arena_robot.models.chat import ChatClient, ChatSettings
-from arena_robot.models.messages import ChatMessage, Part, Picture, user
+from arena_robot.models.chat import ChatClient, ChatMessage, ChatSettings, Part, Picture, user
 
 PROMPT_VERSION = 1
 _TAGGED = re.compile(r'\A(?:(?!<score>).)*<score>\s*([+-]?\d{1,3}(?:\.\d+)?)\s*%\s*</score>'
                      r'(?:(?!<score>).)*\Z', re.DOTALL)
 _BARE = re.compile(r'\A\s*([+-]?\d{1,3}(?:\.\d+)?)\s*%?\s*\Z')
 Views = Mapping[str, Pixels]
+MODES = ('incremental', 'forward', 'backward', 'fused', 'conservative')
+ALPHA, EPSILON = 5.0, 1e-6
 
 
 class HopJudge:
@@ -40,10 +44,10 @@ class HopJudge:
                  mode: str = 'incremental', attempts: int = 3, interval_s: float = 1.0,
                  max_frames: int = 64, budget: float | None = None, price_in: float = 0.0,
                  price_out: float = 0.0, cache: str = '', transcript: str = '',
-                 alpha: float = reconstruct.ALPHA, client: ChatClient | None = None) -> None:
-        if family not in _QUESTIONS or mode not in reconstruct.MODES:
+                 alpha: float = ALPHA, client: ChatClient | None = None) -> None:
+        if family not in _QUESTIONS or mode not in MODES:
             raise ConfigError(f'family is one of {", ".join(_QUESTIONS)} and mode one of '
-                              f'{", ".join(reconstruct.MODES)}, found {family} and {mode}')
+                              f'{", ".join(MODES)}, found {family} and {mode}')
         if family == 'vlac' and mode != 'incremental':
             raise ConfigError(f'VLAC is incremental, found the mode {mode}')
         needs_goal = mode in ('backward', 'fused', 'conservative')
@@ -88,18 +92,18 @@ class HopJudge:
     def _values(self, hops: Callable[[Callable[[int], Views]], Floats], frames: list[Views],
                 goal: Views) -> Floats:
         if self._family == 'vlac':
-            return reconstruct.vlac(hops(lambda t: frames[t - 1]))
+            return vlac(hops(lambda t: frames[t - 1]))
         if self._mode == 'forward':
-            return reconstruct.forward(hops(lambda t: frames[0]))
+            return forward(hops(lambda t: frames[0]))
         if self._mode == 'backward':
-            return reconstruct.backward(hops(lambda t: goal))
+            return backward(hops(lambda t: goal))
         between = hops(lambda t: frames[t - 1])
         if self._mode == 'incremental':
-            return reconstruct.incremental(between)
+            return incremental(between)
         first, last = hops(lambda t: frames[0]), hops(lambda t: goal)
         if self._mode == 'fused':
-            return reconstruct.fused(between, first, last)
-        return reconstruct.conservative(between, first, last, self._alpha)
+            return fused(between, first, last)
+        return conservative(between, first, last, self._alpha)
 
     def _hop(self, pair: Pair, raw: list[str]) -> float:
         message = _QUESTIONS[self._family](pair)
@@ -157,3 +161,65 @@ def _vlac(pair: Pair) -> ChatMessage:
 
 _QUESTIONS: Mapping[str, Callable[[Pair], ChatMessage]] = {
     'robo_dopamine': _robo_dopamine, 'vlac': _vlac}
+
+
+def step(before: float, hop: float) -> float:
+    """Return the progress after a hop."""
+    return min(max(before + ((1.0 - before) * hop if hop >= 0.0 else before * hop), 0.0), 1.0)
+
+
+def incremental(hops: Floats) -> Floats:
+    """Return (T+1,) from hops between neighbours."""
+    return _walk(len(hops), lambda t, before: step(before, float(hops[t])))
+
+
+def forward(hops: Floats) -> Floats:
+    """Return (T+1,) from hops from the first frame."""
+    return np.concatenate([[0.0], np.clip(hops, 0.0, 1.0)])
+
+
+def backward(hops: Floats) -> Floats:
+    """Return (T+1,) from hops from the goal picture, which are 0 or below."""
+    return np.concatenate([[0.0], np.clip(1.0 + hops, 0.0, 1.0)])
+
+
+def fused(between: Floats, first: Floats, goal: Floats) -> Floats:
+    """Return (T+1,): the mean of the three, the increment built on the fused value before."""
+    ahead, behind = forward(first)[1:], backward(goal)[1:]
+    return _walk(len(between), lambda t, before: (
+        step(before, float(between[t])) + float(ahead[t]) + float(behind[t])) / 3.0)
+
+
+def conservative(between: Floats, first: Floats, goal: Floats, alpha: float = ALPHA,
+                 epsilon: float = EPSILON) -> Floats:
+    """
+    Return (T+1,): moves less the more forward and backward disagree.
+
+    P_t = P + w/2 (m - P + d), m the mean of both, d the increment, w = exp(-α (|B - F| / (m +
+    ε))²). The paper gives no values of α and ε; ours are recorded with the trace.
+    """
+    ahead, behind = forward(first)[1:], backward(goal)[1:]
+
+    def move(t: int, before: float) -> float:
+        mean = (float(ahead[t]) + float(behind[t])) / 2.0
+        apart = abs(float(behind[t]) - float(ahead[t])) / (mean + epsilon)
+        weight = float(np.exp(-alpha * apart * apart))
+        gain = step(before, float(between[t])) - before
+        return min(max(before + weight / 2.0 * (mean - before + gain), 0.0), 1.0)
+
+    return _walk(len(between), move)
+
+
+def vlac(changes: Floats) -> Floats:
+    """Return (T+1,) of VLAC: a change of either sign is a share of what is left, then clipped."""
+    values = [0.0]
+    for change in changes:
+        values.append(values[-1] + (1.0 - values[-1]) * float(change))
+    return np.asarray(np.clip(np.array(values), 0.0, 1.0), np.float64)
+
+
+def _walk(count: int, move: Callable[[int, float], float]) -> Floats:
+    values = [0.0]
+    for t in range(count):
+        values.append(move(t, values[-1]))
+    return np.array(values)

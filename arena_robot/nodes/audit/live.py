@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from arena_robot.audit.base import Judge
-from arena_robot.audit.following import ProgressFollower
+from arena_robot.audit.run import ProgressFollower
 from arena_robot.core.errors import ArenaError, DriverError
 from arena_robot.core.observation import Pixels
 from arena_robot.drivers.base import Camera

@@ -34,8 +34,8 @@ from arena_robot.nodes.remote.camera import RemoteCamera
 from arena_robot.nodes.spin import run_node
 from arena_robot.nodes.timeline import STEADY, RosClock
 from arena_robot.records.session_file import DONE, read_session, session_paths
+from arena_robot.reports.audit_agreement import has_audits, session_audit
 from arena_robot.reports.episode_audit import audit_session
-from arena_robot.reports.session_audit import has_audits, session_audit
 
 log = logging.getLogger(__name__)
 

@@ -3,10 +3,8 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from arena_robot.reports.policy_report.attribution import about, cited
 from arena_robot.reports.policy_report.checking import ReportChecker
-from arena_robot.reports.policy_report.material import ReportSession, compared
-from arena_robot.reports.policy_report.means import LEAST, SampleMean
+from arena_robot.reports.policy_report.material import LEAST, ReportSession, SampleMean, compared
 from arena_robot.reports.policy_report.statements import Citation, ReportSection, Statement
 from arena_robot.reports.policy_report.topics import (
     FAILURES,
@@ -15,6 +13,8 @@ from arena_robot.reports.policy_report.topics import (
     SCENES,
     SKILLS,
     WordGroup,
+    about,
+    cited,
 )
 
 CITED = 4

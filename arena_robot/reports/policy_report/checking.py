@@ -21,7 +21,6 @@ import numpy as np
 from arena_robot.core.task_categories import CATEGORIES
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.intervals.choice import LEAST_COMPARISONS, difference
-from arena_robot.reports.policy_report.attribution import quote_problem, speaks_to_a_reader
 from arena_robot.reports.policy_report.material import ReportMaterial, ReportSession
 from arena_robot.reports.policy_report.statements import (
     CheckCounts,
@@ -34,7 +33,13 @@ from arena_robot.reports.policy_report.statements import (
     ReportSection,
     Statement,
 )
-from arena_robot.reports.policy_report.topics import DOING_BADLY, DOING_WELL, TOPICS
+from arena_robot.reports.policy_report.topics import (
+    DOING_BADLY,
+    DOING_WELL,
+    TOPICS,
+    quote_problem,
+    speaks_to_a_reader,
+)
 
 OUTCOME = {DOING_WELL: 1.0, DOING_BADLY: 0.0}
 EQUAL_WITHIN = 0.15

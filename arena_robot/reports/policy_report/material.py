@@ -4,6 +4,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+from scipy.special import stdtrit
+
 from arena_robot.core.episode import CONTROL_RATE_HZ, Preference
 from arena_robot.core.errors import DataError
 from arena_robot.core.iso_time import from_iso
@@ -14,6 +17,7 @@ from arena_robot.records.roboarena import SLOTS, RoboArenaSession
 _SPACE = re.compile(r'\s+')
 _WON = {Preference.A: {'A': 1.0, 'B': 0.0}, Preference.B: {'A': 0.0, 'B': 1.0},
         Preference.TIE: {'A': 0.5, 'B': 0.5}}
+LEAST = 5
 
 
 @dataclass(frozen=True)
@@ -151,3 +155,37 @@ def compared(session: ReportSession, policy: str) -> list[tuple[float, float]]:
 def flat(text: str) -> str:
     """Return a text in lower case with single spaces, for comparing quotes."""
     return _SPACE.sub(' ', text).strip().casefold()
+
+
+@dataclass(frozen=True)
+class SampleMean:
+    """A mean over ``count`` sessions with its 95 % interval (Student's t); NaN with one."""
+
+    mean: float
+    low: float
+    high: float
+    count: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> 'SampleMean':
+        """Return the mean of values; NaN without any."""
+        x = np.asarray(values, dtype=float)
+        if len(x) < 2:
+            return cls(float(x.mean()) if len(x) else float('nan'), float('nan'), float('nan'),
+                       len(x))
+        reach = float(stdtrit(len(x) - 1, 0.975) * x.std(ddof=1) / np.sqrt(len(x)))
+        return cls(float(x.mean()), float(x.mean()) - reach, float(x.mean()) + reach, len(x))
+
+    @property
+    def clear(self) -> bool:
+        """Tell whether the interval leaves zero out."""
+        return self.low > 0.0 or self.high < 0.0
+
+    def words(self, signed: bool = False) -> str:
+        """Return a mean of shares in percent with its interval."""
+        if self.count < LEAST:
+            return f'too few to tell, n = {self.count}'
+        form = '+.0f' if signed else '.0f'
+        low, high = (100 * min(max(x, -1.0 if signed else 0.0), 1.0)
+                     for x in (self.low, self.high))
+        return f'{100 * self.mean:{form}} ({low:{form}} to {high:{form}}), n = {self.count}'

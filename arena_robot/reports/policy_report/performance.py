@@ -9,10 +9,13 @@ from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.methods import rank_comparable
 from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.standings import few_words, interval_words, place_words
-from arena_robot.reports.policy_report.attribution import support
 from arena_robot.reports.policy_report.checking import ReportChecker, relation_of
-from arena_robot.reports.policy_report.material import ReportMaterial, ReportSession, compared
-from arena_robot.reports.policy_report.means import SampleMean
+from arena_robot.reports.policy_report.material import (
+    ReportMaterial,
+    ReportSession,
+    SampleMean,
+    compared,
+)
 from arena_robot.reports.policy_report.statements import (
     Citation,
     Claim,
@@ -20,7 +23,7 @@ from arena_robot.reports.policy_report.statements import (
     ReportSection,
     Statement,
 )
-from arena_robot.reports.policy_report.topics import DOING_BADLY, DOING_WELL
+from arena_robot.reports.policy_report.topics import DOING_BADLY, DOING_WELL, support
 
 CITED = 3
 _TOPIC = {1.0: DOING_WELL, 0.0: DOING_BADLY}

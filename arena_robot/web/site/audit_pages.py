@@ -15,8 +15,13 @@ from arena_robot.core.episode import Slot
 from arena_robot.ranking.pairwise.progress import MARGIN
 from arena_robot.ranking.standings import plain
 from arena_robot.records.audit_file import EpisodeAudit
-from arena_robot.reports.audit_agreement import FULL, audit_winner, not_comparable, task_words
-from arena_robot.reports.audit_words import ROWS
+from arena_robot.reports.audit_agreement import (
+    FULL,
+    ROWS,
+    audit_winner,
+    not_comparable,
+    task_words,
+)
 from arena_robot.server.renewed_values import RenewedValues
 from arena_robot.server.store.browse import MOST, Browse, Evaluation
 from arena_robot.server.store.filters import Filter

@@ -25,12 +25,14 @@ from arena_robot.ranking.standings import (
 )
 from arena_robot.reports.figures import figure_bytes
 from arena_robot.reports.ranking_plots import (
+    CardLine,
+    WonShare,
+    card_figure,
     history_figure,
+    shares_figure,
     standings_figure,
     win_matrix_figure,
 )
-from arena_robot.reports.share_card import CardLine, card_figure
-from arena_robot.reports.share_plots import WonShare, shares_figure
 from arena_robot.server.results import Results
 from arena_robot.server.store.browse import Browse
 from arena_robot.server.store.tallies import TallyBy

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_robot.audit.marks import Marks, marks_of
+from arena_robot.audit.aggregate import Marks, marks_of
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import ArenaError, DataError
 from arena_robot.core.observation import STILL_RAD_S

@@ -17,8 +17,7 @@ from fastapi.responses import (
 from fastapi.templating import Jinja2Templates
 
 from arena_robot.core.errors import DataError, Unauthorised
-from arena_robot.reports.policy_report.difference import difference_of
-from arena_robot.reports.policy_report.render import HOW, as_markdown, head_words
+from arena_robot.reports.policy_report.render import HOW, as_markdown, difference_of, head_words
 from arena_robot.reports.policy_report.statements import SECTIONS, PolicyReport, report_from_json
 from arena_robot.server.base import Caller, Role
 from arena_robot.server.store.citation_checks import CitationChecks, CitationOpinion

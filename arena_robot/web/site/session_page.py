@@ -12,7 +12,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import FileResponse, HTMLResponse, Response, StreamingResponse
 from fastapi.templating import Jinja2Templates
 
-from arena_robot.audit.marks import Marks
+from arena_robot.audit.aggregate import Marks
 from arena_robot.audit.opd import METRICS
 from arena_robot.core.episode import Slot
 from arena_robot.ranking.standings import plain
