@@ -38,7 +38,7 @@ from arena_robot.nodes import convert  # noqa: E402
 from arena_robot.nodes.remote.robot import RemoteArm  # noqa: E402
 from arena_robot.nodes.spin import Spin  # noqa: E402
 from arena_robot.nodes.supervisor import overrides_file  # noqa: E402
-from arena_robot.safety.robots import PANDA  # noqa: E402
+from arena_robot.robots.arms import PANDA  # noqa: E402
 
 DEEP = QoSProfile(depth=100)
 SMALL = {'image_width': 320, 'image_height': 180, 'eyes': ['left'], 'publish_clock': True}

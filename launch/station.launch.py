@@ -39,7 +39,7 @@ from arena_robot.nodes.station_file import (
 )
 from arena_robot.nodes.supervisor import overrides_file
 from arena_robot.nodes.view_files import names_in, rviz_file
-from arena_robot.safety.robots import ROBOTS
+from arena_robot.robots.arms import ROBOTS
 from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
 
 PACKAGE = 'arena_robot'
@@ -117,7 +117,7 @@ def _arm(context: LaunchContext) -> dict[str, object]:
     if 'joint_state_rate' in given:
         out['joint_state_rate'] = float(given['joint_state_rate'])
     if context.launch_configurations['load_gripper'] == 'false':
-        out['load_gripper'] = False
+        out['gripper_type'] = ''
     return out
 
 

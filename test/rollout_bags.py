@@ -21,7 +21,7 @@ from arena_robot.recording.episode.sample import (
     arm_joints,
     header,
 )
-from arena_robot.safety.robots import PANDA
+from arena_robot.robots.arms import PANDA
 from arena_robot.session.ports import NoRecorder
 
 MAKER = SampleMaker(SampleEpisode())

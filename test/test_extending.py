@@ -13,6 +13,9 @@ import pytest
 from installed_package import install
 
 from arena_robot.cli.main import main
+from arena_robot.core.errors import ConfigError
+from arena_robot.drivers.table import GRIPPER_MODELS
+from arena_robot.safety.urdf import urdf
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r'^( *)```(\w+)\n(.*?)^\1```', re.MULTILINE | re.DOTALL)
@@ -46,7 +49,8 @@ def my_lab(tmp_path, monkeypatch):
     yield folder
     for name in [name for name in sys.modules if name.split('.')[0] == 'my_lab']:
         del sys.modules[name]
-    for where in ('arena_robot.drivers.sim.tasks:TASKS', 'arena_robot.policy.examples:EXAMPLES',
+    for where in ('arena_robot.drivers.table:GRIPPER_MODELS',
+                  'arena_robot.drivers.sim.tasks:TASKS', 'arena_robot.policy.examples:EXAMPLES',
                   'arena_robot.ranking.methods:METHODS', 'arena_robot.ranking.voting.rules:RULES'):
         module, name = where.split(':')
         getattr(importlib.import_module(module), name)._added.clear()
@@ -61,14 +65,22 @@ def command(start):
 
 def test_the_page_has_its_recipes():
     assert set(FILES) == {'pyproject.toml', *(f'my_lab/{name}.py' for name in (
-        'camera', 'policy', 'task', 'voting', 'ranking'))}
+        'camera', 'gripper', 'policy', 'task', 'voting', 'ranking'))}
     assert len(CHANGES) == 4
-    assert len(COMMANDS) == 6
+    assert len(COMMANDS) == 7
 
 
 def test_the_camera_passes_its_check(my_lab, capsys):
-    assert main(command('arena driver check')) == 0, capsys.readouterr().out
+    assert main(command('arena driver check camera')) == 0, capsys.readouterr().out
     assert '13 passed, 0 failed, 1 skipped' in capsys.readouterr().out
+
+
+def test_the_gripper_passes_its_check_and_is_described(my_lab, capsys):
+    assert main(command('arena driver check gripper')) == 0, capsys.readouterr().out
+    assert '0 failed' in capsys.readouterr().out
+    assert '"wide_hand_joint"' in urdf('panda', gripper=GRIPPER_MODELS.find('wide_hand'))
+    with pytest.raises(ConfigError, match=r"no gripper_type 'wide_hands'\. Did you mean"):
+        GRIPPER_MODELS.find('wide_hands')
 
 
 def test_the_policy_is_listed_and_passes_its_check(my_lab, capsys):

@@ -7,7 +7,7 @@ Add a station and print its token, once.
 import argparse
 
 from arena_robot.cli.server_call import add_server_arguments, calls
-from arena_robot.safety.robots import ROBOTS
+from arena_robot.robots.arms import ROBOTS
 
 VERB = 'admin station'
 HELP = 'add a robot station'

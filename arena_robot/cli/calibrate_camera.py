@@ -82,11 +82,11 @@ def run(args: argparse.Namespace) -> int:
 
 def station_camera(args: argparse.Namespace) -> 'tuple[StationCamera, str, bool]':
     """Return which camera, the frame that it is fixed to, and whether that is the flange."""
-    from arena_robot.nodes.camera.params import STYLES
     from arena_robot.nodes.remote.calibration import StationCamera
     from arena_robot.nodes.session_processes import section
     from arena_robot.nodes.station_edit import with_parameters
-    from arena_robot.safety.robots import robot_of
+    from arena_robot.robots.cameras import STYLES
+    from arena_robot.safety.limits import robot_of
     if not args.config or not args.camera:
         raise ConfigError('--config and --camera are needed: the station file, and the name of '
                           'one of its camera nodes')
@@ -107,9 +107,9 @@ def station_camera(args: argparse.Namespace) -> 'tuple[StationCamera, str, bool]
 def recorded(args: argparse.Namespace, which: 'StationCamera'
              ) -> 'tuple[list[tuple[Floats, Pixels]], Floats]':
     """Return the pictures of recordings with their flange poses, and the intrinsics."""
-    from arena_robot.nodes.camera.params import STYLES
     from arena_robot.recording.bag.reader import BagReader
     from arena_robot.recording.episode.clip import intrinsics, still_views
+    from arena_robot.robots.cameras import STYLES
     image, info, _ = (text.format(eye='left', name='').removeprefix('~/')
                       for text in STYLES[which.style])
     space = f"/{which.namespace.strip('/')}" if which.namespace.strip('/') else ''

@@ -13,7 +13,7 @@ from arena_robot.cli.doctor_checks import DoctorFinding, Wrong, verdict
 from arena_robot.cli.doctor_usb import FRAME, usb_bandwidth
 from arena_robot.core.config import read_yaml
 from arena_robot.core.errors import DriverError
-from arena_robot.nodes.station_file import own_params
+from arena_robot.nodes.station_file import driver_params
 
 SYS = Path('/sys')
 SPIN_S, LATE_MS = 1.0, 1.0
@@ -43,18 +43,19 @@ def _checks(name: str, backend: str,
             values: Section) -> list[tuple[str, Callable[[], str]]]:
     """Return the checks of one part."""
     if name == 'arm_node' and backend in FRANKA:
-        real_time = bool(own_params(values, backend).get('realtime', False))
+        real_time = bool(driver_params(values).get('realtime', False))
         robot_type = str(values.get('robot_type', 'panda'))
         return [('library', partial(franka_library, backend, robot_type)),
                 ('robot', partial(franka_robot, _ip(values), robot_type)),
                 ('kernel', partial(kernel, real_time)), ('punctuality', punctuality)]
     if backend == 'droid_nuc':
-        own = own_params(values, backend)
+        own = driver_params(values)
         where = str(own.get('robot_ip', _ip(values)))
         return [('NUC', partial(reachable, where, int(own.get('port', 4242)),
                                 "start DROID's server on the NUC"))]
     if name == 'gripper_node' and backend == 'robotiq':
-        return [('serial port', partial(serial_port, str(values.get('com_port', ''))))]
+        return [('serial port', partial(
+            serial_port, str(driver_params(values).get('com_port', ''))))]
     if name.endswith('_camera') and backend in ('zed', 'uvc', 'realsense'):
         serial = str(values.get('serial_number', ''))
         looks: list[tuple[str, Callable[[], str]]] = [
@@ -154,8 +155,8 @@ def serial_port(path: str, sys: Path = SYS) -> str:
     port = Path(path)
     if not path or not port.exists():
         known = sorted(str(one) for one in Path('/dev/serial/by-id').glob('*'))
-        raise Wrong(f"there is no port '{path}'", 'plug the adapter in, or correct com_port; '
-                    f"found: {', '.join(known) or 'none'}")
+        raise Wrong(f"there is no port '{path}'", 'plug the adapter in, or correct '
+                    f"driver.com_port; found: {', '.join(known) or 'none'}")
     if not os.access(port, os.R_OK | os.W_OK):
         raise Wrong(f'no permission for {path}', 'sudo usermod -aG dialout $USER, then log in '
                     'again')

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from arena_robot.cli.doctor_checks import Wrong
-from arena_robot.nodes.station_file import own_params
+from arena_robot.nodes.station_file import driver_params
 
 MOST_SHARE = 0.64       # of a controller's rate is left for pictures: coding, packets, reserve
 BYTES, MJPEG_BYTES = 2, 0.4     # of a pixel: uncompressed (YUYV), and about
@@ -47,7 +47,7 @@ def _controller(video: Path) -> Path:
 def _mbit_s(values: Mapping[str, Any]) -> float:
     from arena_robot.drivers.uvc.camera import eye_size
     backend = str(values['backend'])
-    own = own_params(values, backend)
+    own = driver_params(values)
     width, height = eye_size(str(own.get('resolution', FRAME[backend][0])))
     eyes = 2 if own.get('side_by_side', True) else 1
     size = MJPEG_BYTES if own.get('pixel_format') == 'mjpeg' else BYTES

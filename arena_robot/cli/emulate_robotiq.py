@@ -32,12 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Answer until interrupted."""
     from arena_robot.core.errors import ConfigError
-    from arena_robot.core.observation import STROKE_M
     from arena_robot.core.process import ended_by_signal
     from arena_robot.drivers.emulators.robotiq import RobotiqEmulator
+    from arena_robot.robots.grippers import ROBOTIQ_2F85
 
-    if args.object is not None and not 0.0 <= args.object <= STROKE_M:
-        raise ConfigError(f'--object {args.object:g}: the fingers open 0 to {STROKE_M} m')
+    stroke_m = ROBOTIQ_2F85.stroke_m
+    if args.object is not None and not 0.0 <= args.object <= stroke_m:
+        raise ConfigError(f'--object {args.object:g}: the fingers open 0 to {stroke_m} m')
     if not 1 <= args.slave_address <= 247:
         raise ConfigError(f'--slave-address {args.slave_address}: Modbus has 1 to 247')
     if args.link is not None and args.link.exists() and not args.link.is_symlink():

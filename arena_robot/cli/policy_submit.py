@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from arena_robot.cli.server_call import add_server_arguments, calls
 from arena_robot.core.action import ActionSpace
 from arena_robot.core.errors import ConfigError
-from arena_robot.safety.robots import ROBOTS
+from arena_robot.robots.arms import ROBOTS
 
 if TYPE_CHECKING:
     from arena_robot.server.client import Calls

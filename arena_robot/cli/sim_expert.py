@@ -8,7 +8,7 @@ code 1 when fewer than ``--at-least`` of the episodes succeed.
 import argparse
 import time
 
-from arena_robot.safety.robots import ROBOTS
+from arena_robot.robots.arms import ROBOTS
 
 VERB = 'sim expert'
 HELP = 'run the scripted expert on tasks of the simulated station'

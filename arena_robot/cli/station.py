@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 from arena_robot.cli.station_emulated import emulated
 from arena_robot.core.errors import ConfigError
-from arena_robot.safety.robots import ROBOTS
+from arena_robot.robots.arms import ROBOTS
 
 if TYPE_CHECKING:
     from arena_robot.nodes.simulation.pace import SessionPace

@@ -12,7 +12,7 @@ from typing import Any
 
 from arena_robot.core.config import read_yaml
 from arena_robot.core.errors import ConfigError
-from arena_robot.nodes.station_file import CAMERA_SUFFIX, own_params
+from arena_robot.nodes.station_file import CAMERA_SUFFIX, driver_params
 
 SCENE = 'cube_in_bowl'
 CAMERAS = 'zed', 'uvc'
@@ -72,15 +72,15 @@ def _emulators(name: str, values: Section) -> list[EmulatorProcess]:
             'fr3', '--host', _here(name, host), '--port', port or '1337', '--robot',
             str(values.get('robot_type', 'panda'))))]
     if name in ('arm_node', 'gripper_node') and backend == 'droid_nuc':
-        own = own_params(values, backend)
+        own = driver_params(values)
         host = str(values.get('robot_ip') or own.get('robot_ip', ''))
         return [EmulatorProcess(('droid-nuc', '--host', _here(name, host), '--port',
                                  str(own.get('port', 4242))))]
     if name == 'gripper_node' and backend == 'robotiq':
-        port = str(values.get('com_port', ''))
+        port = str(driver_params(values).get('com_port', ''))
         if not port or port.startswith('/dev/'):
-            raise ConfigError(f"{name}: com_port '{port}' could be a real gripper; name a link "
-                              'that may be made, such as /tmp/robotiq')
+            raise ConfigError(f"{name}: driver.com_port '{port}' could be a real gripper; name a "
+                              'link that may be made, such as /tmp/robotiq')
         return [EmulatorProcess(('robotiq', '--link', port, '--activated'))]
     return []
 
@@ -105,12 +105,12 @@ def _stand_in(folder: Path, cameras: Mapping[str, Section]) -> bool:
     zeds = {}
     for name, values in cameras.items():
         seen = EmulatedZed(str(values.get('role', 'left')), SCENE)
-        own = own_params(values, 'uvc')
+        own = driver_params(values)
         if values['backend'] == 'zed':
             zeds[str(values.get('serial_number', ''))] = seen
         elif str(own.get('device', '/dev/')).startswith('/dev/'):
-            raise ConfigError(f'{name}: uvc.device could be a real camera; name a file that may '
-                              f'be written, such as /tmp/arena_uvc/{seen.role}.yuyv')
+            raise ConfigError(f'{name}: driver.device could be a real camera; name a file that '
+                              f'may be written, such as /tmp/arena_uvc/{seen.role}.yuyv')
         else:
             make_frames(Path(own['device']), seen, eye_size(str(own.get('resolution', 'HD720'))))
     if zeds:

@@ -1,12 +1,5 @@
-"""
-Actions: a policy's request, and the command that was sent.
+"""Actions: a policy's request, and the command that was sent."""
 
-DROID's four action spaces, one row of a table each. The last number of every action is the gripper
-*position* (0 open, 1 closed, binarised at > 0.5); the others are seven joints, or x y z and three
-fixed-axis angles.
-"""
-
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -15,17 +8,14 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_robot.core.observation import DOF, Floats
+from arena_robot.core.observation import Floats
+from arena_robot.robots.action_spaces import SPACES, SpaceRow
 
 Entry = TypeVar('Entry')
 
-JOINT_NUMBERS = tuple(f'joint_{i}' for i in range(1, DOF + 1))
-POSE_NUMBERS = ('x', 'y', 'z', 'roll', 'pitch', 'yaw')
-_TURN = 2.0 * math.pi
-
 
 class ActionSpace(str, Enum):
-    """Meaning of an action's numbers; everything known about a space is in its row of SPACES."""
+    """Meaning of an action's numbers; what is known of each stands in robots/action_spaces.py."""
 
     JOINT_POSITION = 'joint_position'
     JOINT_VELOCITY = 'joint_velocity'
@@ -33,36 +23,19 @@ class ActionSpace(str, Enum):
     CARTESIAN_VELOCITY = 'cartesian_velocity'
 
     @property
-    def row(self) -> 'SpaceRow':
-        """What is known of this space: its row of SPACES."""
-        return SPACES[self]
+    def row(self) -> SpaceRow:
+        """What is known of this space."""
+        return ROWS[self]
 
     @property
     def size(self) -> int:
         """Length of an action: the arm's numbers and the gripper's."""
-        return len(SPACES[self].names) + 1
+        return len(ROWS[self].names) + 1
 
     @property
     def is_velocity(self) -> bool:
         """Whether the arm's numbers are velocities in [-1, 1]."""
-        return SPACES[self].is_velocity
-
-
-@dataclass(frozen=True)
-class SpaceRow:
-    """
-    What is known of one action space: its arm numbers, without the gripper's, which comes last.
-
-    ``wire`` is its number in arena_policy.proto. ``names``, ``units`` and ``largest`` hold one
-    entry a number; an action is clipped to ± ``largest``. ``meaning`` is for documents and errors.
-    """
-
-    wire: int
-    names: tuple[str, ...]
-    units: tuple[str, ...]
-    largest: tuple[float, ...]
-    is_velocity: bool
-    meaning: str
+        return ROWS[self].is_velocity
 
 
 def handled(table: Mapping[ActionSpace, Entry], where: str) -> Mapping[ActionSpace, Entry]:
@@ -79,24 +52,9 @@ def handled(table: Mapping[ActionSpace, Entry], where: str) -> Mapping[ActionSpa
     return table
 
 
-# What DROID's velocity actions of 1 add to the measured joint (rad) or flange (m, rad).
-MAX_JOINT_DELTA, MAX_LINEAR_DELTA, MAX_ROTATION_DELTA = 0.2, 0.075, 0.15
-
-SPACES = handled({
-    ActionSpace.JOINT_POSITION: SpaceRow(
-        1, JOINT_NUMBERS, ('rad',) * DOF, (_TURN,) * DOF, False, '7 absolute joint angles, rad'),
-    ActionSpace.JOINT_VELOCITY: SpaceRow(
-        2, JOINT_NUMBERS, ('',) * DOF, (1.0,) * DOF, True,
-        f'7 fractions, -1 to 1; 1 puts the target {MAX_JOINT_DELTA:g} rad ahead of the measured '
-        'joint'),
-    ActionSpace.CARTESIAN_POSITION: SpaceRow(
-        3, POSE_NUMBERS, ('m',) * 3 + ('rad',) * 3, (2.0,) * 3 + (_TURN,) * 3, False,
-        'flange pose in the base frame: m, then fixed-axis roll pitch yaw in rad'),
-    ActionSpace.CARTESIAN_VELOCITY: SpaceRow(
-        4, POSE_NUMBERS, ('',) * 6, (1.0,) * 6, True,
-        f'6 fractions, -1 to 1; 1 puts the target {MAX_LINEAR_DELTA:g} m, or '
-        f'{MAX_ROTATION_DELTA:g} rad, ahead of the measured pose'),
-}, 'core.action.SPACES')
+ROWS = handled({
+    space: SPACES[space.value] for space in ActionSpace if space.value in SPACES
+}, 'robots.action_spaces.SPACES')
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Pixels = NDArray[np.uint8]
 
-DOF = 7
 # Below this, of its fastest joint, an arm counts as at rest: 1 cm/s at half a metre.
 STILL_RAD_S = 0.02
-# Between the open pads of a Robotiq 2F-85, the gripper of every DROID station.
-STROKE_M = 0.085
 ROLES = ('left', 'right', 'wrist')
 EYES = ('left', 'right')
 

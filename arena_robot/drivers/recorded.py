@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_robot.core.errors import DataError
-from arena_robot.core.observation import DOF, Floats, Pixels, view
+from arena_robot.core.observation import Floats, Pixels, view
+from arena_robot.robots.arms import DOF
 
 Stamps = NDArray[np.int64]
 Picture = Callable[[int], Pixels]

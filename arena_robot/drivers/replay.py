@@ -16,20 +16,13 @@ from arena_robot.core.action import ArmCommand, GripperCommand
 from arena_robot.core.camera import CameraInfo
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import DriverError, ReadTimeout, SafetyError, StaleData
-from arena_robot.core.observation import (
-    DOF,
-    EYES,
-    STROKE_M,
-    ArmState,
-    Floats,
-    GripperState,
-    Image,
-    Pixels,
-)
+from arena_robot.core.observation import EYES, ArmState, Floats, GripperState, Image, Pixels
 from arena_robot.drivers.arrivals import KEPT
 from arena_robot.drivers.base import StereoFrame
 from arena_robot.drivers.part import Opened
 from arena_robot.drivers.recorded import Recorded, Stamps, Track, read_recorded, views_of
+from arena_robot.robots.arms import DOF
+from arena_robot.robots.grippers import ROBOTIQ_2F85
 
 _KEPT = 1000
 
@@ -188,7 +181,7 @@ class ReplayGripper(Opened):
     def _state(self, row: int) -> GripperState:
         position = float(self._player.recorded.gripper[row])
         return GripperState(int(self._stamps[row]) + self._player.offset_ns, position,
-                            STROKE_M * (1.0 - position), requested_position=position)
+                            ROBOTIQ_2F85.width_m(position), requested_position=position)
 
 
 class ReplayCamera(Opened):

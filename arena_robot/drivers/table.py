@@ -1,4 +1,8 @@
-"""Table of driver classes by part and backend; a module is imported only when it is used."""
+"""
+Tables of driver classes by part and backend, and of grippers, with those of installed packages.
+
+A module is imported only when it is used.
+"""
 
 import inspect
 from functools import partial
@@ -9,6 +13,7 @@ from arena_robot.core.errors import ConfigError
 from arena_robot.core.extensions import Table
 from arena_robot.core.protocols import broken_members
 from arena_robot.drivers.base import Arm, Camera, Gripper
+from arena_robot.robots.grippers import GRIPPERS, GripperModel
 
 DriverClass = type[Any]     # called with the driver's own arguments
 
@@ -52,6 +57,17 @@ DRIVERS: dict[str, Table[DriverClass]] = {
         'realsense': 'arena_robot.drivers.realsense:RealsenseCamera',
     }),
 }
+
+
+def _model(found: object, name: str) -> GripperModel:
+    if not isinstance(found, GripperModel):
+        raise ConfigError(f"the gripper_type '{name}' is not a GripperModel of "
+                          f'arena_robot.robots.grippers, found {found!r:.60}')
+    return found
+
+
+GRIPPER_MODELS: Table[GripperModel] = Table(
+    'gripper_type', 'arena_robot.grippers', GRIPPERS, _model)
 
 
 def driver(part: str, backend: str) -> DriverClass:

@@ -2,8 +2,7 @@
 Drivers of nodes by the parameter ``backend``, from drivers/table.py.
 
 A driver's constructor arguments are parameters: those the node has under the same name, and
-others as ``<backend>.<argument>``, or ``driver.<argument>`` where the backend is written as
-``module:Class``. Simulation and replay have their own constructors here.
+others as ``driver.<argument>``. Simulation and replay have their own constructors here.
 """
 
 from collections.abc import Callable
@@ -31,15 +30,16 @@ from arena_robot.nodes.parameters import (
     set_value,
 )
 from arena_robot.nodes.part_node import PartNode
-from arena_robot.nodes.part_params import PartParams
+from arena_robot.nodes.part_params import DRIVER, PartParams
 from arena_robot.nodes.timeline import RosClock, ShiftedTime, Timeline
 from arena_robot.nodes.vendor.params import (
     RosCameraParams,
     RosControlArmParams,
     RosControlGripperParams,
 )
+from arena_robot.robots.grippers import prefixed
 from arena_robot.safety.collision import CollisionThresholds
-from arena_robot.safety.robots import robot_of
+from arena_robot.safety.limits import robot_of
 
 AnyPartNode = PartNode[PartParams]
 Maker = Callable[[], Part]
@@ -76,7 +76,7 @@ def choose(node: AnyPartNode, kind: str, backend: str) -> Maker:
         raise ConfigError(f"{node.get_fully_qualified_name()}: {error} For other packages' "
                           f'nodes: {also}.') from error
     special = {'sim': _simulated, 'replay': _replayed}.get(backend)
-    return special(node, kind) if special else _plain(node, kind, found, backend)
+    return special(node, kind) if special else _plain(node, kind, found)
 
 
 def of_other_nodes(kind: str, backend: str) -> bool:
@@ -84,12 +84,11 @@ def of_other_nodes(kind: str, backend: str) -> bool:
     return (kind, backend) in OF_OTHER_NODES
 
 
-def _plain(node: AnyPartNode, kind: str, found: type[Any], backend: str) -> Maker:
+def _plain(node: AnyPartNode, kind: str, found: type[Any]) -> Maker:
     """Return a function that calls the constructor of ``found`` with parameters by name."""
     given, wanted = by_name(node.params), dict[str, Any]()
-    prefix = 'driver' if ':' in backend else backend
     for one in arguments(found):
-        name = f'{prefix}.{one.name}'
+        name = f'{DRIVER}{one.name}'
         if one.name == CLOCK:
             wanted[CLOCK] = node.timeline.part
         elif one.name in given:
@@ -164,12 +163,12 @@ def _ros_control_gripper(node: AnyPartNode) -> Maker:
     v, gripper = declare(node, RosControlGripperParams(), 'ros_control.'), node.params
     if not isinstance(gripper, GripperParams):
         raise ConfigError(f'{node.get_name()} is no gripper')
-    joint = f'{gripper.arm_prefix}_{v.joint}' if gripper.arm_prefix else v.joint
-    closed, effort = gripper.gripper_closed_position, gripper.max_effort
+    model = gripper.model
+    joint = prefixed(v.joint or model.joint, gripper.arm_prefix)
 
     def make() -> Part:
         from arena_robot.nodes.vendor.gripper import RosControlGripper
-        return RosControlGripper(node, joint, closed, effort, node.timeline.part, v)
+        return RosControlGripper(node, joint, model, node.timeline.part, v)
     return make
 
 

@@ -27,9 +27,8 @@ from arena_robot.core.observation import (
     ObjectStatus,
     RobotMode,
 )
+from arena_robot.robots.arms import ROBOTS, ArmLimits, robot_of_joints
 from arena_robot.safety.kinematics import rpy_of
-from arena_robot.safety.limits import ArmLimits
-from arena_robot.safety.robots import ROBOTS, robot_of_joints
 
 _SECOND_NS = 1_000_000_000
 # The arrays of an arm's state that have a number for each joint.

@@ -129,10 +129,10 @@ class Current(Generic[P]):
             for p in changed if p.name in self._names})
 
 
-def refuse_unknown(node: Node) -> None:
-    """Raise ConfigError for a parameter that is set but not declared."""
+def refuse_unknown(node: Node, but: tuple[str, ...] = ()) -> None:
+    """Raise ConfigError for a parameter that is set but not declared; ``but`` are prefixes."""
     for name in node._parameter_overrides:
-        if not node.has_parameter(name) and not name.startswith('qos_overrides.'):
+        if not node.has_parameter(name) and not name.startswith(('qos_overrides.', *but)):
             known = [p for p in node._parameters if not p.startswith('qos_overrides')]
             raise ConfigError(f"{node.get_fully_qualified_name()}: unknown parameter '{name}'."
                               f'{nearest(name, set(known) - set(_ALWAYS))}')

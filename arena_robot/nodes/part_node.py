@@ -26,7 +26,7 @@ from arena_robot.nodes import diagnostics, qos
 from arena_robot.nodes.endpoints import PlayedInto
 from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.parameters import declare, refuse_unknown
-from arena_robot.nodes.part_params import PartParams
+from arena_robot.nodes.part_params import DRIVER, PartParams
 from arena_robot.nodes.timeline import STEADY, RosClock, SameTime, Timeline
 
 RETRY_S, JOIN_S = 5.0, 1.0
@@ -60,7 +60,8 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
         self.timeline: Timeline = timeline or SameTime(RosClock(self.get_clock(), self.context))
         self.params = declare(self, defaults)
         self.extra_params()
-        refuse_unknown(self)
+        # With use_fake_hardware the file's driver, whose parameters those are, is not used.
+        refuse_unknown(self, (DRIVER,) if self.params.use_fake_hardware else ())
         self.part: Part | None = None
         self._opened, self._reason = False, ''
         self._made: list[Any] = []

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from arena_robot.nodes.parameters import Parameters, param
 
+# What the names of a driver's own parameters begin with.
+DRIVER = 'driver.'
+
 
 @dataclass(frozen=True, kw_only=True)
 class PartParams(Parameters):

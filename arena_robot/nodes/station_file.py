@@ -44,11 +44,11 @@ def nodes_in(path: str | Path, parts_needed: bool = True,
     return found
 
 
-def own_params(values: Mapping[str, Any], backend: str) -> Mapping[str, Any]:
-    """Return a driver's own parameters in a section, written as a map or with dots."""
-    found = values.get(backend, {})
+def driver_params(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the parameters under ``driver:`` in a section, written as a map or with dots."""
+    found = values.get('driver', {})
     dotted = {str(key).partition('.')[2]: value for key, value in values.items()
-              if str(key).startswith(f'{backend}.')}
+              if str(key).startswith('driver.')}
     return {**(found if isinstance(found, Mapping) else {}), **dotted}
 
 

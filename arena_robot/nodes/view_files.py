@@ -10,9 +10,10 @@ import yaml
 
 from arena_robot.core.config import read_yaml
 from arena_robot.core.errors import ConfigError
-from arena_robot.nodes.camera.params import STYLES
 from arena_robot.nodes.station_file import shipped
-from arena_robot.safety.robots import PANDA, robot_of
+from arena_robot.robots.arms import PANDA
+from arena_robot.robots.cameras import STYLES
+from arena_robot.safety.limits import robot_of
 
 RVIZ, FOXGLOVE = 'config/station.rviz', 'config/foxglove_layout.json'
 GLOBAL = ('/diagnostics', '/clock', '/rosout')

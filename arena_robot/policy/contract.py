@@ -6,8 +6,9 @@ import numpy as np
 
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.errors import BadReply, PolicyRefused
-from arena_robot.core.observation import DOF, Observation
+from arena_robot.core.observation import Observation
 from arena_robot.policy.base import MAX_CHUNK, PolicySpec
+from arena_robot.robots.arms import DOF
 
 MAX_PROMPT = 10_000
 

@@ -21,8 +21,9 @@ import numpy as np
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.errors import ConfigError, DataError, PolicyRefused
 from arena_robot.core.files import write_text
-from arena_robot.core.observation import DOF, Floats, Observation, Pixels, view
+from arena_robot.core.observation import Floats, Observation, Pixels, view
 from arena_robot.policy.base import PolicySpec
+from arena_robot.robots.arms import DOF
 
 PREFIX = 'skill:'
 VERSION = 1

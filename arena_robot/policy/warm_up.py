@@ -6,10 +6,11 @@ import time
 import numpy as np
 
 from arena_robot.core.errors import ArenaError
-from arena_robot.core.observation import STROKE_M, ArmState, GripperState, Image, Observation
+from arena_robot.core.observation import ArmState, GripperState, Image, Observation
 from arena_robot.policy.base import Policy, PolicySpec
+from arena_robot.robots.arms import RESET_JOINTS
+from arena_robot.robots.grippers import ROBOTIQ_2F85
 from arena_robot.safety.kinematics import flange_pose
-from arena_robot.safety.robots import RESET_JOINTS
 
 NATIVE_SIZE = (288, 512)
 # So many answers are measured; the slowest of them counts.
@@ -24,7 +25,7 @@ def made_up_observation(spec: PolicySpec, seed: int = 0) -> Observation:
               for name in spec.views()}
     q, unknown = np.array(RESET_JOINTS), np.full(7, np.nan)
     arm = ArmState(stamp_ns, q, unknown, unknown, unknown, flange_pose(q), unknown)
-    return Observation(stamp_ns, arm, GripperState(stamp_ns, 0.0, STROKE_M, 0.0),
+    return Observation(stamp_ns, arm, GripperState(stamp_ns, 0.0, ROBOTIQ_2F85.stroke_m, 0.0),
                        'stay where you are', 0, images)
 
 

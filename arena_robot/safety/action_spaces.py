@@ -11,15 +11,15 @@ from enum import Enum
 
 import numpy as np
 
-from arena_robot.core.action import (
+from arena_robot.core.action import ActionSpace, handled
+from arena_robot.core.errors import SafetyError
+from arena_robot.core.observation import Floats
+from arena_robot.robots.arms import (
     MAX_JOINT_DELTA,
     MAX_LINEAR_DELTA,
     MAX_ROTATION_DELTA,
-    ActionSpace,
-    handled,
+    ArmLimits,
 )
-from arena_robot.core.errors import SafetyError
-from arena_robot.core.observation import Floats
 from arena_robot.safety.ik import joint_step
 from arena_robot.safety.kinematics import (
     FLANGE,
@@ -28,7 +28,6 @@ from arena_robot.safety.kinematics import (
     pose_difference,
     pose_of,
 )
-from arena_robot.safety.limits import ArmLimits
 
 # Joint target (7,) rad, then the flange motion (6,) asked for and found: empty where nothing had
 # to be solved.

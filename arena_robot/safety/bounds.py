@@ -14,8 +14,8 @@ import numpy as np
 from arena_robot.core.action import Clamp, ClampReason
 from arena_robot.core.errors import SafetyError
 from arena_robot.core.observation import Floats
+from arena_robot.robots.arms import KQ, KX, ArmLimits
 from arena_robot.safety.kinematics import frames, jacobian
-from arena_robot.safety.limits import KQ, KX, ArmLimits
 from arena_robot.safety.workspace import outside, slide_in
 
 _BISECTIONS = 20

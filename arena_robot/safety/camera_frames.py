@@ -1,16 +1,15 @@
 """Frames of cameras by REP 103 and REP 105, and where a camera is mounted."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from arena_robot.core.observation import Floats
+from arena_robot.robots.cameras import OPTICAL_RPY
 from arena_robot.safety.kinematics import pose_of, rotation_of
 
-# An optical frame (z forward, x right, y down) in a body frame (x forward, y left, z up).
-OPTICAL_RPY = (-math.pi / 2, 0.0, -math.pi / 2)
+# The same as a matrix.
 _OPTICAL_IN_BODY = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from arena_robot.core.errors import SafetyError
-from arena_robot.core.observation import DOF
+from arena_robot.robots.arms import DOF
 
 # The most that can be asked: torque of a joint in N m, force (N) and torque (N m) at the flange.
 # DROID's own thresholds are 40 for all of them.

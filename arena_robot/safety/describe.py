@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from arena_robot.core.action import ActionSpace
-from arena_robot.core.observation import DOF, Floats
-from arena_robot.safety.robots import ROBOTS, Robot
+from arena_robot.core.observation import Floats
+from arena_robot.robots.arms import DOF, ROBOTS, Robot
 
 _END = '<!-- end -->'
 

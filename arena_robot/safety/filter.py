@@ -15,10 +15,10 @@ import numpy as np
 from arena_robot.core.action import Action, ActionSpace, Clamp, ClampReason, SafeCommand
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import SafetyError, StaleData
-from arena_robot.core.observation import DOF, ArmState, Floats
+from arena_robot.core.observation import ArmState, Floats
+from arena_robot.robots.arms import DOF, ArmLimits
 from arena_robot.safety.action_spaces import target_function
 from arena_robot.safety.bounds import Bounded, bound_target
-from arena_robot.safety.limits import ArmLimits
 from arena_robot.safety.workspace import outside
 
 REACHED = 0.8

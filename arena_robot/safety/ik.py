@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_robot.core.observation import Floats
-from arena_robot.safety.limits import ArmLimits
+from arena_robot.robots.arms import ArmLimits
 
 REGULARISATION = 1e-2
 NULLSPACE_GAIN = 0.025

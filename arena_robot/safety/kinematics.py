@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
-from arena_robot.core.observation import DOF, Floats
-from arena_robot.safety.robots import FRANKA_DH, FRANKA_FLANGE_M, ROBOTS
+from arena_robot.core.observation import Floats
+from arena_robot.robots.arms import DOF, FRANKA_DH, FRANKA_FLANGE_M, ROBOTS
 
 ELBOW, FLANGE = 3, 7
 NEXT, AFTER = np.array([1, 2, 0]), np.array([2, 0, 1])     # axes of a cross product

@@ -1,89 +1,58 @@
-"""
-What a station allows: the limits of an arm, which a lab may change in its YAML.
-
-The joint limits are those of DROID's controller, a little inside the maker's own (``hardware_*``),
-from which the differential IK keeps a distance, as DROID's does. Each robot's are in robots.py.
-"""
+"""A robot by its name, the limits that a station sets for it, and the times of its motions."""
 
 import dataclasses
-from dataclasses import dataclass
-from functools import cached_property
+import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from arena_robot.core.action import MAX_JOINT_DELTA
-from arena_robot.core.observation import DOF, Floats
-
-# DROID's hybrid joint impedance: joint and cartesian stiffness and damping.
-KQ = np.array([40.0, 30.0, 50.0, 25.0, 35.0, 25.0, 10.0])
-KQD = np.array([4.0, 6.0, 5.0, 5.0, 3.0, 2.0, 1.0])
-KX = np.array([400.0] * 3 + [15.0] * 3)
-KXD = np.array([37.0] * 3 + [2.0] * 3)
+from arena_robot.core.config import build, nearest
+from arena_robot.core.errors import ConfigError, SafetyError
+from arena_robot.core.observation import Floats
+from arena_robot.robots.arms import DOF, ROBOTS, ArmLimits, Robot
 
 
-@dataclass(frozen=True)
-class ArmLimits:
+def robot_of(robot_type: str) -> Robot:
+    """Return the row of ``robot_type``; ConfigError names the nearest known one."""
+    if robot_type not in ROBOTS:
+        raise ConfigError(f"unknown robot_type '{robot_type}'.{nearest(robot_type, ROBOTS)}")
+    return ROBOTS[robot_type]
+
+
+def limits_for(robot_type: str, changes: Mapping[str, Any] | None = None) -> ArmLimits:
     """
-    Bounds on what may be sent to an arm.
+    Return the limits of a robot with a station's own values in ``changes``.
 
-    Joints rad, (7,); velocity rad/s; torque N m of the controller's spring; ``workspace_*`` the
-    box (m, base frame) that the flange stays in, ``elbow_*`` that of the elbow.
-    ``max_joint_delta`` bounds how far an action's target may lie from the measured joints (rad),
-    ``max_lead`` the same for a raw target that reaches the arm a little later.
+    Raises ConfigError for an unknown robot, an unknown key or a bad value, and for a velocity or
+    torque above what the robot itself allows.
     """
+    robot = robot_of(robot_type)
+    values = dataclasses.asdict(robot.limits) | dict(changes or {})
+    limits = build(ArmLimits, values, where='limits')
+    for name, asked, own in (('velocity', limits.velocity, robot.joint_velocity),
+                             ('torque', limits.torque, robot.joint_torque)):
+        for i in range(DOF):
+            if asked[i] > own[i]:
+                raise ConfigError(f'limits.{name} of joint {i + 1} is {asked[i]:g}, a '
+                                  f'{robot.title} allows {own[i]:g} at most')
+    return limits
 
-    joint_lower: tuple[float, ...]
-    joint_upper: tuple[float, ...]
-    hardware_lower: tuple[float, ...]
-    hardware_upper: tuple[float, ...]
-    velocity: tuple[float, ...] = (2.075,) * 4 + (2.51,) * 3
-    torque: tuple[float, ...] = (86.0,) * 4 + (11.5,) * 3
-    workspace_lower: tuple[float, ...] = (-1.0, -1.0, -1.0)
-    workspace_upper: tuple[float, ...] = (1.0, 1.0, 1.0)
-    elbow_lower: tuple[float, ...] = (-1.0, -1.0, -1.0)
-    elbow_upper: tuple[float, ...] = (1.0, 1.0, 1.0)
-    velocity_margin: float = 0.5
-    max_joint_delta: float = MAX_JOINT_DELTA
-    max_lead: float = 0.3
 
-    def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            size = 3 if field.name.startswith(('workspace', 'elbow')) else DOF
-            if isinstance(value, tuple) and len(value) != size:
-                raise ValueError(f'{field.name} needs {size} numbers, found {len(value)}')
-            if not np.all(np.isfinite(value)):
-                raise ValueError(f'{field.name} must be finite, found {value}')
-        for low, high in (('joint_lower', 'joint_upper'), ('hardware_lower', 'hardware_upper'),
-                          ('workspace_lower', 'workspace_upper'), ('elbow_lower', 'elbow_upper')):
-            if np.any(np.array(getattr(self, low)) >= np.array(getattr(self, high))):
-                raise ValueError(f'{low} must lie below {high} in every element')
-        for name in ('velocity', 'torque', 'velocity_margin', 'max_joint_delta', 'max_lead'):
-            if np.any(np.array(getattr(self, name)) <= 0.0):
-                raise ValueError(f'{name} must be positive, found {getattr(self, name)}')
+def move_duration_s(q_from: Floats, q_to: Floats, robot: Robot) -> float:
+    """
+    Return DROID's time for a min-jerk motion: clamp(max(1, max(8 |dq| / v)), 0, 4) s.
 
-    @cached_property
-    def q_min(self) -> Floats:
-        """Lower joint limits (7,) rad: DROID's or the maker's, whichever is tighter."""
-        return np.maximum(self.joint_lower, self.hardware_lower)
+    v are the joint velocities of ``robot``; DROID takes a Panda's for every arm.
+    """
+    velocity = np.array(robot.joint_velocity)
+    longest = float(np.max(np.abs(q_to - q_from) * 8.0 / velocity))
+    return min(max(1.0, longest), 4.0)
 
-    @cached_property
-    def q_max(self) -> Floats:
-        """Upper joint limits (7,) rad: DROID's or the maker's, whichever is tighter."""
-        return np.minimum(self.joint_upper, self.hardware_upper)
 
-    @cached_property
-    def dq_max(self) -> Floats:
-        """Velocity limits (7,) rad/s."""
-        return np.array(self.velocity)
-
-    @cached_property
-    def tau_max(self) -> Floats:
-        """Torque limits (7,) N m."""
-        return np.array(self.torque)
-
-    @cached_property
-    def box(self) -> tuple[Floats, Floats]:
-        """Lower and upper corners (2, 3) m of the boxes of flange and elbow, in this order."""
-        return (np.array([self.workspace_lower, self.elbow_lower]),
-                np.array([self.workspace_upper, self.elbow_upper]))
+def motion_s(q_from: Floats, q_to: Floats, duration_s: float | None, robot: Robot) -> float:
+    """Return ``duration_s`` checked, or DROID's time where it is None. Raises SafetyError."""
+    time_s = move_duration_s(q_from, q_to, robot) if duration_s is None else float(duration_s)
+    if not 0.0 < time_s < math.inf:
+        raise SafetyError(f'a motion must take some finite time, got {duration_s} s')
+    return time_s

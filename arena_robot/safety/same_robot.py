@@ -12,7 +12,8 @@ from xml.etree import ElementTree
 import numpy as np
 
 from arena_robot.core.errors import ConfigError
-from arena_robot.core.observation import DOF, ArmState, Floats
+from arena_robot.core.observation import ArmState, Floats
+from arena_robot.robots.arms import DOF, RESET_JOINTS, Robot
 from arena_robot.safety.kinematics import (
     flange_pose,
     frames,
@@ -20,7 +21,6 @@ from arena_robot.safety.kinematics import (
     pose_of,
     rotation_of,
 )
-from arena_robot.safety.robots import RESET_JOINTS, Robot
 
 # A calibrated URDF differs from the maker's by less than a millimetre, another arm by much.
 FAR_M, FAR_RAD = 0.01, 0.03

@@ -2,26 +2,22 @@
 
 from collections.abc import Iterator, Sequence
 
-from arena_robot.core.observation import DOF
+from arena_robot.robots.arms import DOF, Robot
+from arena_robot.robots.grippers import ROBOTIQ_2F85, GripperModel, prefixed
 from arena_robot.safety.camera_frames import FixedFrame
-from arena_robot.safety.robots import Robot, robot_of
+from arena_robot.safety.limits import robot_of
 
 # Radius and length (m) of the cylinder that stands for a link, along its z axis, and its centre.
 SHAPES = ((0.09, 0.14, 0.07), (0.06, 0.28, -0.19), (0.06, 0.12, 0.0), (0.06, 0.20, -0.12),
           (0.06, 0.12, 0.0), (0.05, 0.26, -0.26), (0.05, 0.08, 0.0), (0.045, 0.06, 0.05),
           (0.03, 0.01, 0.0))
-# Knuckle joint (rad) of a closed Robotiq 2F-85; its place (m) in the gripper's base link. It turns
-# about the negative y axis.
-KNUCKLE_JOINT = 'robotiq_85_left_knuckle_joint'     # as ros2_robotiq_gripper names it
-KNUCKLE_CLOSED = 0.7929
-KNUCKLE_PLACE = (0.0306, 0.0, 0.0549)
 CAMERA_BOX = (0.03, 0.12, 0.03)  # m: x forward, y left, z up
 
 
-def urdf(robot_type: str, prefix: str = '', gripper: bool = True,
+def urdf(robot_type: str, prefix: str = '', gripper: GripperModel | None = ROBOTIQ_2F85,
          frames: Sequence[FixedFrame] = ()) -> str:
     """
-    Return the URDF of an arm: links 0 to 8, seven revolute joints, a Robotiq 2F-85 at the flange.
+    Return the URDF of an arm: links 0 to 8, seven revolute joints, and a gripper at the flange.
 
     ``frames`` are further fixed frames, such as those of cameras; those that do not hang on the
     arm are left out. Limits of position and speed are the maker's; the forward kinematics is
@@ -31,23 +27,19 @@ def urdf(robot_type: str, prefix: str = '', gripper: bool = True,
     name = robot.arm_name(prefix)
     lines = ['<?xml version="1.0"?>', f'<robot name="{name}">',
              *(_link(f'{name}_link{i}', *shape) for i, shape in enumerate(SHAPES)),
-             *_joints(robot, prefix, name), *(_gripper(name, prefix) if gripper else ())]
+             *_joints(robot, prefix, name),
+             *(_gripper(gripper, name, prefix) if gripper else ())]
     for one in connected(link_names(robot_type, prefix, gripper), frames):
         lines += _frame(one)
     return '\n'.join([*lines, '</robot>']) + '\n'
 
 
-def gripper_base(prefix: str = '') -> str:
-    """Return the name of the gripper's base link."""
-    return f'{prefix}_robotiq_85_base_link' if prefix else 'robotiq_85_base_link'
-
-
-def link_names(robot_type: str, prefix: str = '', gripper: bool = True) -> set[str]:
-    """Return the links of the arm and, with ``gripper``, of the gripper."""
+def link_names(robot_type: str, prefix: str = '',
+               gripper: GripperModel | None = ROBOTIQ_2F85) -> set[str]:
+    """Return the links of the arm and, where there is one, of the gripper."""
     arm = robot_of(robot_type).arm_name(prefix)
-    base = gripper_base(prefix)
-    fingers = {base, base.replace('base_link', 'left_knuckle_link')} if gripper else set()
-    return {f'{arm}_link{i}' for i in range(DOF + 2)} | fingers
+    own = (gripper.base_link, gripper.finger_link) if gripper else ()
+    return {f'{arm}_link{i}' for i in range(DOF + 2)} | {prefixed(link, prefix) for link in own}
 
 
 def connected(links: set[str], frames: Sequence[FixedFrame]) -> list[FixedFrame]:
@@ -87,16 +79,16 @@ def _joints(robot: Robot, prefix: str, name: str) -> Iterator[str]:
                  robot.flange_m)
 
 
-def _gripper(name: str, prefix: str) -> Iterator[str]:
-    before = f'{prefix}_' if prefix else ''
-    base, knuckle = f'{before}robotiq_85_base_link', f'{before}robotiq_85_left_knuckle'
+def _gripper(gripper: GripperModel, name: str, prefix: str) -> Iterator[str]:
+    base, finger, joint, base_joint = (prefixed(part, prefix) for part in (
+        gripper.base_link, gripper.finger_link, gripper.joint, gripper.base_joint))
     yield _link(base, 0.04, 0.1, 0.05)
-    yield _link(f'{knuckle}_link', 0.01, 0.05, 0.03)
-    yield _fixed(f'{before}robotiq_85_base_joint', f'{name}_link{DOF + 1}', base, 0.0)
-    x, y, z = KNUCKLE_PLACE
-    yield (f'<joint name="{knuckle}_joint" type="revolute"><parent link="{base}"/>'
-           f'<child link="{knuckle}_link"/><origin xyz="{x!r} {y!r} {z!r}" rpy="0 0 0"/>'
-           f'<axis xyz="0 -1 0"/><limit lower="0.0" upper="{KNUCKLE_CLOSED}" velocity="2.0" '
+    yield _link(finger, 0.01, 0.05, 0.03)
+    yield _fixed(base_joint, f'{name}_link{DOF + 1}', base, 0.0)
+    x, y, z = gripper.joint_at
+    yield (f'<joint name="{joint}" type="revolute"><parent link="{base}"/>'
+           f'<child link="{finger}"/><origin xyz="{x!r} {y!r} {z!r}" rpy="0 0 0"/>'
+           f'<axis xyz="0 -1 0"/><limit lower="0.0" upper="{gripper.closed_rad}" velocity="2.0" '
            'effort="50.0"/></joint>')
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from arena_robot.core.observation import Floats
+from arena_robot.robots.arms import ArmLimits
 from arena_robot.safety.kinematics import ELBOW, FLANGE, frames, jacobian
-from arena_robot.safety.limits import ArmLimits
 
 POINTS = (FLANGE, ELBOW)
 _DAMPING = 1e-4

@@ -11,7 +11,7 @@ from arena_robot.core.action import ActionSpace
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import ArenaError, Conflict, DataError, Unauthorised
 from arena_robot.policy.base import PolicySpec
-from arena_robot.safety.robots import ROBOTS
+from arena_robot.robots.arms import ROBOTS
 from arena_robot.server import addresses
 from arena_robot.server.base import Caller, PolicyRecord, PolicyState, Role
 from arena_robot.server.policy_needs import NEEDS, contradictions

@@ -35,7 +35,7 @@ def lab(box, tmp_path, monkeypatch):
 /**/arm_node:
   ros__parameters: {{backend: franka_rs, robot_type: fr3, robot_ip: '127.0.0.1:{box.port}'}}
 /**/gripper_node:
-  ros__parameters: {{backend: robotiq, com_port: {fingers.path}}}
+  ros__parameters: {{backend: robotiq, driver.com_port: {fingers.path}}}
 /**/left_camera:
   ros__parameters: {{role: left, backend: zed, serial_number: '{SERIAL}'}}
 """
@@ -72,7 +72,8 @@ def test_a_station_whose_devices_answer_is_green(lab, box, capsys):
 
 @pytest.mark.parametrize(('before', 'after', 'name', 'words'), [
     ('robot_type: fr3', 'robot_type: panda', 'arm_node: robot', 'correct robot_type'),
-    ('com_port: /', 'com_port: /nowhere/', 'gripper_node: serial port', 'plug the adapter in'),
+    ('driver.com_port: /', 'driver.com_port: /nowhere/', 'gripper_node: serial port',
+     'plug the adapter in'),
     (SERIAL, '20000009', 'left_camera: SDK', 'correct serial_number'),
 ])
 def test_one_that_does_not_fit_is_told_and_the_others_stay_green(lab, capsys, before, after, name,

@@ -158,7 +158,8 @@ def test_cameras_that_share_a_usb_controller(tmp_path):
     cameras = {f'{role}_camera': {'backend': 'zed', 'serial_number': str(i), 'zed': {'fps': 15}}
                for i, role in enumerate(('left', 'right', 'wrist'))}
     assert usb_bandwidth(cameras, tmp_path).endswith('1327 of 3200 Mbit/s at usb2')
-    cameras['left_camera'] = {'backend': 'uvc', 'serial_number': '0', 'uvc.pixel_format': 'mjpeg'}
+    cameras['left_camera'] = {'backend': 'uvc', 'serial_number': '0',
+                              'driver.pixel_format': 'mjpeg'}
     assert ': 973 of 3200' in usb_bandwidth(cameras, tmp_path)
     for one in cameras.values():
         one |= {'zed': {'fps': 60}}

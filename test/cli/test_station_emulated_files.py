@@ -56,8 +56,9 @@ def test_a_camera_without_sdk_reads_a_file_that_is_written_for_it(tmp_path):
 @pytest.mark.parametrize(('node', 'values', 'said'), [
     ('arm_node', {'backend': 'franka_rs', 'robot_ip': '172.16.0.2'}, "'172.16.0.2' could be"),
     ('arm_node', {'backend': 'libfranka'}, "'' could be a real robot"),
-    ('gripper_node', {'backend': 'droid_nuc', 'droid_nuc.robot_ip': 'nuc'}, "'nuc' could be"),
-    ('gripper_node', {'backend': 'robotiq', 'com_port': '/dev/ttyUSB0'}, 'a real gripper'),
+    ('gripper_node', {'backend': 'droid_nuc', 'driver.robot_ip': 'nuc'}, "'nuc' could be"),
+    ('gripper_node', {'backend': 'robotiq', 'driver.com_port': '/dev/ttyUSB0'},
+     'a real gripper'),
     ('left_camera', {'backend': 'uvc', 'role': 'left'}, 'could be a real camera'),
     ('arm_node', {'backend': 'sim'}, 'names no device that can be emulated'),
 ])

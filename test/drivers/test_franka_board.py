@@ -23,9 +23,8 @@ from arena_robot.drivers.franka.client import (
     FrankaRefused,
     droid_goal,
 )
+from arena_robot.robots.arms import KQ, KQD, KX, KXD, RESET_JOINTS
 from arena_robot.safety.kinematics import frames, jacobian
-from arena_robot.safety.limits import KQ, KQD, KX, KXD
-from arena_robot.safety.robots import RESET_JOINTS
 
 HOME = np.array(RESET_JOINTS)
 

@@ -9,13 +9,12 @@ import mujoco
 import numpy as np
 import pytest
 
-from arena_robot.core.observation import DOF
 from arena_robot.drivers.franka.board import FrankaOrder
 from arena_robot.drivers.franka.client import FrankaConfig
 from arena_robot.drivers.franka.droid_model import LEAD_RAD, LONGEST_MS, DroidModel
 from arena_robot.drivers.franka.libfranka import LibfrankaClient
 from arena_robot.drivers.sim.station import SimStation
-from arena_robot.safety.robots import FR3, ROBOTS
+from arena_robot.robots.arms import DOF, FR3, ROBOTS
 
 SPEC = importlib.util.spec_from_file_location(
     'bench_franka', Path(__file__).parents[2] / 'bench' / 'bench_franka.py')

@@ -9,8 +9,8 @@ from arena_robot.core.clock import ManualClock
 from arena_robot.core.errors import SafetyError
 from arena_robot.core.observation import ArmState
 from arena_robot.drivers.guarded import GuardedArm
+from arena_robot.robots.arms import PANDA, RESET_JOINTS
 from arena_robot.safety.filter import Safety
-from arena_robot.safety.robots import PANDA, RESET_JOINTS
 from arena_robot.safety.watchdog import CommandWatchdog
 
 MS = 1_000_000

@@ -13,13 +13,8 @@ from arena_robot.core.errors import ConfigError
 from arena_robot.core.observation import RobotMode
 from arena_robot.drivers.sim.impedance import DROID
 from arena_robot.drivers.sim.station import SimStation
-from arena_robot.safety.robots import (
-    FRANKA_DH,
-    FRANKA_FLANGE_M,
-    RESET_JOINTS,
-    ROBOTS,
-    robot_of,
-)
+from arena_robot.robots.arms import FRANKA_DH, FRANKA_FLANGE_M, RESET_JOINTS, ROBOTS
+from arena_robot.safety.limits import robot_of
 
 SWING = np.array([0.6, -0.3, 0.4, 0.3, 0.5, 0.4, 0.6])
 STILL = 0.01

@@ -121,7 +121,7 @@ def arm_session(client):
 @pytest.fixture
 def arm(arm_session):
     """Return the station's arm at rest in its reset pose."""
-    from arena_robot.safety.robots import RESET_JOINTS
+    from arena_robot.robots.arms import RESET_JOINTS
     arm_session.resume()
     arm_session.recover()
     if not at_rest_at(RESET_JOINTS, arm_session.wait_state(5.0)):

@@ -13,7 +13,7 @@ from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectoryPoint
 
-from arena_robot.safety.robots import PANDA, RESET_JOINTS
+from arena_robot.robots.arms import PANDA, RESET_JOINTS
 
 
 def wait(future, timeout_s=20.0):

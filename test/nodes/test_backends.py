@@ -54,7 +54,8 @@ def lab(tmp_path, monkeypatch):
 
 def gripper_node(values):
     """Return the node's driver, made as its parameter file says."""
-    path = overrides_file({'gripper_node': {'autostart': False, 'com_port': '/dev/lab', **values}})
+    values = {**values, 'driver': {'com_port': '/dev/lab', **values.get('driver', {})}}
+    path = overrides_file({'gripper_node': {'autostart': False, **values}})
     args = ['test', '--ros-args', '--params-file', str(path),
             '-r', f'__ns:=/backend_{uuid.uuid4().hex[:6]}']
     try:
@@ -68,10 +69,9 @@ def gripper_node(values):
         path.unlink()
 
 
-@pytest.mark.parametrize(('backend', 'prefix'), [
-    ('lab_grippers:LabGripper', 'driver'), ('lab', 'lab')])
-def test_a_parameter_file_names_a_driver_of_another_package(lab, backend, prefix):
-    part = gripper_node({'backend': backend, prefix: {'stroke_mm': 140.0}})
+@pytest.mark.parametrize('backend', ['lab_grippers:LabGripper', 'lab'])
+def test_a_parameter_file_names_a_driver_of_another_package(lab, backend):
+    part = gripper_node({'backend': backend, 'driver': {'stroke_mm': 140.0}})
     assert type(part).__name__ == 'LabGripper'
     assert (part.com_port, part.stroke_mm) == ('/dev/lab', 140.0)
     with part:

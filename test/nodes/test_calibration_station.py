@@ -10,8 +10,8 @@ from arena_robot.core.errors import DriverError
 from arena_robot.nodes.calls import ServiceClients
 from arena_robot.nodes.remote import calibration
 from arena_robot.nodes.remote.calibration import CalibrationStation, StationCamera
+from arena_robot.robots.arms import RESET_JOINTS
 from arena_robot.safety.kinematics import flange_pose
-from arena_robot.safety.robots import RESET_JOINTS
 
 
 def test_a_picture_is_taken_at_rest_at_a_listed_pose(station_namespace, arm):

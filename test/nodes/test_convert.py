@@ -14,7 +14,7 @@ from arena_robot.nodes import convert
 from arena_robot.nodes.camera.node import image_message
 from arena_robot.nodes.camera.params import ENCODINGS
 from arena_robot.nodes.remote.transports import read_image
-from arena_robot.safety.robots import FR3, PANDA
+from arena_robot.robots.arms import FR3, PANDA
 
 NAMES = PANDA.joint_names()
 

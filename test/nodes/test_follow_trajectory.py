@@ -24,8 +24,8 @@ from arena_robot.nodes.arm.trajectory_goal import (
     TrajectoryGoal,
     trajectory_goal,
 )
+from arena_robot.robots.arms import PANDA, RESET_JOINTS
 from arena_robot.safety.filter import Safety
-from arena_robot.safety.robots import PANDA, RESET_JOINTS
 from arena_robot.safety.watchdog import CommandWatchdog
 
 Q = np.array(RESET_JOINTS)
@@ -155,7 +155,7 @@ def test_what_may_not_be_followed_is_refused_before_anything_moves(rig, goal, co
 
 
 def small_box():
-    from arena_robot.safety.robots import limits_for
+    from arena_robot.safety.limits import limits_for
     return limits_for('panda', {'workspace_lower': [0.2, -0.4, 0.15],
                                 'workspace_upper': [0.6, 0.4, 0.6]})
 

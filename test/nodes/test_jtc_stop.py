@@ -5,7 +5,7 @@ import pytest
 from jtc_model import stopped
 
 from arena_robot.nodes.vendor.channel import braking
-from arena_robot.safety.robots import FR3, PANDA
+from arena_robot.robots.arms import FR3, PANDA
 
 
 @pytest.mark.parametrize('robot', [PANDA, FR3])

@@ -29,7 +29,7 @@ from arena_robot.nodes.spin import Spin
 from arena_robot.nodes.station_file import nodes_in
 from arena_robot.nodes.supervisor import NodeProcess, Supervisor, overrides_file
 from arena_robot.nodes.timeline import RosClock, ShiftedTime
-from arena_robot.safety.robots import PANDA
+from arena_robot.robots.arms import PANDA
 
 MS = 1_000_000
 NAMES = PANDA.joint_names()

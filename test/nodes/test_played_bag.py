@@ -15,7 +15,7 @@ from arena_robot.core.action import GripperCommand
 from arena_robot.nodes import qos
 from arena_robot.nodes.convert import doubles, header
 from arena_robot.nodes.endpoints import PLAYER
-from arena_robot.safety.robots import PANDA, RESET_JOINTS
+from arena_robot.robots.arms import PANDA, RESET_JOINTS
 
 TURNED = np.array(RESET_JOINTS) + 0.15 * np.eye(7)[6]
 HOUR_NS = 3_600_000_000_000

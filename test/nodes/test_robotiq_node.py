@@ -27,7 +27,7 @@ def emulator(tmp_path):
 @pytest.fixture
 def gripper(emulator, tmp_path):
     path = overrides_file({'gripper_node': {
-        'backend': 'robotiq', 'com_port': str(tmp_path / 'robotiq')}})
+        'backend': 'robotiq', 'driver.com_port': str(tmp_path / 'robotiq')}})
     args = ['test', '--ros-args', '--params-file', str(path), '-r',
             f'__ns:=/robotiq_{uuid.uuid4().hex[:6]}', '--log-level', 'error']
     with Spin(args) as spin:

@@ -20,8 +20,8 @@ from arena_robot.core.errors import DriverError
 from arena_robot.nodes import convert, qos
 from arena_robot.nodes.action_client import ThreadedActionClient
 from arena_robot.nodes.calls import result
+from arena_robot.robots.arms import RESET_JOINTS
 from arena_robot.safety.kinematics import flange_pose
-from arena_robot.safety.robots import RESET_JOINTS
 
 pytestmark = pytest.mark.alone
 Q = np.array(RESET_JOINTS)

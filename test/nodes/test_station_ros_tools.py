@@ -15,7 +15,7 @@ from ros_tools import ROSBAG2, environment, need_ros_tools, ros2
 from station_programs import ROOT
 
 from arena_robot.recording.bag.reader import BagReader
-from arena_robot.safety.robots import PANDA, RESET_JOINTS
+from arena_robot.robots.arms import PANDA, RESET_JOINTS
 
 pytestmark = pytest.mark.alone
 LAUNCH = ROOT / 'launch'

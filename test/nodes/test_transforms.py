@@ -14,10 +14,11 @@ from arena_robot.nodes.arm.params import ArmParams
 from arena_robot.nodes.arm.transforms import STATIC, ArmTransforms, transform
 from arena_robot.nodes.convert import pose_values
 from arena_robot.nodes.gripper.params import GripperParams
-from arena_robot.nodes.gripper.transforms import KnuckleTransform, knuckle_transform
+from arena_robot.nodes.gripper.transforms import FingerTransform, finger_transform
+from arena_robot.robots.arms import FR3
+from arena_robot.robots.grippers import ROBOTIQ_2F85
 from arena_robot.safety.camera_frames import CameraMount, FixedFrame, camera_frames, matrix_of
 from arena_robot.safety.kinematics import frames, rotation_of
-from arena_robot.safety.robots import FR3
 from arena_robot.safety.urdf import joint_origins, urdf
 
 
@@ -88,14 +89,13 @@ def test_frames_that_hang_on_nothing_are_not_in_the_description():
     links = links_of(urdf('panda', frames=frames))
     assert {'b', 'c'} <= links
     assert 'd' not in links
-    assert not [one for one in links_of(urdf('panda', gripper=False)) if 'robotiq' in one]
+    assert not [one for one in links_of(urdf('panda', gripper=None)) if 'robotiq' in one]
 
 
 def test_the_finger_turns_as_the_description_says():
     root = ET.fromstring(urdf('panda', 'left'))
     joint = next(j for j in root.iter('joint') if 'knuckle' in j.get('name'))
-    sent = knuckle_transform('left_robotiq_85_base_link', 'left_robotiq_85_left_knuckle_link',
-                             0.3, 1)
+    sent = finger_transform(ROBOTIQ_2F85, 'left', 0.3, 1)
     assert (sent.header.frame_id, sent.child_frame_id) == (
         joint.find('parent').get('link'), joint.find('child').get('link'))
     axis = [float(v) for v in joint.find('axis').get('xyz').split()]
@@ -105,7 +105,7 @@ def test_the_finger_turns_as_the_description_says():
     np.testing.assert_allclose(matrix(sent)[:3, :3], turn, atol=1e-9)
     place = [float(v) for v in joint.find('origin').get('xyz').split()]
     np.testing.assert_allclose(matrix(sent)[:3, 3], place)
-    assert float(joint.find('limit').get('upper')) == GripperParams().gripper_closed_position
+    assert float(joint.find('limit').get('upper')) == GripperParams().model.closed_rad
 
 
 @pytest.mark.parametrize('publish', [True, False])
@@ -117,7 +117,8 @@ def test_the_transforms_can_be_left_to_a_robot_state_publisher(publish, monkeypa
                                            get_subscription_count=lambda: 1))
     clock = SimpleNamespace(now=lambda: SimpleNamespace(nanoseconds=1))
     for params, kind, more in ((ArmParams(publish_tf=publish), ArmTransforms, ()),
-                               (GripperParams(publish_tf=publish), KnuckleTransform, ('base',))):
+                               (GripperParams(publish_tf=publish), FingerTransform,
+                                (ROBOTIQ_2F85,))):
         node = SimpleNamespace(params=params, keep=lambda one: one, get_clock=lambda: clock)
         kind(node, *more).publish(np.zeros(7) if kind is ArmTransforms else 0.1, 1)
     assert made == (['robot_description', 'tf', 'tf_static', 'tf'] if publish

@@ -24,7 +24,7 @@ from arena_robot.nodes.spin import Spin
 from arena_robot.nodes.timeline import RosClock
 from arena_robot.nodes.vendor.arm import RosControlArm
 from arena_robot.nodes.vendor.params import CRISP, JTC, RosControlArmParams
-from arena_robot.safety.robots import FR3
+from arena_robot.robots.arms import FR3
 from arena_robot.safety.urdf import urdf
 
 

@@ -15,6 +15,7 @@ from arena_robot.nodes.timeline import RosClock
 from arena_robot.nodes.vendor.franka import imported
 from arena_robot.nodes.vendor.gripper import RosControlGripper
 from arena_robot.nodes.vendor.params import PARALLEL, SINGLE, TOPIC, RosControlGripperParams
+from arena_robot.robots.grippers import ROBOTIQ_2F85
 
 KINDS = [TOPIC, *(pytest.param(kind, marks=pytest.mark.skipif(
     imported('control_msgs.action', kind) is None,
@@ -37,7 +38,7 @@ def gripper_of(lab, **params):
     node = lab.client
     params = {'command': lab.kind, 'open_timeout': 3.0,
               'name': NAMES.get(lab.kind, 'robotiq_gripper_controller/gripper_cmd'), **params}
-    return RosControlGripper(node, 'robotiq_85_left_knuckle_joint', 0.7929, 235.0,
+    return RosControlGripper(node, ROBOTIQ_2F85.joint, ROBOTIQ_2F85,
                              RosClock(node.get_clock(), node.context),
                              RosControlGripperParams(**params))
 

@@ -18,7 +18,7 @@ from arena_robot.policy.connect import SERVERS
 from arena_robot.policy.examples import vision
 from arena_robot.policy.examples.vision_prompt import Goal, Thing, understood
 from arena_robot.policy.loading import load_policy
-from arena_robot.safety.robots import PANDA, RESET_JOINTS
+from arena_robot.robots.arms import PANDA, RESET_JOINTS
 
 FOLDER = Path(examples.__file__).parent
 QUICK = ProbeLimits(calls=5, clients=2)

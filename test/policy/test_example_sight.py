@@ -17,8 +17,8 @@ from arena_robot.policy.examples.vision_shapes import (
     height_of,
 )
 from arena_robot.policy.examples.vision_sight import blobs, tilt_error
+from arena_robot.robots.arms import RESET_JOINTS
 from arena_robot.safety.kinematics import FLANGE, frames
-from arena_robot.safety.robots import RESET_JOINTS
 
 BLACK = np.zeros((180, 320, 3), np.uint8)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from arena_robot.policy.examples import vision
-from arena_robot.safety.robots import PANDA
+from arena_robot.robots.arms import PANDA
 
 LONG = pytest.mark.skipif('ARENA_TEST_WALKS' not in os.environ,
                           reason='one task shows it: make walks')

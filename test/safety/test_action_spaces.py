@@ -5,9 +5,9 @@ from scipy.optimize import lsq_linear
 from scipy.spatial.transform import Rotation
 
 from arena_robot.core.action import ActionSpace
+from arena_robot.robots.arms import FR3, PANDA, RESET_JOINTS
 from arena_robot.safety import action_spaces as spaces
 from arena_robot.safety import ik, kinematics
-from arena_robot.safety.robots import FR3, PANDA, RESET_JOINTS
 
 Q = np.array(RESET_JOINTS)
 POSE = kinematics.flange_pose(Q)

@@ -9,9 +9,10 @@ from arena_robot.core.action import Action, ActionSpace, ClampReason
 from arena_robot.core.clock import ManualClock
 from arena_robot.core.errors import ConfigError, SafetyError, StaleData
 from arena_robot.core.observation import ArmState, RobotMode
+from arena_robot.robots.arms import FR3, PANDA, RESET_JOINTS
 from arena_robot.safety import bounds, kinematics
 from arena_robot.safety.filter import Safety
-from arena_robot.safety.robots import FR3, PANDA, RESET_JOINTS, limits_for
+from arena_robot.safety.limits import limits_for
 from arena_robot.safety.workspace import outside
 
 NOW_NS = 10_000_000_000

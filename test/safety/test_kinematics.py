@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
+from arena_robot.robots.arms import FRANKA_DH, FRANKA_FLANGE_M, PANDA, RESET_JOINTS
 from arena_robot.safety import kinematics
-from arena_robot.safety.robots import FRANKA_DH, FRANKA_FLANGE_M, PANDA, RESET_JOINTS
 
 LIMITS = PANDA.limits
 JOINTS = st.tuples(*(st.floats(lo, hi) for lo, hi in

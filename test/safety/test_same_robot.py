@@ -7,8 +7,8 @@ import pytest
 
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.observation import ArmState
+from arena_robot.robots.arms import FR3, PANDA, RESET_JOINTS
 from arena_robot.safety.kinematics import flange_pose
-from arena_robot.safety.robots import FR3, PANDA, RESET_JOINTS
 from arena_robot.safety.same_robot import require_description, require_pose
 from arena_robot.safety.urdf import urdf
 

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from test_filter import arm_state, safety
 
-from arena_robot.core.action import SPACES, Action, ActionSpace, handled
+from arena_robot.core.action import Action, ActionSpace, handled
 from arena_robot.core.errors import SafetyError
+from arena_robot.robots.action_spaces import SPACES
 from arena_robot.safety import action_spaces
 
 ROOT = Path(__file__).parents[2]
@@ -33,13 +34,17 @@ def patch(name, *changes):
     setattr(importlib.import_module(parent), last, module)
 
 MEMBER = ("    JOINT_POSITION = 'joint_position'\\n", "    JOINT_NUDGE = 'joint_nudge'\\n")
-ROW = ("    ActionSpace.JOINT_POSITION: SpaceRow(\\n",
-       "    ActionSpace.JOINT_NUDGE: SpaceRow(5, JOINT_NUMBERS, ('rad',) * DOF, (0.1,) * DOF, "
+ROW = ("    'joint_position': SpaceRow(\\n",
+       "    'joint_nudge': SpaceRow(5, JOINT_NUMBERS, ('rad',) * DOF, (0.1,) * DOF, "
        "False, '7 angles from the measured joints, rad'),\\n")
 FUNCTION = ("TARGETS = handled({\\n", "def _nudge(values, q, limits):\\n"
             "    return q + values, _NONE, _NONE\\n\\n\\n")
 ENTRY = ("    ActionSpace.JOINT_POSITION: _joint_position,\\n",
          "    ActionSpace.JOINT_NUDGE: _nudge,\\n")
+
+def add_row_and_member():
+    patch('arena_robot.robots.action_spaces', ROW)
+    patch('arena_robot.core.action', MEMBER)
 """
 
 
@@ -66,10 +71,10 @@ class Foreign(str, Enum):
 
 @pytest.mark.parametrize(('code', 'says'), [
     ("patch('arena_robot.core.action', MEMBER)",
-     'core.action.SPACES does not handle the action space joint_nudge'),
-    ("patch('arena_robot.core.action', MEMBER, ROW); import arena_robot.safety.filter",
+     'robots.action_spaces.SPACES does not handle the action space joint_nudge'),
+    ('add_row_and_member(); import arena_robot.safety.filter',
      'safety.action_spaces.TARGETS does not handle the action space joint_nudge'),
-    ("patch('arena_robot.core.action', MEMBER, ROW); import arena_robot.policy.grpc.wire",
+    ('add_row_and_member(); import arena_robot.policy.grpc.wire',
      'policy/proto/arena_policy.proto does not handle the action space joint_nudge'),
 ])
 def test_what_does_not_handle_a_new_space_cannot_be_imported(code, says):
@@ -80,14 +85,14 @@ def test_what_does_not_handle_a_new_space_cannot_be_imported(code, says):
 
 def test_a_new_space_is_a_row_and_a_function():
     status, text = run("""
-patch('arena_robot.core.action', MEMBER, ROW)
+add_row_and_member()
 patch('arena_robot.safety.action_spaces', FUNCTION, ENTRY)
 import numpy as np
 from arena_robot.core.action import Action, ActionSpace
 from arena_robot.core.clock import ManualClock
 from arena_robot.core.observation import ArmState
 from arena_robot.safety.filter import Safety
-from arena_robot.safety.robots import PANDA, RESET_JOINTS
+from arena_robot.robots.arms import PANDA, RESET_JOINTS
 q = np.array(RESET_JOINTS)
 arm = ArmState(10**10, q, np.zeros(7), np.zeros(7), np.zeros(7), np.zeros(6), q)
 action = Action(np.array([0.05, -0.5, 0, 0, 0, 0, 0, 1.0]), ActionSpace('joint_nudge'))
@@ -122,7 +127,7 @@ def test_a_table_with_a_gap_names_it():
 
 @pytest.mark.parametrize('space', ActionSpace)
 def test_the_rows_are_whole(space):
-    row = SPACES[space]
+    row = SPACES[space.value]
     assert len(row.names) == len(row.units) == len(row.largest) == space.size - 1
     assert min(row.largest) > 0.0
     assert (set(row.units) == {''}) is row.is_velocity

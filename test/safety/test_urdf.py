@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from arena_robot.core.errors import ConfigError
+from arena_robot.robots.arms import ROBOTS
 from arena_robot.safety.kinematics import frames
-from arena_robot.safety.robots import ROBOTS
 from arena_robot.safety.urdf import urdf
 
 

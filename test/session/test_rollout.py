@@ -16,8 +16,8 @@ from arena_robot.core.observation import Image
 from arena_robot.drivers.base import StereoFrame
 from arena_robot.drivers.guarded import guarded
 from arena_robot.policy.base import PolicySpec
+from arena_robot.robots.arms import PANDA
 from arena_robot.safety import action_spaces
-from arena_robot.safety.robots import PANDA
 from arena_robot.session.loop.parts import Parts
 from arena_robot.session.loop.rollout import Rollout, RolloutConfig, RolloutRequest
 

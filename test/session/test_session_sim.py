@@ -15,7 +15,7 @@ from arena_robot.policy.examples.frozen import Frozen
 from arena_robot.policy.examples.random_walk import RandomWalk
 from arena_robot.policy.loading import load_policy
 from arena_robot.policy.recorded_skill import read_recording
-from arena_robot.safety.robots import RESET_JOINTS
+from arena_robot.robots.arms import RESET_JOINTS
 from arena_robot.session.arena.local_arena import LocalArena, LocalArenaConfig, PolicyEntry
 from arena_robot.session.base import StationInfo
 from arena_robot.session.loop.parts import Parts

@@ -16,8 +16,9 @@ from arena_robot.core.errors import DriverError, SafetyError, SessionError
 from arena_robot.core.observation import RobotMode
 from arena_robot.drivers.franka.wire import FciError
 from arena_robot.records.session_file import SessionSlot
+from arena_robot.robots.arms import PANDA, RESET_JOINTS
+from arena_robot.safety.limits import move_duration_s
 from arena_robot.safety.reflexes import BY_MOTION, BY_STATION, SIMULATED
-from arena_robot.safety.robots import PANDA, RESET_JOINTS, move_duration_s
 from arena_robot.session.evaluator.desk import Button
 from arena_robot.session.protocol.reruns import is_fault
 from arena_robot.session.protocol.states import State

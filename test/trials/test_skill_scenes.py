@@ -8,7 +8,7 @@ from arena_robot.core.errors import ConfigError
 from arena_robot.drivers.sim.scene import SceneSpec, build_scene
 from arena_robot.drivers.sim.scene_links import SceneLinks
 from arena_robot.drivers.sim.world import SimWorld
-from arena_robot.safety.robots import robot_of
+from arena_robot.safety.limits import robot_of
 from arena_robot.skills.base import SkillObject
 from arena_robot.skills.specs.reference import reference_solution
 from arena_robot.skills.specs.table import SKILL_TASKS, find_task

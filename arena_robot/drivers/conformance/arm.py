@@ -9,10 +9,11 @@ import numpy as np
 from arena_robot.core.action import ArmCommand
 from arena_robot.core.conformance import Check, CheckFailed
 from arena_robot.core.errors import DriverError, SafetyError
-from arena_robot.core.observation import DOF, Floats, RobotMode
+from arena_robot.core.observation import Floats, RobotMode
 from arena_robot.drivers.base import Arm
 from arena_robot.drivers.conformance import any_part
 from arena_robot.drivers.conformance.rig import ArmRig, hold, needed, refused
+from arena_robot.robots.arms import DOF
 
 PERIOD_S = 1 / 15
 STEP_RAD = 0.1

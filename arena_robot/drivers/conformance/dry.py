@@ -10,10 +10,11 @@ from typing_extensions import Self
 
 from arena_robot.core.action import ArmCommand, GripperCommand
 from arena_robot.core.errors import SafetyError
-from arena_robot.core.observation import DOF, ArmState, Floats, GripperState, RobotMode
+from arena_robot.core.observation import ArmState, Floats, GripperState, RobotMode
 from arena_robot.drivers.conformance.rig import AnyRig, ArmRig, GripperRig
 from arena_robot.drivers.conformance.suite import AnyCheck, run_check
-from arena_robot.safety.robots import PANDA, motion_s
+from arena_robot.robots.arms import DOF, PANDA
+from arena_robot.safety.limits import motion_s
 
 STROKE_S = 1.5
 

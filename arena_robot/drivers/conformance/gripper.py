@@ -3,7 +3,7 @@
 from arena_robot.core.action import GripperCommand
 from arena_robot.core.conformance import Check
 from arena_robot.core.errors import DriverError, SafetyError
-from arena_robot.core.observation import STROKE_M, GripperState, ObjectStatus
+from arena_robot.core.observation import GripperState, ObjectStatus
 from arena_robot.drivers.base import Gripper
 from arena_robot.drivers.conformance import any_part
 from arena_robot.drivers.conformance.rig import GripperRig, hold, needed, refused
@@ -15,10 +15,10 @@ def state_is_in_range(rig: GripperRig) -> str:
         state = gripper.state(rig.max_age_s)
     hold('a state', 0.0 <= state.position <= 1.0, f'position {state.position}',
          'scale the position: 0 is open, 1 is closed')
-    width = STROKE_M * (1.0 - state.position)
+    width = rig.model.width_m(state.position)
     hold('a state', abs(state.width_m - width) <= 1e-3,
          f'width_m {state.width_m:.4f} at position {state.position:.3f}',
-         f'return {STROKE_M} * (1 - position) m')
+         f'return {rig.model.stroke_m} * (1 - position) m, as a {rig.model.title} has it')
     return f'position {state.position:.2f}'
 
 

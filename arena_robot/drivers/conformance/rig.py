@@ -8,8 +8,9 @@ from typing import ClassVar, Generic, TypeVar
 from arena_robot.core.clock import Clock
 from arena_robot.core.conformance import CheckFailed, CheckSkipped
 from arena_robot.core.errors import ArenaError
-from arena_robot.core.observation import DOF
 from arena_robot.drivers.base import Arm, Camera, Gripper, Part
+from arena_robot.robots.arms import DOF
+from arena_robot.robots.grippers import ROBOTIQ_2F85, GripperModel
 
 P = TypeVar('P', bound=Part)
 M = TypeVar('M', Arm, Gripper)
@@ -106,9 +107,11 @@ class ArmRig(MovingRig[Arm]):
 
 @dataclass
 class GripperRig(MovingRig[Gripper]):
-    """A gripper."""
+    """A gripper; ``model`` is its row."""
 
     protocol = Gripper
+
+    model: GripperModel = ROBOTIQ_2F85
 
 
 @dataclass

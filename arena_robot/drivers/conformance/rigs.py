@@ -13,7 +13,7 @@ from arena_robot.drivers.base import Arm, Camera, Gripper, Part
 from arena_robot.drivers.conformance.arm import MOTIONS as ARM_MOTIONS
 from arena_robot.drivers.conformance.gripper import MOTIONS as GRIPPER_MOTIONS
 from arena_robot.drivers.conformance.rig import AnyRig, ArmRig, CameraRig, GripperRig
-from arena_robot.drivers.table import driver
+from arena_robot.drivers.table import GRIPPER_MODELS, driver
 
 _FAR = {'far_target_is_clipped': 'a real arm is not asked for a target out of reach'}
 _PLAYED = 'a recording does not move'
@@ -29,10 +29,14 @@ def driver_rig(kind: str, backend: str, params: Mapping[str, Any] | None = None,
     Make the part that ``backend`` names, not yet open, and end what it needs afterwards.
 
     ``params`` are arguments of the driver's constructor; of ``sim``: task, robot and, of a camera,
-    role; of ``replay``: folder and, of a camera, role and focal. Raises ConfigError.
+    role; of ``replay``: folder and, of a camera, role and focal; of a gripper also its
+    ``gripper_type``. Raises ConfigError.
     """
     made = driver(kind, backend)
     values = dict(params or {})
+    options: dict[str, Any] = {}
+    if kind == 'gripper' and 'gripper_type' in values:
+        options['model'] = GRIPPER_MODELS.find(str(values.pop('gripper_type')))
     if backend == 'sim':
         with _simulated(kind, values) as rig:
             yield rig
@@ -40,7 +44,7 @@ def driver_rig(kind: str, backend: str, params: Mapping[str, Any] | None = None,
         yield _replayed(kind, values)
     else:
         clock = SystemClock()
-        yield _rig(kind, _made(made, values, clock), clock)
+        yield _rig(kind, _made(made, values, clock), clock, **options)
 
 
 def _rig(kind: str, part: Part, clock: Clock, **options: Any) -> AnyRig:

@@ -8,7 +8,7 @@ import numpy as np
 from arena_robot.core.action import GripperCommand
 from arena_robot.core.clock import Clock, SystemClock
 from arena_robot.core.errors import DriverError, SafetyError
-from arena_robot.core.observation import STROKE_M, GripperState, ObjectStatus
+from arena_robot.core.observation import GripperState, ObjectStatus
 from arena_robot.drivers.droid_nuc.arm import PORT
 from arena_robot.drivers.droid_nuc.client import ZerorpcClient
 from arena_robot.drivers.droid_nuc.motion import FingerMotion
@@ -16,6 +16,7 @@ from arena_robot.drivers.droid_nuc.reading import JUMPED_NS, position_of
 from arena_robot.drivers.droid_nuc.server_thread import ServerThread
 from arena_robot.drivers.droid_nuc.shared_poll import ReportedGripper
 from arena_robot.drivers.polled import Polled
+from arena_robot.robots.grippers import ROBOTIQ_2F85
 
 log = logging.getLogger(__name__)
 
@@ -175,7 +176,7 @@ class DroidNucGripper(Polled[GripperState]):
         if self._state and 0 <= self._state.stamp_ns - stamp_ns < JUMPED_NS:
             return
         self._state = GripperState(
-            stamp_ns, position, STROKE_M * (1.0 - position),
+            stamp_ns, position, ROBOTIQ_2F85.width_m(position),
             position if requested is None else requested, status is ObjectStatus.MOVING, status,
             UNRESPONSIVE if self._motion.unresponsive else 0)
         self._read_ns, self._count = asked_ns, self._count + 1

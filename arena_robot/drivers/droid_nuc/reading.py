@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from arena_robot.core.errors import DriverError
-from arena_robot.core.observation import DOF, Floats
+from arena_robot.core.observation import Floats
 from arena_robot.drivers.polled import fixed
+from arena_robot.robots.arms import DOF
 
 WAYS = 1000         # readings from which the shortest way is taken
 JUMPED_NS = 10**9

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from typing_extensions import Self
 
-from arena_robot.core.action import MAX_JOINT_DELTA, ArmCommand, GripperCommand
-from arena_robot.core.observation import DOF, ArmState, RobotMode
+from arena_robot.core.action import ArmCommand, GripperCommand
+from arena_robot.core.observation import ArmState, RobotMode
 from arena_robot.drivers.emulators.zerorpc_server import ZerorpcServer
 from arena_robot.drivers.sim.station import SimStation
+from arena_robot.robots.arms import DOF, MAX_JOINT_DELTA
 
 GRIPPER_VELOCITY = 0.25                         # what a command of 1 adds, as DROID has it
 SPEED = 146 / 255                               # what polymetis sends to the gripper

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from arena_robot.core.observation import DOF, STILL_RAD_S, RobotMode
+from arena_robot.core.observation import STILL_RAD_S, RobotMode
 from arena_robot.drivers.emulators.fci_client import FciClient
 from arena_robot.drivers.emulators.fci_faults import FciFaults
 from arena_robot.drivers.emulators.fci_model import box_urdf
@@ -32,6 +32,7 @@ from arena_robot.drivers.franka.wire import (
     MoveStatus,
 )
 from arena_robot.drivers.sim.station import SimStation
+from arena_robot.robots.arms import DOF
 
 FOR_EVER_S = 1e9
 RECOVERY_TICKS = 100

@@ -1,8 +1,6 @@
 """The URDF that a control box gives to its clients: kinematics, inertias and limits of an arm."""
 
-from arena_robot.core.observation import DOF
-from arena_robot.safety.links import LINKS
-from arena_robot.safety.robots import Robot
+from arena_robot.robots.arms import DOF, Robot
 from arena_robot.safety.urdf import joint_origins
 
 # Of each joint: what the FR3's own description says about speed near the ends of its range.
@@ -13,7 +11,7 @@ DECELERATION = (6.0, 2.585, 3.5, 4.0, 17.0, 5.5, 17.0)
 def box_urdf(robot: Robot) -> str:
     """Return the text, with ``link0`` to ``link8`` and ``joint1`` to ``joint8``."""
     lines = [f'<?xml version="1.0"?><robot name="{robot.name}"><link name="link0"/>']
-    limits, links = robot.limits, LINKS[robot.name]
+    limits, links = robot.limits, robot.links
     for i, ((x, y, z), roll) in enumerate(joint_origins(robot)):
         xx, yy, zz, xy, xz, yz = links[i].inertia
         centre = ' '.join(map(repr, links[i].com))

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from arena_robot.core.observation import DOF, Floats, RobotMode
+from arena_robot.core.observation import Floats, RobotMode
 from arena_robot.drivers.franka.wire import Dialect, FciController, FciError, FciGenerator
 from arena_robot.drivers.sim.arm_control import Phase
 from arena_robot.drivers.sim.station import SimStation
+from arena_robot.robots.arms import DOF
 
 TICK_S = 0.001
 LOST = 20                       # commands in a row that may be missing

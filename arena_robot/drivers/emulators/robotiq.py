@@ -13,7 +13,6 @@ from pathlib import Path
 
 from typing_extensions import Self
 
-from arena_robot.core.observation import STROKE_M
 from arena_robot.drivers.robotiq.frames import (
     ACTIVATING,
     ACTIVE,
@@ -31,6 +30,7 @@ from arena_robot.drivers.robotiq.frames import (
     crc,
     framed,
 )
+from arena_robot.robots.grippers import ROBOTIQ_2F85
 
 CHARACTER_S = 10 / 115200       # on the wire: start, eight data bits, stop
 TURN_S = 0.002                  # between request and reply
@@ -93,7 +93,7 @@ class EmulatedFingers:
             return
         goal = min(max(self._outputs[3], OPEN), CLOSED)
         speed_m_s = SLOWEST_M_S + (FASTEST_M_S - SLOWEST_M_S) * self._outputs[4] / 255
-        most = speed_m_s / STROKE_M * (CLOSED - OPEN) * passed_s
+        most = speed_m_s / ROBOTIQ_2F85.stroke_m * (CLOSED - OPEN) * passed_s
         way = goal - self.position
         reached = self.position + min(max(way, -most), most)
         blocked = self._blocked_at()
@@ -109,7 +109,7 @@ class EmulatedFingers:
     def _blocked_at(self) -> float | None:
         if self.object_m is None:
             return None
-        return OPEN + (CLOSED - OPEN) * (1.0 - self.object_m / STROKE_M)
+        return OPEN + (CLOSED - OPEN) * (1.0 - self.object_m / ROBOTIQ_2F85.stroke_m)
 
 
 @dataclass

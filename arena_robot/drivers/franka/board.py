@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from arena_robot.core.observation import DOF, Floats
+from arena_robot.core.observation import Floats
+from arena_robot.robots.arms import DOF
 
 SIZE = 8192
 ERRORS, ERROR_LENGTH, TEXT_LENGTH = 6, 100, 400    # with every character escaped below 3 KB

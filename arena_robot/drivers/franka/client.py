@@ -8,11 +8,11 @@ from typing import Protocol
 import numpy as np
 
 from arena_robot.core.errors import DriverError
-from arena_robot.core.observation import DOF, Floats
+from arena_robot.core.observation import Floats
 from arena_robot.drivers.franka.board import FrankaOrder
+from arena_robot.robots.arms import DOF, KQ, KQD, KX, KXD
 from arena_robot.safety.kinematics import frames, jacobian
-from arena_robot.safety.limits import KQ, KQD, KX, KXD
-from arena_robot.safety.robots import robot_of
+from arena_robot.safety.limits import robot_of
 
 INSET_RAD = 0.055       # franka-rs refuses targets that are nearer to the end of a joint's range
 

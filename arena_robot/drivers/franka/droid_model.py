@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from arena_robot.core.observation import DOF, Floats
+from arena_robot.core.observation import Floats
 from arena_robot.drivers.franka.client import droid_gains
+from arena_robot.robots.arms import DOF, FRICTION, ROTORS, Link
 from arena_robot.safety.kinematics import AFTER, FLANGE, NEXT, frames
-from arena_robot.safety.links import FRICTION, LINKS, ROTORS, Link
-from arena_robot.safety.robots import robot_of
+from arena_robot.safety.limits import robot_of
 
 STEP_S, LONGEST_MS = 0.001, 100
 LEAD_RAD = 0.3      # how far the model may be ahead of a joint
@@ -76,7 +76,7 @@ class _Bodies:
     """Masses of an arm with a hand: link i turns with joints 0 to i, the hand with all."""
 
     def __init__(self, robot_type: str) -> None:
-        links = (*LINKS[robot_type], HAND)
+        links = (*robot_of(robot_type).links, HAND)
         self._centre = np.array([one.com for one in links])
         self._root = np.sqrt(np.array([one.mass for one in links]))[:, None, None]
         self._turns = np.array([np.linalg.cholesky(_matrix(one)).T for one in links])

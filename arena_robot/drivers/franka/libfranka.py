@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from arena_robot.core.observation import DOF, Floats, RobotMode
+from arena_robot.core.observation import Floats, RobotMode
 from arena_robot.drivers.franka.board import FrankaOrder
 from arena_robot.drivers.franka.client import (
     FrankaConfig,
@@ -18,7 +18,8 @@ from arena_robot.drivers.franka.client import (
     seven,
 )
 from arena_robot.drivers.franka.droid_model import DroidModel
-from arena_robot.safety.robots import robot_of
+from arena_robot.robots.arms import DOF
+from arena_robot.safety.limits import robot_of
 
 VERSION = 10
 TOLERANCE_RAD = 10.0    # of the library's own "reached"; the driver looks at the joints itself

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from arena_robot.core.observation import DOF, Floats, RobotMode
+from arena_robot.core.observation import Floats, RobotMode
 from arena_robot.drivers.franka.board import FrankaOrder
 from arena_robot.drivers.franka.client import (
     FrankaConfig,
@@ -19,6 +19,7 @@ from arena_robot.drivers.franka.client import (
     reach,
     seven,
 )
+from arena_robot.robots.arms import DOF
 
 MODES = {mode.name.lower(): int(mode) for mode in RobotMode}
 # How far the law's goal may be ahead of a joint. DROID's largest step, 0.2 rad in each joint, is a

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from arena_robot.core.observation import DOF
+from arena_robot.robots.arms import DOF
 
 HEADER = struct.Struct('<III')      # command, command_id, size with this header
 CONNECT = struct.Struct('<HH')      # version, UDP port

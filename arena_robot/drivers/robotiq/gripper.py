@@ -8,7 +8,7 @@ import numpy as np
 from arena_robot.core.action import GripperCommand
 from arena_robot.core.clock import Clock, SystemClock
 from arena_robot.core.errors import DriverError, NotConnected, SafetyError, StaleData
-from arena_robot.core.observation import STROKE_M, GripperState, ObjectStatus
+from arena_robot.core.observation import GripperState, ObjectStatus
 from arena_robot.drivers.polled import Polled
 from arena_robot.drivers.robotiq.bus import SerialBus
 from arena_robot.drivers.robotiq.frames import (
@@ -20,6 +20,7 @@ from arena_robot.drivers.robotiq.frames import (
     Inputs,
     Outputs,
 )
+from arena_robot.robots.grippers import ROBOTIQ_2F85
 
 log = logging.getLogger(__name__)
 
@@ -213,7 +214,7 @@ class RobotiqGripper(Polled[GripperState]):
         position = _fraction(found.position)
         active = found.status == ACTIVE
         return GripperState(
-            self._clock.now_ns(), position=position, width_m=STROKE_M * (1.0 - position),
+            self._clock.now_ns(), position=position, width_m=ROBOTIQ_2F85.width_m(position),
             requested_position=_fraction(self._sent.position), is_moving=active and is_moving,
             object_status=ObjectStatus.MOVING if is_new else ObjectStatus(found.found),
             fault=found.fault or (0 if active else NOT_ACTIVATED), current_a=found.current_a)

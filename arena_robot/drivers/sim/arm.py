@@ -5,12 +5,13 @@ import numpy as np
 
 from arena_robot.core.action import ArmCommand
 from arena_robot.core.errors import DriverError, ReadTimeout, SafetyError, StaleData
-from arena_robot.core.observation import DOF, ArmState, Floats, RobotMode
+from arena_robot.core.observation import ArmState, Floats, RobotMode
 from arena_robot.drivers.part import Opened
 from arena_robot.drivers.sim.poses import pose_of
 from arena_robot.drivers.sim.world import SimWorld, is_finite
+from arena_robot.robots.arms import DOF
 from arena_robot.safety.collision import CollisionThresholds
-from arena_robot.safety.robots import motion_s
+from arena_robot.safety.limits import motion_s
 
 
 class SimArm(Opened):

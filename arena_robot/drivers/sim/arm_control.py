@@ -6,7 +6,7 @@ from enum import Enum
 import mujoco
 import numpy as np
 
-from arena_robot.core.observation import DOF, Floats, RobotMode
+from arena_robot.core.observation import Floats, RobotMode
 from arena_robot.drivers.sim.impedance import (
     BRAKE,
     DROID,
@@ -15,7 +15,7 @@ from arena_robot.drivers.sim.impedance import (
     HybridImpedance,
     ImpedanceGains,
 )
-from arena_robot.safety.robots import Robot
+from arena_robot.robots.arms import DOF, Robot
 
 STILL_RAD_S = 0.004
 _FILTER = 0.3  # of the external torque, per 4 ms tick: about 10 ms

@@ -4,8 +4,7 @@ from math import cos, sin
 from typing import Any
 
 from arena_robot.drivers.sim.mjcf import Node
-from arena_robot.safety.links import FRICTION, LINKS, ROTORS
-from arena_robot.safety.robots import Robot
+from arena_robot.robots.arms import FRICTION, ROTORS, Robot
 
 JOINTS = tuple(f'joint{i}' for i in range(1, 8))
 TASK_TENDONS = tuple(f'task{i}' for i in range(6))
@@ -74,7 +73,7 @@ def _link(parent: Node, robot: Robot, i: int) -> Node:
     body = parent.add('body', name=f'link{i + 1}', gravcomp=1,
                       pos=(a, -sin(alpha) * d, cos(alpha) * d),
                       quat=(cos(alpha / 2), sin(alpha / 2), 0, 0))
-    link = LINKS[robot.name][i]
+    link = robot.links[i]
     body.add('inertial', mass=link.mass, pos=link.com, fullinertia=link.inertia)
     tau = robot.joint_torque[i]
     span = robot.limits.hardware_lower[i], robot.limits.hardware_upper[i]

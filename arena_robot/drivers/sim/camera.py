@@ -18,7 +18,8 @@ from arena_robot.drivers.part import Opened
 from arena_robot.drivers.sim.poses import pose_of
 from arena_robot.drivers.sim.render import Renderer, Shot
 from arena_robot.drivers.sim.world import SimWorld
-from arena_robot.drivers.sim.zed_models import NATIVE_SIZE, SERIALS, camera_info
+from arena_robot.drivers.sim.zed_models import camera_info
+from arena_robot.robots.cameras import NATIVE_SIZE, SERIALS
 
 log = logging.getLogger(__name__)
 WAITING = 1  # frames that can wait while a slow one is rendered; more are lost

@@ -4,9 +4,11 @@ import numpy as np
 
 from arena_robot.core.action import GripperCommand
 from arena_robot.core.errors import DriverError, ReadTimeout, SafetyError, StaleData
-from arena_robot.core.observation import STROKE_M, GripperState, ObjectStatus
+from arena_robot.core.observation import GripperState, ObjectStatus
 from arena_robot.drivers.part import Opened
+from arena_robot.drivers.sim.gripper_model import STROKE_M
 from arena_robot.drivers.sim.world import SimWorld
+from arena_robot.robots.grippers import ROBOTIQ_2F85
 
 
 class SimGripper(Opened):
@@ -52,7 +54,7 @@ class SimGripper(Opened):
             raise DriverError(f'gripper fault {self.world.gripper.fault}; activate() it again')
         position, speed, force = np.clip(asked, 0.0, 1.0)
         with self.world.ticked:
-            self.world.gripper.go(STROKE_M * (1.0 - position), speed, force)
+            self.world.gripper.go(ROBOTIQ_2F85.width_m(position), speed, force)
         return GripperCommand(float(position), command.stamp_ns, float(speed), float(force))
 
     def stop(self) -> None:

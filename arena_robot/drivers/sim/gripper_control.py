@@ -3,8 +3,9 @@
 import mujoco
 import numpy as np
 
-from arena_robot.core.observation import STROKE_M, ObjectStatus
+from arena_robot.core.observation import ObjectStatus
 from arena_robot.drivers.sim.gripper_model import FINGERS
+from arena_robot.robots.grippers import ROBOTIQ_2F85
 
 SPEED_M_S = (0.020, 0.150)
 FORCE_N = (20.0, 235.0)
@@ -18,13 +19,13 @@ class GripperControl:
     """The gripper's 250 Hz state machine; widths in m between the pads."""
 
     def __init__(self) -> None:
-        self.requested_m = STROKE_M
+        self.requested_m = ROBOTIQ_2F85.stroke_m
         self.speed, self.force = 0.5, 0.0
         self.fault = 0
         self.status = ObjectStatus.AT_REQUESTED
-        self.width_m = STROKE_M
+        self.width_m = ROBOTIQ_2F85.stroke_m
         self.width_rate_m_s = 0.0
-        self._ramp_m = STROKE_M
+        self._ramp_m = ROBOTIQ_2F85.stroke_m
         self._blocked_s = 0.0
 
     def bind(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:

@@ -5,9 +5,10 @@ Each finger slides; a stiff tendon spring keeps the two symmetric, as the single
 real one does. The linkage bars are only drawn: :mod:`render` turns them to fit the opening.
 """
 
-from arena_robot.core.observation import STROKE_M
 from arena_robot.drivers.sim.mjcf import Node
+from arena_robot.robots.grippers import ROBOTIQ_2F85
 
+STROKE_M = ROBOTIQ_2F85.stroke_m
 FINGERS = ('finger_left', 'finger_right')
 TCP_M = 0.152                    # flange to the middle of the pads, along the flange's z
 TIP_M = 0.167                    # flange to the fingertips

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import mujoco
 import numpy as np
 
-from arena_robot.core.observation import DOF, Floats
+from arena_robot.core.observation import Floats
 from arena_robot.drivers.sim.arm_model import FLANGE_SITE, JOINTS, TASK_TENDONS
-from arena_robot.safety.limits import KQ, KQD, KX, KXD
+from arena_robot.robots.arms import DOF, KQ, KQD, KX, KXD
 
 
 @dataclass(frozen=True)

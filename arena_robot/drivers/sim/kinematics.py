@@ -3,9 +3,10 @@
 import mujoco
 import numpy as np
 
-from arena_robot.core.observation import DOF, Floats
+from arena_robot.core.observation import Floats
 from arena_robot.drivers.sim.gripper_model import PAD_SITE
 from arena_robot.drivers.sim.world import SimWorld
+from arena_robot.robots.arms import DOF
 
 _DAMPING = 0.02
 _POSTURE = 0.04

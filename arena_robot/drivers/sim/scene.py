@@ -13,7 +13,7 @@ from arena_robot.drivers.sim.props import Prop
 from arena_robot.drivers.sim.room_model import Look, add_room, add_tripod_camera, look_for
 from arena_robot.drivers.sim.textures import floor_png, wood_png
 from arena_robot.drivers.sim.zed_models import add_eyes
-from arena_robot.safety.robots import Robot
+from arena_robot.robots.arms import Robot
 
 _MATERIALS: dict[str, tuple[tuple[float, float, float], float, float]] = {
     'arm_white': ((0.93, 0.93, 0.925), 0.35, 0.4), 'arm_grey': ((0.62, 0.63, 0.64), 0.3, 0.4),

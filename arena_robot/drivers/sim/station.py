@@ -22,7 +22,8 @@ from arena_robot.drivers.sim.tasks import TASKS
 from arena_robot.drivers.sim.tasks.base import Task
 from arena_robot.drivers.sim.truth import SceneTruth
 from arena_robot.drivers.sim.world import FULL_STATE, SimWorld, full_state
-from arena_robot.safety.robots import Robot, robot_of
+from arena_robot.robots.arms import Robot
+from arena_robot.safety.limits import robot_of
 
 SETTLE_S = 0.15
 _ORACLE_TICKS = 5

@@ -12,12 +12,13 @@ import mujoco
 import numpy as np
 
 from arena_robot.core.errors import DriverError
-from arena_robot.core.observation import STROKE_M, Floats
+from arena_robot.core.observation import Floats
 from arena_robot.drivers.sim.arm_control import ArmControl
 from arena_robot.drivers.sim.gripper_control import GripperControl
 from arena_robot.drivers.sim.gripper_model import FINGERS
 from arena_robot.drivers.sim.scene import CompiledScene
 from arena_robot.drivers.sim.sim_clock import SimClock
+from arena_robot.robots.grippers import ROBOTIQ_2F85
 
 log = logging.getLogger(__name__)
 TICK_STEPS = 4
@@ -96,7 +97,7 @@ class SimWorld:
             arm = [self.joint(f'joint{i}')[0] for i in range(1, 8)]
             self.data.qpos[arm] = self.arm.robot.reset_joints
             for name in FINGERS:
-                self.data.qpos[self.joint(name)[0]] = STROKE_M / 2
+                self.data.qpos[self.joint(name)[0]] = ROBOTIQ_2F85.stroke_m / 2
             self.rebind()
 
     def rebind(self) -> None:

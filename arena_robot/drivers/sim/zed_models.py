@@ -1,6 +1,5 @@
 """ZED 2 and ZED Mini: bodies, eyes, intrinsics."""
 
-from dataclasses import dataclass
 from math import atan, degrees
 
 import numpy as np
@@ -8,24 +7,7 @@ import numpy as np
 from arena_robot.core.camera import CameraInfo
 from arena_robot.core.observation import EYES, view
 from arena_robot.drivers.sim.mjcf import Node
-
-NATIVE_SIZE = (1280, 720)
-
-
-@dataclass(frozen=True)
-class StereoModel:
-    """A ZED: focal length in pixels at 1280x720, baseline and body half-size in m, a serial."""
-
-    name: str
-    focal_px: float
-    baseline_m: float
-    half: tuple[float, float, float]
-
-
-ZED_2 = StereoModel('ZED 2', 530.0, 0.120, (0.0875, 0.015, 0.0165))
-ZED_MINI = StereoModel('ZED Mini', 700.0, 0.063, (0.0623, 0.0133, 0.0085))
-MODELS = {'left': ZED_2, 'right': ZED_2, 'wrist': ZED_MINI}
-SERIALS = {'left': '20000001', 'right': '20000002', 'wrist': '10000003'}
+from arena_robot.robots.cameras import MODELS, NATIVE_SIZE, SERIALS
 
 
 def add_eyes(body: Node, role: str) -> None:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from arena_robot.core.observation import EYES, ROLES
 from arena_robot.nodes.adopt.graph import FoundGraph
 from arena_robot.nodes.adopt.robot import FoundPart
-from arena_robot.nodes.camera.params import STYLES, eyes_of
+from arena_robot.nodes.camera.params import eyes_of
 from arena_robot.nodes.remote.transports import COMPRESSED, RAW, TRANSPORTS
 from arena_robot.recording.episode.views import IMAGE, JPEG
+from arena_robot.robots.cameras import STYLES
 
 HINTS = {'wrist': ('wrist', 'hand', 'gripper'), 'left': ('left', 'ext1', 'exterior_1'),
          'right': ('right', 'ext2', 'exterior_2')}

@@ -4,13 +4,12 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from arena_robot.core.observation import DOF
 from arena_robot.nodes.adopt.graph import JOINTS, FoundGraph, FoundTopic
 from arena_robot.nodes.vendor.channel import FORWARD
 from arena_robot.nodes.vendor.franka import NO_MESSAGES, imported
 from arena_robot.nodes.vendor.params import COMMAND_TOPICS, CRISP, JTC, PARALLEL, SINGLE, TOPIC
-from arena_robot.safety.robots import ROBOTS
-from arena_robot.safety.urdf import KNUCKLE_JOINT
+from arena_robot.robots.arms import DOF, ROBOTS
+from arena_robot.robots.grippers import ROBOTIQ_2F85
 
 JOINT = re.compile(rf"(?:(.+)_)?({'|'.join(ROBOTS)})_joint([1-{DOF}])")
 JOINT_NAMES = ' or '.join(f'{names[0]} to {DOF}' for names in (
@@ -131,16 +130,17 @@ def find_gripper(graph: FoundGraph) -> FoundPart:
     """Return the parameters of gripper_node."""
     out = FoundPart()
     states = [(t, joint) for t in graph.of(JOINTS) for joint in t.joints
-              if joint.endswith((KNUCKLE_JOINT, FINGER)) and t.publishers]
+              if joint.endswith((ROBOTIQ_2F85.joint, FINGER)) and t.publishers]
     if not states:
-        out.missing.append(f'no JointState topic has {KNUCKLE_JOINT}; start ros2_robotiq_gripper')
+        out.missing.append(f'no JointState topic has {ROBOTIQ_2F85.joint}; start '
+                           'ros2_robotiq_gripper')
         return out
     topic, joint = min(states, key=lambda one: (one[1].endswith(FINGER), one[0].name))
     if joint.endswith(FINGER):
         out.missing.append(f'{joint} is a Franka Hand; policies of DROID know the Robotiq 2F-85 '
                            'only: write a driver for it (docs/extending.md)')
         return out
-    prefix = joint.removesuffix(KNUCKLE_JOINT).removesuffix('_')
+    prefix = joint.removesuffix(ROBOTIQ_2F85.joint).removesuffix('_')
     options: dict[str, Any] = {'joint_states': graph.relative(topic.name)}
     out.values = {'arm_prefix': prefix, 'backend': 'ros_control', 'ros_control': options}
     _find_grip(graph, options, out)

@@ -34,7 +34,7 @@ from arena_robot.nodes.spin import run_node
 from arena_robot.safety.collision import CollisionThresholds
 from arena_robot.safety.filter import Safety
 from arena_robot.safety.kinematics import frames, jacobian
-from arena_robot.safety.robots import robot_of
+from arena_robot.safety.limits import robot_of
 from arena_robot.safety.same_robot import require_pose
 from arena_robot.safety.watchdog import CommandWatchdog
 

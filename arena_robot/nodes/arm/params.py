@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from arena_robot.core.errors import ConfigError
-from arena_robot.core.observation import DOF
+from arena_robot.drivers.table import GRIPPER_MODELS
 from arena_robot.nodes.parameters import Parameters, by_name, param
 from arena_robot.nodes.part_params import CommandedParams
-from arena_robot.safety.limits import ArmLimits
-from arena_robot.safety.robots import PANDA, RESET_JOINTS, ROBOTS, limits_for, robot_of
-from arena_robot.safety.urdf import gripper_base
+from arena_robot.robots.arms import DOF, PANDA, RESET_JOINTS, ROBOTS, ArmLimits
+from arena_robot.robots.grippers import ROBOTIQ_2F85, GripperModel, prefixed
+from arena_robot.safety.limits import limits_for, robot_of
 
 _PANDA = PANDA.limits
 
@@ -37,7 +37,8 @@ class ArmParams(CommandedParams):
     ee_frame: str = param(
         '', 'frame whose pose is published and commanded; empty: <prefix>_<robot_type>_link8, the '
         'flange')
-    load_gripper: bool = param(True, 'the description has a Robotiq 2F-85 at the flange')
+    gripper_type: str = param(
+        ROBOTIQ_2F85.name, 'the gripper at the flange in the description; empty: none')
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +74,11 @@ class LimitParams(Parameters):
         return limits_for(robot_type, by_name(self))
 
 
+def gripper_of(params: ArmParams) -> GripperModel | None:
+    """Return the gripper of the description, None for none. Raises ConfigError."""
+    return GRIPPER_MODELS.find(params.gripper_type) if params.gripper_type else None
+
+
 def ee_frame_of(params: ArmParams) -> str:
     """
     Return the frame at the arm's end; ConfigError for one that is not at the flange.
@@ -81,7 +87,8 @@ def ee_frame_of(params: ArmParams) -> str:
     """
     robot = robot_of(params.robot_type)
     flange = f'{robot.arm_name(params.arm_prefix)}_link{DOF + 1}'
-    known = [flange, *([gripper_base(params.arm_prefix)] if params.load_gripper else [])]
+    gripper = gripper_of(params)
+    known = [flange, *([prefixed(gripper.base_link, params.arm_prefix)] if gripper else [])]
     if params.ee_frame and params.ee_frame not in known:
         raise ConfigError(f"ee_frame '{params.ee_frame}' is not at the flange; it can be "
                           f"{' or '.join(known)}")

@@ -8,7 +8,8 @@ import numpy as np
 from trajectory_msgs.msg import JointTrajectory
 
 from arena_robot.core.errors import SafetyError
-from arena_robot.core.observation import DOF, Floats
+from arena_robot.core.observation import Floats
+from arena_robot.robots.arms import DOF
 from arena_robot.safety.filter import finite
 
 _STEP_S, _SAMPLE_S = 1e-4, 0.02

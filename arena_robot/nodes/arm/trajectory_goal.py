@@ -16,8 +16,9 @@ from builtin_interfaces.msg import Duration
 from trajectory_msgs.msg import JointTrajectory
 
 from arena_robot.core.errors import SafetyError
-from arena_robot.core.observation import DOF, Floats
+from arena_robot.core.observation import Floats
 from arena_robot.nodes.arm.trajectory import Trajectory, trajectory
+from arena_robot.robots.arms import DOF
 
 STOPPED_RAD_S = 0.05
 SETTLE_S = 2.0      # how long an arm may take to its goal once a motion's time is over

@@ -11,13 +11,15 @@ from std_msgs.msg import String
 from tf2_msgs.msg import TFMessage
 
 from arena_robot.core.errors import SafetyError
-from arena_robot.core.observation import DOF, Floats
+from arena_robot.core.observation import Floats
 from arena_robot.nodes import convert, qos
-from arena_robot.nodes.arm.params import ArmParams
+from arena_robot.nodes.arm.params import ArmParams, gripper_of
 from arena_robot.nodes.part_node import PartNode
+from arena_robot.robots.arms import DOF, Robot
+from arena_robot.robots.grippers import prefixed
 from arena_robot.safety.camera_frames import FixedFrame
-from arena_robot.safety.robots import Robot, robot_of
-from arena_robot.safety.urdf import gripper_base, joint_origins, link_names, urdf
+from arena_robot.safety.limits import robot_of
+from arena_robot.safety.urdf import joint_origins, link_names, urdf
 
 # Every publisher's last message is kept, so a late subscriber needs room for one of each.
 STATIC = QoSProfile(depth=100, durability=QoSDurabilityPolicy.TRANSIENT_LOCAL)
@@ -40,7 +42,8 @@ class ArmTransforms:
         self._origins = joint_origins(robot)
         self._tf: Publisher | None = None
         self._params, self._said = v, ''
-        self._own = link_names(v.robot_type, v.arm_prefix, v.load_gripper)
+        self._gripper = gripper_of(v)
+        self._own = link_names(v.robot_type, v.arm_prefix, self._gripper)
         self._frames: dict[str, FixedFrame] = {}
         self._text = node.keep(qos.publisher(node, String, 'robot_description', qos.LATCHED))
         self._describe()
@@ -56,8 +59,9 @@ class ArmTransforms:
         stamp_ns = node.get_clock().now().nanoseconds
         fixed = [transform(stamp_ns, self._links[DOF], self._links[DOF + 1],
                            (0.0, 0.0, robot.flange_m), 0.0, 0.0)]
-        if v.load_gripper:
-            fixed.append(transform(stamp_ns, self._links[DOF + 1], gripper_base(v.arm_prefix),
+        if self._gripper:
+            fixed.append(transform(stamp_ns, self._links[DOF + 1],
+                                   prefixed(self._gripper.base_link, v.arm_prefix),
                                    (0.0, 0.0, 0.0), 0.0, 0.0))
         self._static.publish(TFMessage(transforms=fixed))
 
@@ -73,7 +77,7 @@ class ArmTransforms:
 
     def _describe(self) -> None:
         v = self._params
-        said = urdf(v.robot_type, v.arm_prefix, v.load_gripper, list(self._frames.values()))
+        said = urdf(v.robot_type, v.arm_prefix, self._gripper, list(self._frames.values()))
         if said != self._said:
             self._said = said
             self._text.publish(String(data=said))

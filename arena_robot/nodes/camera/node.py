@@ -20,10 +20,11 @@ from arena_robot.core.jpeg import to_jpeg
 from arena_robot.core.observation import Pixels
 from arena_robot.drivers.base import Camera, Part
 from arena_robot.nodes import backends, convert, diagnostics, qos
-from arena_robot.nodes.camera.params import ENCODINGS, STYLES, CameraParams, eyes_of
+from arena_robot.nodes.camera.params import ENCODINGS, CameraParams, eyes_of
 from arena_robot.nodes.camera.transforms import CameraTransforms
 from arena_robot.nodes.part_node import PartNode
 from arena_robot.nodes.spin import run_node
+from arena_robot.robots.cameras import STYLES
 from arena_robot.safety.camera_frames import CameraMount
 
 

@@ -9,20 +9,12 @@ from arena_robot.core.jpeg import QUALITY
 from arena_robot.core.observation import EYES, ROLES
 from arena_robot.nodes.parameters import param
 from arena_robot.nodes.part_params import PartParams
+from arena_robot.robots.arms import PANDA
+from arena_robot.robots.cameras import STYLES
 from arena_robot.safety.camera_frames import CameraMount
-from arena_robot.safety.robots import PANDA
 
 # Position of red, green and blue in a pixel of an Image message.
 ENCODINGS = {'rgb8': (0, 1, 2), 'bgr8': (2, 1, 0), 'bgra8': (2, 1, 0)}
-STYLES = {
-    'zed5': ('~/{eye}/color/rect/image', '~/{eye}/color/rect/camera_info',
-             '{name}_{eye}_camera_frame_optical'),
-    'zed4': ('~/{eye}/image_rect_color', '~/{eye}/camera_info',
-             '{name}_{eye}_camera_optical_frame'),
-    'generic': ('~/{eye}/image_raw', '~/{eye}/camera_info',
-                '{name}_{eye}_camera_frame_optical'),
-    'mono': ('~/image_raw', '~/camera_info', '{name}_camera_optical_frame'),
-}
 MOUNT_SIZE = 6
 
 

@@ -28,7 +28,7 @@ def action_type(name: str) -> Any:
 
 
 class GripperAction:
-    """Requests and answers of one of the two actions; ``joint`` is the knuckle's name."""
+    """Requests and answers of one of the two actions; ``joint`` is the finger joint's name."""
 
     def __init__(self, name: str, joint: str) -> None:
         self.type = action_type(name)

@@ -1,4 +1,4 @@
-"""Lifecycle node of a Robotiq 2F-85."""
+"""Lifecycle node of a gripper with two fingers."""
 
 import math
 import sys
@@ -24,13 +24,13 @@ from arena_robot.nodes import backends, convert, diagnostics, qos
 from arena_robot.nodes.command_stamps import CommandStamps
 from arena_robot.nodes.gripper.actions import GripperAction
 from arena_robot.nodes.gripper.params import GripperParams
-from arena_robot.nodes.gripper.transforms import KnuckleTransform
+from arena_robot.nodes.gripper.transforms import FingerTransform
 from arena_robot.nodes.parameters import Current
 from arena_robot.nodes.part_node import PartNode
 from arena_robot.nodes.spin import run_node
+from arena_robot.robots.grippers import prefixed
 from arena_robot.safety.action_spaces import binarised
 from arena_robot.safety.filter import finite
-from arena_robot.safety.urdf import KNUCKLE_JOINT
 from arena_robot.safety.watchdog import CommandWatchdog
 
 GRIPPED = (ObjectStatus.GRIPPED_CLOSING, ObjectStatus.GRIPPED_OPENING)
@@ -45,9 +45,9 @@ class GripperNode(PartNode[GripperParams]):
     def extra_params(self) -> None:
         """Declare the backend's own parameters."""
         self._now = Current(self, self.params)
-        prefix = self.params.arm_prefix
-        self.joint = f'{prefix}_{KNUCKLE_JOINT}' if prefix else KNUCKLE_JOINT
-        self.frame = f'{prefix}_robotiq_85_base_link' if prefix else 'robotiq_85_base_link'
+        prefix, self.model = self.params.arm_prefix, self.params.model
+        self.joint = prefixed(self.model.joint, prefix)
+        self.frame = prefixed(self.model.base_link, prefix)
         self.action = GripperAction(self.params.gripper_action, self.joint)
         self.backend = self.params.chosen_backend
         if not self.has_own_part:
@@ -68,7 +68,7 @@ class GripperNode(PartNode[GripperParams]):
         others = backends.of_other_nodes('gripper', self.backend)
         self._joints = None if others else self.keep(
             qos.publisher(self, JointState, 'joint_states'))
-        self._knuckle = None if others else KnuckleTransform(self, self.frame)
+        self._finger = None if others else FingerTransform(self, self.model)
         self._state = self.keep(qos.publisher(self, GripperStateMessage, '~/gripper_state',
                                               qos.STATE))
         self._stamps = CommandStamps(self)
@@ -107,9 +107,9 @@ class GripperNode(PartNode[GripperParams]):
         stamp_ns = self.timeline.to_ros(state.stamp_ns)
         if self._joints:
             self._joints.publish(convert.joint_state(stamp_ns, self.frame, [self.joint],
-                                                     np.array([self.knuckle(state.position)])))
-        if self._knuckle:
-            self._knuckle.publish(self.knuckle(state.position), stamp_ns)
+                                                     np.array([self.angle(state.position)])))
+        if self._finger:
+            self._finger.publish(self.angle(state.position), stamp_ns)
         message = convert.gripper_state_message(state, stamp_ns, self.frame)
         message.command_age_s = self._command_age_s()
         self._state.publish(message)
@@ -123,7 +123,7 @@ class GripperNode(PartNode[GripperParams]):
         values = {'position': f'{state.position:.3f}', 'object_status': state.object_status.name,
                   'fault': state.fault, 'current (A)': f'{state.current_a:.2f}',
                   'backend': self.backend, 'last refusal': self.refusal}
-        out = self.stream_status('gripper', self.params.com_port, self.rate, values)
+        out = self.stream_status('gripper', self.backend, self.rate, values)
         if state.fault:
             out.level, out.message = diagnostics.ERROR, (
                 f'fault {state.fault}: call ~/reactivate_gripper')
@@ -141,9 +141,9 @@ class GripperNode(PartNode[GripperParams]):
         self.gripper.command(GripperCommand(position, clock.now_ns(), speed, force))
         self._commanded_ns, self._force = clock.steady_ns(), force
 
-    def knuckle(self, position: float) -> float:
-        """Return the knuckle joint (rad) of a position 0..1."""
-        return float(position) * self.params.gripper_closed_position
+    def angle(self, position: float) -> float:
+        """Return the finger joint (rad) of a position 0..1."""
+        return float(position) * self.model.closed_rad
 
     # -- inside ------------------------------------------------------------------------------
 
@@ -180,7 +180,7 @@ class GripperNode(PartNode[GripperParams]):
     def _effort(self, state: GripperState) -> float:
         """Return the commanded force (N) while the gripper holds an object."""
         gripped = state.object_status in GRIPPED
-        return self._force * self.params.max_effort if gripped else 0.0
+        return self._force * self.model.effort_n if gripped else 0.0
 
     def _stop(self) -> str:
         self._goals += 1
@@ -195,13 +195,12 @@ class GripperNode(PartNode[GripperParams]):
         stalled = reached = False
         position = force = 0.0
         try:
-            v = self.params
             wanted, effort = self.action.asked(handle.request)
-            self.send(wanted / v.gripper_closed_position, None,
-                      effort / v.max_effort if effort > 0.0 else None)
+            self.send(wanted / self.model.closed_rad, None,
+                      effort / self.model.effort_n if effort > 0.0 else None)
             stalled, reached = self._follow(handle, wanted, self._goals)
             state = self.gripper.state(1.0)
-            position, force = self.knuckle(state.position), self._effort(state)
+            position, force = self.angle(state.position), self._effort(state)
         except ArenaError as error:
             self.get_logger().warning(f'gripper_cmd: {error}')
         if handle.is_cancel_requested:
@@ -220,7 +219,7 @@ class GripperNode(PartNode[GripperParams]):
         last = float('nan')
         while (clock.steady_ns() - begin_ns) * 1e-9 < v.goal_timeout and self.active:
             state = self.gripper.state(1.0)
-            at = self.knuckle(state.position)
+            at = self.angle(state.position)
             if not abs(at - last) < 1e-3:
                 last, moved_ns = at, clock.steady_ns()
             reached = abs(at - wanted) <= v.goal_tolerance

@@ -1,30 +1,29 @@
 """The parameters of gripper_node."""
 
+import dataclasses
 from dataclasses import dataclass
 
+from arena_robot.drivers.table import GRIPPER_MODELS
 from arena_robot.nodes.gripper.actions import KINDS, SINGLE
 from arena_robot.nodes.parameters import param
 from arena_robot.nodes.part_params import CommandedParams
-from arena_robot.safety.urdf import KNUCKLE_CLOSED
+from arena_robot.robots.grippers import ROBOTIQ_2F85, GripperModel
 
 
 @dataclass(frozen=True, kw_only=True)
 class GripperParams(CommandedParams):
     """The parameters of gripper_node."""
 
-    com_port: str = param('/dev/ttyUSB0', 'serial port')
-    baudrate: int = param(115200, 'serial speed', 9600, 1000000, unit='Bd')
-    slave_address: int = param(9, 'Modbus address', 1, 247)
+    gripper_type: str = param(ROBOTIQ_2F85.name, 'which gripper')
     arm_prefix: str = param('', "prefix of joint and frame names, such as 'left'")
     publish_rate: float = param(
         50.0, 'rate of joint_states and gripper_state', 1.0, 500.0, unit='Hz')
     gripper_closed_position: float = param(
-        KNUCKLE_CLOSED, 'knuckle joint position when closed', 0.1, 1.0, unit='rad')
+        0.0, "finger joint's position when closed; 0: that of gripper_type", 0.0, 3.2, unit='rad')
     speed: float = param(
         0.5, 'closing speed, as a fraction of the largest', 0.0, 1.0, live=True)
     force: float = param(
         0.0, "grip force, as a fraction of the largest; DROID's is 0", 0.0, 1.0, live=True)
-    max_effort: float = param(235.0, 'grip force at force 1', 1.0, 300.0, unit='N')
     stall_timeout: float = param(
         0.05, 'time without motion that counts as stalled', 0.0, 5.0, unit='s')
     goal_tolerance: float = param(
@@ -37,3 +36,10 @@ class GripperParams(CommandedParams):
         'parallel_gripper_action_controller, which needs control_msgs', choices=KINDS)
     policy_action_topic: str = param(
         'arm_node/policy_action', "policy actions; their last number is the gripper's position")
+
+    @property
+    def model(self) -> GripperModel:
+        """The row of ``gripper_type``, with this station's closed position. Raises ConfigError."""
+        found = GRIPPER_MODELS.find(self.gripper_type)
+        closed_rad = self.gripper_closed_position or found.closed_rad
+        return dataclasses.replace(found, closed_rad=closed_rad)

@@ -17,7 +17,6 @@ from arena_robot.core.observation import EYES, Image
 from arena_robot.drivers.arrivals import Arrivals
 from arena_robot.drivers.base import StereoFrame
 from arena_robot.nodes import convert, qos
-from arena_robot.nodes.camera.params import STYLES
 from arena_robot.nodes.endpoints import Way, ends
 from arena_robot.nodes.remote.part import Newest, RemotePart
 from arena_robot.nodes.remote.transports import (
@@ -31,6 +30,7 @@ from arena_robot.nodes.remote.transports import (
     read_compressed,
     read_image,
 )
+from arena_robot.robots.cameras import STYLES
 
 log = logging.getLogger(__name__)
 

@@ -21,12 +21,13 @@ from arena_msgs.msg import ArmState as ArmStateMessage
 from arena_msgs.msg import GripperState as GripperStateMessage
 from arena_robot.core.action import Action, ArmCommand, GripperCommand, SafeCommand
 from arena_robot.core.errors import ArenaError, DriverError, LateCommand, ReadTimeout, StaleData
-from arena_robot.core.observation import DOF, ArmState, Floats, GripperState, RobotMode
+from arena_robot.core.observation import ArmState, Floats, GripperState, RobotMode
 from arena_robot.nodes import convert, qos
 from arena_robot.nodes.action_client import ThreadedActionClient
 from arena_robot.nodes.calls import send_goal
 from arena_robot.nodes.remote.camera import RemoteCamera
 from arena_robot.nodes.remote.part import Newest, RemotePart
+from arena_robot.robots.arms import DOF
 from arena_robot.safety.filter import finite
 
 log = logging.getLogger(__name__)

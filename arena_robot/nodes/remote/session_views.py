@@ -7,7 +7,7 @@ from rclpy.node import Node
 from arena_robot.core.errors import SessionError
 from arena_robot.core.observation import EYES, view
 from arena_robot.nodes.calls import ServiceClients
-from arena_robot.nodes.camera.params import STYLES
+from arena_robot.robots.cameras import STYLES
 
 NAMES = ('roles', 'cameras', 'eyes', 'topic_style', 'consent')
 ATTEMPTS = 3

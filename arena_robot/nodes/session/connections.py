@@ -20,11 +20,11 @@ from arena_robot.core.errors import DriverError
 from arena_robot.core.observation import view
 from arena_robot.drivers.base import Camera
 from arena_robot.nodes import qos
-from arena_robot.nodes.camera.params import STYLES
 from arena_robot.nodes.endpoints import NodeEndpoint, Way, problems, runs, strangers, type_name
 from arena_robot.nodes.remote.transports import RAW, TRANSPORTS, message_kind
 from arena_robot.nodes.session.params import SessionParams
 from arena_robot.nodes.session.part_reports import PartReports
+from arena_robot.robots.cameras import STYLES
 from arena_robot.session.ports import Check
 
 RIGHT_IS_OFF = ('switch it on: video.publish_left_right of the ZED wrapper is off by default; or '

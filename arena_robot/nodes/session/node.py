@@ -27,7 +27,7 @@ from arena_robot.nodes.session.standstill import Standstill
 from arena_robot.nodes.session.twins import Twins
 from arena_robot.nodes.spin import Spin, run_with
 from arena_robot.nodes.timeline import RosClock
-from arena_robot.safety.robots import robot_of
+from arena_robot.safety.limits import robot_of
 from arena_robot.server.client import RemoteArena
 from arena_robot.session.loop.camera_positions import positions_check
 from arena_robot.session.loop.parts import Ages, Parts

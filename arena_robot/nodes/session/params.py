@@ -8,9 +8,9 @@ from arena_robot.core.clock import Clock, SystemClock
 from arena_robot.core.config import load
 from arena_robot.core.episode import MAX_STEPS
 from arena_robot.core.errors import ConfigError
-from arena_robot.core.observation import DOF, EYES, ROLES
+from arena_robot.core.observation import EYES, ROLES
 from arena_robot.core.pair import StationInfo
-from arena_robot.nodes.camera.params import STYLES, eyes_of
+from arena_robot.nodes.camera.params import eyes_of
 from arena_robot.nodes.parameters import Parameters, param
 from arena_robot.nodes.remote.transports import RAW, TRANSPORTS
 from arena_robot.nodes.station_file import shipped
@@ -18,7 +18,8 @@ from arena_robot.policy.base import Policy
 from arena_robot.policy.connect import connect
 from arena_robot.policy.loading import load_policy
 from arena_robot.policy.resizing import Resizing
-from arena_robot.safety.robots import RESET_JOINTS, ROBOTS
+from arena_robot.robots.arms import DOF, RESET_JOINTS, ROBOTS
+from arena_robot.robots.cameras import STYLES
 from arena_robot.server.client import RemoteArena, ServerAddress
 from arena_robot.session.arena.local_arena import LocalArena, LocalArenaConfig, PolicyEntry
 from arena_robot.session.arena.sealed_tokens import SealedTokens

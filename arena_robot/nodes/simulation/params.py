@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from arena_robot.core.observation import EYES, ROLES
 from arena_robot.nodes.parameters import Parameters, param
-from arena_robot.safety.robots import ROBOTS
+from arena_robot.robots.arms import ROBOTS
 
 
 @dataclass(frozen=True, kw_only=True)

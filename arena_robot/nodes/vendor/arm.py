@@ -18,16 +18,17 @@ from std_msgs.msg import String
 from arena_robot.core.action import ArmCommand
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import ConfigError, DriverError, NotConnected
-from arena_robot.core.observation import DOF, ArmState, Floats, RobotMode
+from arena_robot.core.observation import ArmState, Floats, RobotMode
 from arena_robot.drivers.part import Opened
 from arena_robot.nodes import qos
 from arena_robot.nodes.vendor.channel import CommandChannel
 from arena_robot.nodes.vendor.franka import FrankaReports
 from arena_robot.nodes.vendor.joints import JointReadings, Joints
 from arena_robot.nodes.vendor.params import RosControlArmParams
+from arena_robot.robots.arms import DOF, Robot
 from arena_robot.safety.filter import finite
 from arena_robot.safety.kinematics import flange_pose
-from arena_robot.safety.robots import Robot, motion_s
+from arena_robot.safety.limits import motion_s
 from arena_robot.safety.same_robot import require_description
 
 PERIOD_S = 0.01

@@ -16,7 +16,7 @@ from arena_robot.core.observation import Floats
 from arena_robot.nodes import convert, qos
 from arena_robot.nodes.endpoints import Way, ends, owner, strangers, type_name
 from arena_robot.nodes.vendor.params import COMMAND_TOPICS, CRISP
-from arena_robot.safety.robots import Robot
+from arena_robot.robots.arms import Robot
 
 FORWARD = 'std_msgs/msg/Float64MultiArray'
 KINDS: dict[str, type] = {CRISP: JointState}

@@ -10,10 +10,11 @@ from rclpy.node import Node
 from sensor_msgs.msg import JointState
 
 from arena_robot.core.errors import DriverError
-from arena_robot.core.observation import DOF, Floats, RobotMode
+from arena_robot.core.observation import Floats, RobotMode
 from arena_robot.nodes import qos
 from arena_robot.nodes.action_client import ThreadedActionClient
 from arena_robot.nodes.calls import result, send_goal
+from arena_robot.robots.arms import DOF
 
 NO_MESSAGES = ('franka_msgs is not installed here, so mode and errors of the robot are not known '
                'and it cannot be recovered from here; source the workspace of franka_ros2')

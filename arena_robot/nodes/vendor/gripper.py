@@ -14,7 +14,7 @@ from std_srvs.srv import Trigger
 from arena_robot.core.action import GripperCommand
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import DriverError, NotConnected
-from arena_robot.core.observation import STROKE_M, GripperState, ObjectStatus
+from arena_robot.core.observation import GripperState, ObjectStatus
 from arena_robot.drivers.part import Opened
 from arena_robot.nodes import convert, qos
 from arena_robot.nodes.action_client import ThreadedActionClient
@@ -23,6 +23,7 @@ from arena_robot.nodes.endpoints import strangers
 from arena_robot.nodes.remote.part import Newest
 from arena_robot.nodes.vendor.franka import imported
 from arena_robot.nodes.vendor.params import PARALLEL, TOPIC, RosControlGripperParams
+from arena_robot.robots.grippers import GripperModel
 from arena_robot.safety.filter import finite
 
 SAME, MOVING = 0.005, 0.02    # share of the stroke; share per second
@@ -33,18 +34,17 @@ GONE_S = 0.5                  # after such a silence, whoever drives the fingers
 
 class RosControlGripper(Opened):
     """
-    A 2F-85 behind joint_states and an action of control_msgs; see drivers/base.py.
+    A gripper behind joint_states and an action of control_msgs; see drivers/base.py.
 
-    ``closed`` is the joint's position (rad) when the gripper is closed. A goal is sent when the
-    command changes, so 15 commands per second do not restart it, and when joint_states come back
-    after a silence: their sender may have been restarted. Object status comes from the action's
-    result: the vendor's node publishes neither status nor current.
+    A goal is sent when the command changes, so 15 commands per second do not restart it, and when
+    joint_states come back after a silence: their sender may have been restarted. Object status
+    comes from the action's result: the vendor's node publishes neither status nor current.
     """
 
-    def __init__(self, node: Node, joint: str, closed: float, max_effort: float, clock: Clock,
+    def __init__(self, node: Node, joint: str, model: GripperModel, clock: Clock,
                  params: RosControlGripperParams) -> None:
-        self._node, self._joint, self._closed = node, joint, closed
-        self._max_effort, self._clock, self._params = max_effort, clock, params
+        self._node, self._joint, self._model = node, joint, model
+        self._clock, self._params = clock, params
         self._newest: Newest[GripperState] = Newest(
             node.resolve_topic_name(params.joint_states), clock, lambda s: s.stamp_ns)
         self._last: GripperState | None = None
@@ -166,7 +166,7 @@ class RosControlGripper(Opened):
             return
         self._goals += 1
         mine, goal = self._goals, self._kind.Goal()
-        joint, effort = position * self._closed, force * self._max_effort
+        joint, effort = position * self._model.closed_rad, force * self._model.effort_n
         if self._params.command == PARALLEL:
             goal.command.name = [self._joint]
             goal.command.position = [joint]
@@ -178,7 +178,7 @@ class RosControlGripper(Opened):
 
     def _publish(self, position: float) -> None:
         self._publisher.publish(Float64MultiArray(data=convert.doubles(
-            [position * self._closed])))
+            [position * self._model.closed_rad])))
 
     def _accepted(self, mine: int, handle: Any) -> None:
         if handle is None or not handle.accepted:
@@ -209,15 +209,17 @@ class RosControlGripper(Opened):
                                f"{', '.join(message.name)}; set ros_control.joint or arm_prefix")
             return
         at = float(message.position[list(message.name).index(self._joint)])
-        if not -BEYOND <= at / self._closed <= 1.0 + BEYOND:
-            self._wrong = (f'{self._joint} is at {at:.2f}, its range is 0 to {self._closed:g} '
-                           'rad: degrees, millimetres, or another gripper_closed_position?')
+        closed_rad = self._model.closed_rad
+        if not -BEYOND <= at / closed_rad <= 1.0 + BEYOND:
+            self._wrong = (f'{self._joint} is at {at:.2f}, its range is 0 to '
+                           f'{closed_rad:g} rad: degrees, millimetres, or another '
+                           'gripper_closed_position?')
             return
         stamp_ns = convert.stamp_of(message.header.stamp)
         last = self._last
         if last is not None and stamp_ns == last.stamp_ns:
             return
-        position = float(np.clip(at / self._closed, 0.0, 1.0))
+        position = float(np.clip(at / closed_rad, 0.0, 1.0))
         self._wrong = ''
         self._last = self._state(position, stamp_ns, last)
         self._newest.put(self._last)
@@ -229,6 +231,6 @@ class RosControlGripper(Opened):
         sent = self._sent
         status = (ObjectStatus.GRIPPED_CLOSING if self._stalled else
                   ObjectStatus.MOVING if moving else ObjectStatus.AT_REQUESTED)
-        return GripperState(stamp_ns, position, STROKE_M * (1.0 - position),
+        return GripperState(stamp_ns, position, self._model.width_m(position),
                             position if sent is None else sent[0], moving, status)
 

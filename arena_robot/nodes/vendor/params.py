@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
-from arena_robot.nodes.camera.params import STYLES
 from arena_robot.nodes.parameters import Parameters, param
 from arena_robot.nodes.remote.transports import TRANSPORTS
-from arena_robot.safety.urdf import KNUCKLE_JOINT
+from arena_robot.robots.cameras import STYLES
 
 CRISP, JTC = 'crisp', 'joint_trajectory_controller'
 COMMAND_TOPICS = {CRISP: 'target_joint', JTC: f'{JTC}/joint_trajectory'}
@@ -40,7 +39,7 @@ class RosControlGripperParams(Parameters):
 
     joint_states: str = param('joint_states', "topic with the finger joint's state")
     joint: str = param(
-        KNUCKLE_JOINT, 'the finger joint, 0 open; without arm_prefix')
+        '', 'the finger joint, 0 open, without arm_prefix; empty: that of gripper_type')
     command: str = param(
         PARALLEL, 'what takes the positions: an action of control_msgs, or the Float64MultiArray '
         'topic of a position controller, in rad', choices=(PARALLEL, SINGLE, TOPIC))

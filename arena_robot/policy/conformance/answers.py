@@ -9,7 +9,7 @@ from arena_robot.core.conformance import CheckFailed
 from arena_robot.core.errors import PolicyError
 from arena_robot.core.observation import Floats
 from arena_robot.policy.conformance.probe import Probe, advice, ask, forget, told
-from arena_robot.safety.robots import ROBOTS
+from arena_robot.robots.arms import ROBOTS
 
 JOINT_MARGIN = 0.1
 JOINT_MIN = np.min([r.limits.hardware_lower for r in ROBOTS.values()], axis=0) - JOINT_MARGIN

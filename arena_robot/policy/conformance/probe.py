@@ -12,7 +12,7 @@ import numpy as np
 from arena_robot.core.action import Chunk
 from arena_robot.core.conformance import CheckFailed, CheckSkipped
 from arena_robot.core.errors import PolicyError
-from arena_robot.core.observation import STROKE_M, ArmState, GripperState, Image, Observation
+from arena_robot.core.observation import ArmState, GripperState, Image, Observation
 from arena_robot.policy.address import parse_address
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.connect import connect
@@ -20,8 +20,9 @@ from arena_robot.policy.grpc.client import GrpcPolicy
 from arena_robot.policy.openpi.client import OpenpiPolicy
 from arena_robot.policy.options import CallOptions
 from arena_robot.policy.warm_up import NATIVE_SIZE
+from arena_robot.robots.arms import RESET_JOINTS
+from arena_robot.robots.grippers import ROBOTIQ_2F85
 from arena_robot.safety.kinematics import flange_pose
-from arena_robot.safety.robots import RESET_JOINTS
 
 logger = logging.getLogger(__name__)
 
@@ -135,7 +136,8 @@ class Probe:
         q = np.array(RESET_JOINTS) + random.normal(0.0, 0.02, 7)
         unknown = np.full(7, np.nan)
         arm = ArmState(stamp_ns, q, unknown, unknown, unknown, flange_pose(q), unknown)
-        return Observation(stamp_ns, arm, GripperState(stamp_ns, 0.0, STROKE_M, 0.0), prompt, 0,
+        gripper = GripperState(stamp_ns, 0.0, ROBOTIQ_2F85.stroke_m, 0.0)
+        return Observation(stamp_ns, arm, gripper, prompt, 0,
                            images, episode_seed)
 
     def without(self, observation: Observation, name: str) -> Observation:

@@ -10,9 +10,9 @@ import math
 
 import numpy as np
 
-from arena_robot.core.observation import DOF, Floats
+from arena_robot.core.observation import Floats
+from arena_robot.robots.arms import DOF, RESET_JOINTS
 from arena_robot.safety.kinematics import FLANGE, frames, jacobian
-from arena_robot.safety.robots import RESET_JOINTS
 
 PAD_M = 0.152                           # flange to the middle of the pads
 EYE_M = (0.070, -0.0315, 0.030)         # flange to the mount of the camera's left eye

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import cv2
 import numpy as np
 
-from arena_robot.core.observation import STROKE_M, Floats, Pixels
+from arena_robot.core.observation import Floats, Pixels
 from arena_robot.policy.examples.vision_body import IMAGE_SIZE, PAD_M, WristEye
 from arena_robot.policy.examples.vision_colours import Blob, Labels, blobs
 from arena_robot.policy.examples.vision_shapes import (
@@ -23,6 +23,7 @@ from arena_robot.policy.examples.vision_shapes import (
     filled,
     fitted,
 )
+from arena_robot.robots.grippers import ROBOTIQ_2F85
 
 TIP_M = 0.167 - PAD_M         # pads to fingertips
 _TIP_HALF_M = 0.011
@@ -130,7 +131,7 @@ def tilt_error(pixels: Pixels, opening: float) -> float | None:
     The fingertips are visible in the image: with the gripper ``opening`` 0 (shut) to 1 (open),
     their row in the image gives the tilt.
     """
-    y = opening * STROKE_M / 2 + np.array([0.003, 0.0055, 0.008])
+    y = opening * ROBOTIQ_2F85.stroke_m / 2 + np.array([0.003, 0.0055, 0.008])
     tips = np.column_stack([np.full(6, _TIP_HALF_M), np.concatenate([y, -y]),
                             np.full(6, PAD_M + TIP_M)])
     expected, more = (WristEye.in_hand(error).project(tips) for error in (0.0, 0.01))

@@ -8,14 +8,14 @@ import numpy as np
 
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.errors import BadReply, PolicyRefused
-from arena_robot.core.observation import DOF, EYES, VIEWS, Image, Observation, Pixels, view
+from arena_robot.core.observation import EYES, VIEWS, Image, Observation, Pixels, view
 from arena_robot.policy.base import MAX_SIDE, PolicySpec
 from arena_robot.policy.contract import check_actions, check_spec
 from arena_robot.policy.grpc.wire import partial_observation
 from arena_robot.policy.options import CallOptions
 from arena_robot.policy.resizing import MIDDLE, within
+from arena_robot.robots.arms import DOF, RESET_JOINTS
 from arena_robot.safety.kinematics import flange_pose
-from arena_robot.safety.robots import RESET_JOINTS
 
 NAMES = {'left': 'exterior_image_1', 'right': 'exterior_image_2', 'wrist': 'wrist_image'}
 IMAGE_KEYS = {view(role, eye): f'observation/{name}_{eye}'

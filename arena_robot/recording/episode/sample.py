@@ -16,11 +16,12 @@ import numpy as np
 
 from arena_robot.core.episode import MAX_STEPS
 from arena_robot.core.jpeg import to_jpeg
-from arena_robot.core.observation import ROLES, STROKE_M, Pixels
+from arena_robot.core.observation import ROLES, Pixels
 from arena_robot.recording.bag.base import Message, Qos, Topic, read_definition, share_folders
 from arena_robot.recording.bag.codec import Codec
 from arena_robot.recording.bag.writer import BagWriter
-from arena_robot.safety.robots import PANDA
+from arena_robot.robots.arms import PANDA
+from arena_robot.robots.grippers import ROBOTIQ_2F85
 
 _BASE = PANDA.base_frame()
 
@@ -134,7 +135,7 @@ class SampleMaker:
             seen = stamp - 20_000_000 if k else stamp
             yield '/gripper_node/gripper_state', stamp, {
                 'header': header(stamp, 'robotiq_85_base_link'), 'position': self.gripper(k),
-                'width_m': STROKE_M * (1.0 - self.gripper(k))}
+                'width_m': ROBOTIQ_2F85.width_m(self.gripper(k))}
             for view in VIEWS:
                 yield self.jpeg_topic(view), seen, {
                     'header': header(seen, f'{view}_optical'), 'data': self._jpeg(k, view),

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_robot.core.errors import DataError
-from arena_robot.core.observation import DOF, Floats
+from arena_robot.core.observation import Floats
 from arena_robot.recording.bag.base import Decoder, Topic
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.bag.topic_stats import header_stamp_ns
@@ -24,8 +24,8 @@ from arena_robot.recording.episode.views import (
     fixed_frames,
     mount_of,
 )
+from arena_robot.robots.arms import DOF, ROBOTS, robot_of_joints
 from arena_robot.safety.camera_frames import CameraMount
-from arena_robot.safety.robots import ROBOTS, robot_of_joints
 
 Stamps = NDArray[np.int64]
 

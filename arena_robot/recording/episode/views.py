@@ -14,8 +14,8 @@ from scipy.spatial.transform import Rotation
 from arena_robot.core.observation import EYES, ROLES, Floats, view
 from arena_robot.recording.bag.base import Decoder, Topic
 from arena_robot.recording.bag.reader import BagReader
+from arena_robot.robots.arms import BASE_LINK, FLANGE_LINK
 from arena_robot.safety.camera_frames import CameraMount, pose_of_matrix
-from arena_robot.safety.robots import BASE_LINK, FLANGE_LINK
 
 STEP = 'arena_msgs/msg/StepRecord'
 IMAGE = 'sensor_msgs/msg/Image'

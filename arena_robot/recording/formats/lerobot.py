@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from arena_robot.core.action import JOINT_NUMBERS, POSE_NUMBERS, ActionSpace
+from arena_robot.core.action import ActionSpace
 from arena_robot.core.errors import DataError
 from arena_robot.core.files import write_text
 from arena_robot.core.observation import Pixels
@@ -29,6 +29,7 @@ from arena_robot.recording.formats.exporting import (
     new_folder,
     video_shape,
 )
+from arena_robot.robots.action_spaces import JOINT_NUMBERS, POSE_NUMBERS
 
 FPS = 15
 _SAMPLE_EVERY = 15

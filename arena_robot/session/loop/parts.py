@@ -22,7 +22,8 @@ from arena_robot.core.observation import (
     view,
 )
 from arena_robot.drivers.base import ActingArm, Camera, Gripper, StereoFrame
-from arena_robot.safety.robots import RESET_JOINTS, Robot, move_duration_s
+from arena_robot.robots.arms import RESET_JOINTS, Robot
+from arena_robot.safety.limits import move_duration_s
 
 T = TypeVar('T')
 

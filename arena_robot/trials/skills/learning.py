@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from arena_robot.core.errors import DriverError, OutOfSteps, SafetyError
-from arena_robot.core.observation import STROKE_M, Floats
+from arena_robot.core.observation import Floats
 from arena_robot.drivers.sim.expert import PERIOD_S, SPEED_M_S, TURN_RAD_S
 from arena_robot.drivers.sim.station import SavedState
+from arena_robot.robots.grippers import ROBOTIQ_2F85
 from arena_robot.skills.confined.code import RewardCode
 from arena_robot.trials.skills.finding import made_true, rests
 from arena_robot.trials.skills.motion import PadPose, SkillMotions
@@ -85,7 +86,7 @@ class SkillEnvironment:
         self._motions.station.restore(self._start)
         self._motions.begin(min(allowed, EPISODE_STEPS))
         asked = self._motions.station.gripper.state().requested_position
-        self._width = (1.0 - asked) * STROKE_M
+        self._width = (1.0 - asked) * ROBOTIQ_2F85.stroke_m
         self._wish = 1.0 if asked < 0.5 else -1.0
         self._path.clear()
         self._widths.clear()
@@ -96,7 +97,7 @@ class SkillEnvironment:
         values = np.clip(np.asarray(action, float), -1.0, 1.0)
         self._wish += _GRIP_PART * (float(values[4]) - self._wish)
         if abs(self._wish) > _GRIP_AT:
-            self._width = STROKE_M if self._wish > 0 else 0.0
+            self._width = ROBOTIQ_2F85.stroke_m if self._wish > 0 else 0.0
         reward = self._first
         try:
             for _ in range(REPEAT):
@@ -136,7 +137,7 @@ class SkillEnvironment:
         parts = [2.0 * (point - _LOW) / (_HIGH - _LOW) - 1.0,
                  (self._motions.pose.point - point) / _LEAD_M,
                  [np.sin(yaw), np.cos(yaw), self._wish,
-                  self._motions.station.gripper.state().width_m / STROKE_M]]
+                  self._motions.station.gripper.state().width_m / ROBOTIQ_2F85.stroke_m]]
         for joint in self._joints:
             state = links.motion(joint)
             parts.append([2.0 * (state.position - state.low) / (state.high - state.low) - 1.0])

@@ -7,12 +7,13 @@ import numpy as np
 
 from arena_robot.core.action import ArmCommand, GripperCommand
 from arena_robot.core.errors import OutOfSteps
-from arena_robot.core.observation import STROKE_M, Floats, ObjectStatus
+from arena_robot.core.observation import Floats, ObjectStatus
 from arena_robot.drivers.guarded import guarded
 from arena_robot.drivers.sim.expert import NEAR_M, PERIOD_S, SPEED_M_S, TURN_RAD_S
 from arena_robot.drivers.sim.kinematics import PadKinematics, downward
 from arena_robot.drivers.sim.scene_links import SceneLinks
 from arena_robot.drivers.sim.station import SimStation
+from arena_robot.robots.grippers import ROBOTIQ_2F85
 
 CLEAR_M = 0.25          # height of the pads on the way over everything
 LOWEST_M = 0.012
@@ -119,8 +120,8 @@ class SkillMotions:
 
     def _send_width(self, width_m: float) -> None:
         if self._whole_strokes:
-            width_m = 0.0 if width_m < SHUT_M else STROKE_M
-        self._width = 1.0 - min(width_m / STROKE_M, 1.0)
+            width_m = 0.0 if width_m < SHUT_M else ROBOTIQ_2F85.stroke_m
+        self._width = 1.0 - min(width_m / ROBOTIQ_2F85.stroke_m, 1.0)
 
     def _towards(self, pose: PadPose) -> Iterator[None]:
         point = pose.point.copy()

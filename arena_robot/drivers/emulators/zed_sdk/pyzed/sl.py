@@ -19,7 +19,8 @@ import numpy as np
 
 from arena_robot.core.observation import EYES, Pixels
 from arena_robot.drivers.emulators.zed import Cameras, EmulatedZed, picture
-from arena_robot.drivers.sim.zed_models import MODELS, camera_info
+from arena_robot.drivers.sim.zed_models import camera_info
+from arena_robot.robots.cameras import MODELS
 
 SDK_VERSION = '5.1.0'
 LATENCY_S = 0.012           # from the exposure's stamp to the end of grab
