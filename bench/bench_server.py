@@ -27,6 +27,7 @@ from arena_robot.core.tuning import poll_sockets_in_one_thread
 if __name__ == '__main__':
     # Before gRPC is imported; the processes that are started here inherit it.
     poll_sockets_in_one_thread()
+sys.path.insert(0, str(Path(__file__).parents[1] / 'test'))
 
 import grpc
 import httpx

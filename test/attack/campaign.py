@@ -1,9 +1,9 @@
 """
-The campaign of `make attack`, on this machine only: odd inputs, damaged bags, shams, kills, full
-disks.
+The campaign of `make attack`, on this machine only: odd inputs, damaged bags, shams, kills,
+pauses, full disks.
 
     python test/attack/campaign.py                    all of it, up to 25 minutes
-    python test/attack/campaign.py --inputs 500 --bags 20 --kills 20 --node-kills 0
+    python test/attack/campaign.py --inputs 500 --bags 20 --kills 20 --faults 0 --node-kills 0
 
 The last line sums it up; the exit code is 1 when anything went wrong.
 """
@@ -55,6 +55,8 @@ def campaign(args: argparse.Namespace, folder: Path) -> list[Tally]:
         found += [alone('kills.py', '--kills', str(args.kills), '--seed', seed),
                   alone('kills.py', '--kills', str(args.kills // 4), '--seed', seed,
                         '--full-disks')]
+    if args.faults:
+        found.append(alone('two_servers.py', '--faults', str(args.faults), '--seed', seed))
     if args.node_kills:
         found.append(alone('node_kills.py', '--kills', str(args.node_kills), '--seed', seed))
     return found
@@ -69,6 +71,8 @@ def main() -> int:
     parser.add_argument('--megabytes', type=int, default=300, help='size of a large damaged bag')
     parser.add_argument('--kills', type=int, default=250,
                         help='kills of server, policies and stations')
+    parser.add_argument('--faults', type=int, default=100,
+                        help='kills and pauses of two servers on one PostgreSQL')
     parser.add_argument('--node-kills', type=int, default=60,
                         help="kills of a simulated station's nodes, in real time")
     parser.add_argument('--seed', type=int, default=1)

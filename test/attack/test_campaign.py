@@ -1,10 +1,12 @@
 """A short part of `make attack`: nothing goes wrong at any border, and its table can fail."""
 
 import importlib.util
+import math
 import sys
 from pathlib import Path
 
 import pytest
+from postgres import program
 
 FOLDER = Path(__file__).resolve().parent
 
@@ -23,6 +25,7 @@ server_calls = load('server_calls')
 bags = load('bags')
 shams = load('shams')
 campaign = load('campaign')
+history = load('history')
 
 
 def test_nothing_goes_wrong_at_any_border():
@@ -54,6 +57,44 @@ def test_kills_of_server_policies_and_stations_and_full_disks_lose_nothing():
              campaign.alone('kills.py', '--kills', '3', '--seed', '7', '--full-disks')]
     assert not any(one.bad for one in found), tally.table(found)
     assert all(one.tried >= 3 for one in found)
+
+
+def test_two_servers_that_are_killed_and_paused_keep_to_one_order():
+    if not program('initdb'):
+        pytest.skip("PostgreSQL's programs are missing: apt-get install postgresql")
+    found = campaign.alone('two_servers.py', '--faults', '8', '--seed', '7')
+    assert not found.bad, tally.table([found])
+    assert found.tried == 8
+
+
+GOOD, BAD = 'A is better', 'B is better'
+
+
+@pytest.mark.parametrize(('calls', 'fits'), [
+    ([('draw', '', 'pair 1', 0, 1), ('draw', '', 'pair 1', 2, 3)], True),
+    ([('draw', '', 'pair 1', 0, 1), ('draw', '', 'pair 2', 0, 1)], False),
+    ([('judge', GOOD, 'taken', 0, 1), ('look', '', (GOOD, False), 2, 3)], True),
+    ([('judge', GOOD, 'taken', 0, 1), ('look', '', (None, False), 2, 3)], False),
+    ([('judge', GOOD, 'taken', 0, 1), ('judge', BAD, 'refused', 0, 1)], True),
+    ([('judge', GOOD, 'taken', 0, 1), ('judge', BAD, 'taken', 0, 1)], False),
+    ([('judge', GOOD, 'refused', 0, 1), ('judge', BAD, 'taken', 2, 3)], False),
+    # What was never answered may be carried out late, by a server that was paused, or never.
+    ([('judge', BAD, 'no answer', 0, math.inf), ('judge', GOOD, 'refused', 2, 3)], True),
+    ([('judge', BAD, 'no answer', 0, math.inf), ('judge', GOOD, 'taken', 2, 3)], True),
+    ([('judge', GOOD, 'refused', 0, 1), ('judge', BAD, 'no answer', 2, math.inf)], False),
+    ([('reveal', '', ('nonce', 'x', 'y'), 0, 2), ('judge', GOOD, 'taken', 1, 3)], True),
+    ([('reveal', '', ('nonce', 'x', 'y'), 0, 1), ('judge', GOOD, 'taken', 2, 3)], False),
+    ([('judge', GOOD, 'taken', 0, 1), ('reveal', '', 'refused', 2, 3),
+      ('look', '', (GOOD, True), 4, 5)], False),
+    ([('judge', GOOD, 'taken', 0, 1), ('reveal', '', ('nonce', 'x', 'y'), 2, 3),
+      ('reveal', '', 'waits', 4, 5)], False),
+    ([('log', '', 5, 0, 1), ('log', '', 4, 0, 1)], True),
+    ([('log', '', 5, 0, 1), ('log', '', 4, 2, 3)], False),
+])
+def test_a_history_is_explained_by_an_order_of_its_calls(calls, fits):
+    past = history.History()
+    past.calls = [history.Call('subject', *call) for call in calls]
+    assert bool(past.unexplained()) is not fits
 
 
 def test_a_part_that_fails_is_a_crash():

@@ -31,6 +31,7 @@ from arena_robot.records.episode_file import EPISODE_FILE, EpisodeFile, write_ep
 from arena_robot.server.app import ArenaServer
 from arena_robot.server.client import RemoteArena, ServerAddress
 from arena_robot.server.config import Credits, ServerConfig, ServerLimits
+from arena_robot.server.recordings import read_here
 from arena_robot.session.arena.sealed_tokens import SealedTokens
 from arena_robot.session.base import StationInfo
 from arena_robot.session.loop.parts import Parts
@@ -46,10 +47,11 @@ STEPS = 12
 WORDS = 'the gripper of A closed beside the cube, attempt '
 
 
-def server_config(folder: Path, port: int) -> ServerConfig:
+def server_config(folder: Path, port: int, url: str = '') -> ServerConfig:
     """Return a configuration for sessions that take no time and for policies that die often."""
     return ServerConfig(
-        data=folder, port=port, site_port=-1, max_pace=0.0, redraws_per_day=10**6, seed=3,
+        data=folder, database=url, port=port, site_port=-1, max_pace=0.0, seed=3,
+        redraws_per_day=10**6,
         failures_to_suspend=10**6, probe_period_s=0.3, informative=False,
         credits=Credits(weekly_base=10**6, weekly_cap=10**6), limits=ServerLimits(
             calls_per_s=1e6, burst=10**6, relay_calls_per_s=1e6, open_calls_per_s=1e6))
@@ -82,10 +84,11 @@ def policy(log: Path, port: int) -> None:
         time.sleep(FOREVER_S)
 
 
-def server(log: Path, folder: Path, port: int, most_bytes: int = 0) -> None:
-    """Run an arena server until killed."""
+def server(log: Path, folder: Path, port: int, most_bytes: int = 0, url: str = '') -> None:
+    """Run an arena server until killed; one with a ``url`` reads recordings without a process."""
     begin(log, most_bytes)
-    with ArenaServer(server_config(folder, port), SystemClock(), fine, fine):
+    with ArenaServer(server_config(folder, port, url), SystemClock(), fine, fine,
+                     read_recordings=read_here if url else None):
         time.sleep(FOREVER_S)
 
 

@@ -1,8 +1,9 @@
 """
-Random calls of a station and a maintainer, and faults of the server, break no invariant.
+Random calls of a station and a maintainer, and faults of the servers, break no invariant.
 
-The machine draws pairs, relays, uploads, judges, aborts, withdraws. The server is killed when what
-its relay noted is not in the database yet, and another process holds the database for a while.
+The machine draws pairs, relays, uploads, judges, aborts, withdraws: at one server with SQLite, or
+by turns at two with one PostgreSQL. A server is killed when what its relay noted is not in the
+database yet, and a paused process holds locks of the database for a while.
 After every step what docs/invariants.md says of words, ledger, log, pairs and files is looked at.
 """
 
@@ -12,13 +13,13 @@ import functools
 import hashlib
 import json
 import os
-import sqlite3
 import threading
 import time
 
 import pytest
 import sqlalchemy as sa
 from arena_setting import STATION, NotingArena, Setting, episode, fine, query, recorded
+from fixed_ports import free_port
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -39,8 +40,10 @@ from arena_robot.server.app import ArenaServer
 from arena_robot.server.base import SessionState
 from arena_robot.server.client import ServerAddress
 from arena_robot.server.proto import arena_server_pb2 as pb
+from arena_robot.server.recordings import read_here
 from arena_robot.server.slot_tokens import TokensInMemory
-from arena_robot.server.store import manifests
+from arena_robot.server.store import log, manifests
+from arena_robot.server.store.database import Database
 from arena_robot.server.store.schema import entries, files, sessions
 from arena_robot.server.transparency.verify import check_bundle
 from arena_robot.session.arena.contract import INVALID, PROMPT, VERDICT
@@ -56,28 +59,45 @@ VERDICTS = st.sampled_from([
 
 
 class Killable(Setting):
-    """A server that is killed and started again on what it left, and a station that remains."""
+    """Servers that are killed and started again on what they left, and a station that remains."""
 
-    tokens_of_slots = None
+    def __init__(self, folder, url, pool):
+        self.ways, self.tokens_of_slots = [], TokensInMemory()
+        super().__init__(folder, url, pool, informative=False)
+        self.servers = [self.server]
+        if url:
+            self.servers.append(self._started(
+                dataclasses.replace(self.config, port=free_port())))
+        self.ways = [self._way(server) for server in self.servers]
 
-    def station(self):
-        if self.tokens_of_slots is None:
-            self.tokens_of_slots = TokensInMemory()
-        arena = NotingArena(ServerAddress(self.target, self.tokens['station'], timeout_s=60.0),
-                            SystemClock(), tokens=self.tokens_of_slots)
-        self.arenas.append(arena)
+    def _started(self, config):
+        server = ArenaServer(config, SystemClock(), fine, fine, read_recordings=read_here)
+        server.open()
+        return server
+
+    def _way(self, server):
+        """Return the station's way to a server."""
+        arena = NotingArena(ServerAddress(f'127.0.0.1:{server.port}', self.tokens['station'],
+                                          timeout_s=60.0), SystemClock(),
+                            tokens=self.tokens_of_slots)
         for _ in range(TRIES):
             with contextlib.suppress(ServerUnavailable):    # the machine is slow
                 arena.sign_in(self.tokens['ada'])
                 return arena
         raise AssertionError('the server does not answer after its start')
 
-    def kill(self):
-        self.server.record.flush = lambda session_id='': None    # notes are in its journal alone
-        self.close()
-        self.arenas = []
-        self.server = ArenaServer(self.config, SystemClock(), fine, fine)
-        self.server.open()
+    def kill(self, at):
+        server = self.servers[at]
+        server.record.flush = lambda session_id='': None    # notes are in its journal alone
+        self.ways[at].close()
+        server.close()
+        self.servers[at] = self._started(server.config)
+        self.server, self.ways[at] = self.servers[0], self._way(self.servers[at])
+
+    def close(self):
+        for one in (*self.ways, *self.servers[1:]):
+            one.close()
+        super().close()
 
 
 class ServerMachine(RuleBasedStateMachine):
@@ -88,10 +108,23 @@ class ServerMachine(RuleBasedStateMachine):
     def __init__(self, make, folder):
         super().__init__()
         self.setting = make()
-        self.folder = folder
-        self.arena = self.setting.station()
+        self.folder, self.turn = folder, 0
         self.judged, self.relayed, self.sent, self.withdrawn = {}, set(), set(), set()
-        self.over, self.log, self.head = set(), [], None
+        self.over, self.refused, self.log, self.head = set(), set(), [], None
+
+    @property
+    def at(self):
+        """Return the number of the server whose turn it is."""
+        self.turn += 1
+        return self.turn % len(self.setting.servers)
+
+    @property
+    def arena(self):
+        return self.setting.ways[self.at]
+
+    @rule()
+    def leave_out_a_server(self):
+        self.turn += 1
 
     @rule(target=drawn)
     def draw(self):
@@ -157,7 +190,7 @@ class ServerMachine(RuleBasedStateMachine):
     @rule()
     def silence(self):
         """No call came for long: every running session is cancelled, and may come back."""
-        self.setting.server.verdicts.cancel_overdue(0.0)
+        self.setting.servers[self.at].verdicts.cancel_overdue(0.0)
         self.over |= {row.id for row in self._rows() if row.state == SessionState.CANCELLED.value}
 
     @rule(session=drawn)
@@ -171,7 +204,10 @@ class ServerMachine(RuleBasedStateMachine):
     def reveal(self, session):
         try:
             names = self.arena.reveal(session)
-        except (Conflict, NotRevealed):
+        except Conflict:
+            return
+        except NotRevealed:
+            self.refused.add(session)
             return
         row = self.setting.server.sessions.get(session)
         assert row.accepted_ns is not None, 'names are given for what counts'
@@ -180,29 +216,32 @@ class ServerMachine(RuleBasedStateMachine):
 
     @rule()
     def look_again(self):
-        self.setting.server.acceptance.consider_all()
+        self.setting.servers[self.at].acceptance.consider_all()
 
     @rule()
     def kill(self):
-        self.setting.kill()
-        self.arena = self.setting.station()
+        self.setting.kill(self.at)
 
-    @rule(session=drawn)
-    def pause(self, session):
-        """Another process has the database for a while; a call in that time waits for it."""
+    @rule(session=drawn, judged=st.booleans())
+    def pause(self, session, judged):
+        """A paused process has locks for a while; a call in that time waits for it."""
         held = threading.Event()
 
         def hold():
-            with contextlib.closing(sqlite3.connect(
-                    self.setting.config.data / 'arena.db', isolation_level=None)) as other:
-                other.execute('BEGIN IMMEDIATE')
+            with Database(self.setting.config.database_url()) as other, \
+                    other.write() as connection:
+                connection.execute(sa.select(sessions.c.id).where(
+                    sessions.c.id == session).with_for_update())
+                log.lock(connection)
                 held.set()
                 time.sleep(PAUSE_S)
-                other.execute('ROLLBACK')
         thread = threading.Thread(target=hold)
         thread.start()
-        held.wait(10.0)
-        self.relay(session, Slot.A)
+        assert held.wait(30.0)
+        if judged:
+            self.judge(session, VERDICT)
+        else:
+            self.relay(session, Slot.A)
         thread.join()
 
     def _rows(self):
@@ -249,6 +288,10 @@ class ServerMachine(RuleBasedStateMachine):
             assert bool(row.nonce) == public
 
     @invariant()
+    def what_is_refused_for_good_never_counts(self):
+        assert not self.refused & {row.id for row in self._rows() if row.accepted_ns is not None}
+
+    @invariant()
     def files_are_what_they_are_called(self):
         server = self.setting.server
         with server.database.read() as connection:
@@ -270,11 +313,13 @@ class ServerMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.timeout(600)
-def test_random_calls_kills_and_pauses_break_no_invariant(tmp_path, pool):
+@pytest.mark.parametrize('servers', [1, 2])
+def test_random_calls_kills_and_pauses_break_no_invariant(request, tmp_path, pool, servers):
     number = iter(range(10**6))
+    urls = request.getfixturevalue('postgres_urls') if servers == 2 else str
 
     def make():
-        return Killable(tmp_path / f'server-{next(number)}', '', pool, informative=False)
+        return Killable(tmp_path / f'server-{next(number)}', urls(), pool)
     run_state_machine_as_test(
         functools.partial(ServerMachine, make, tmp_path / 'station'), settings=settings(
             max_examples=EXAMPLES, stateful_step_count=STEPS, deadline=None, database=None,

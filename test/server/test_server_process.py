@@ -31,7 +31,7 @@ from arena_robot.server.store.sessions import Sessions
 from arena_robot.session.arena.contract import PROMPT, VERDICT, observation
 
 LONG = pytest.mark.skipif('ARENA_TEST_WALKS' not in os.environ,
-                          reason='test_campaign and test_many_servers kill servers: make walks')
+                          reason='test/attack/test_campaign.py kills servers; also: make walks')
 STATION = StationInfo('bench', 'fr3')
 BIG = os.urandom(1 << 20) * 24
 
