@@ -92,13 +92,13 @@ def test_a_stop_on_the_way_to_the_reset_pose(tmp_path):
 def test_a_stop_while_the_reset_is_compared_refuses_it(tmp_path):
     station = Station(tmp_path)
     go(station.conductor, State.RESET)
-    motions = station.conductor.motions
-    look = motions._look
+    camera = station.cameras['left']
+    look = camera.wait_frame
 
-    def stopped_meanwhile():
+    def stopped_meanwhile(timeout_s):
         station.conductor.stop()
-        return look()
-    motions._look = stopped_meanwhile
+        return look(timeout_s)
+    camera.wait_frame = stopped_meanwhile
     with pytest.raises(DriverError, match='stopped'):
         station.conductor.confirm_reset()
     assert not station.conductor.record.reset_confirmed

@@ -82,13 +82,15 @@ class TestLocalArena(ArenaContract):
 def test_the_order_is_random_and_the_weights_count(tmp_path):
     pool = (PolicyEntry('rare', 'x', 0.1), PolicyEntry('often', 'x', 1.0),
             PolicyEntry('also', 'x', 1.0))
-    arena = make(tmp_path, config=LocalArenaConfig(pool))
-    firsts = []
+    asked = []
+    arena = make(tmp_path, config=LocalArenaConfig(pool),
+                 connect=lambda entry: asked.append(entry.name) or Still())
     for _ in range(200):
-        record = arena._read(arena.assign(STATION, 'ada', PROMPT).session_id)
-        pair = arena._pair(record)
-        assert pair['A'] != pair['B']
-        firsts.append(pair['A'])
+        session_id = arena.assign(STATION, 'ada', PROMPT).session_id
+        for slot in Slot:
+            arena.policy(session_id, slot)
+    firsts = asked[::2]
+    assert all(a != b for a, b in zip(firsts, asked[1::2], strict=True))
     assert firsts.count('rare') < 30
     assert 60 < firsts.count('often') < 140
 
@@ -107,10 +109,11 @@ def test_no_file_of_an_open_session_names_a_policy(tmp_path):
 def test_a_restart_keeps_the_pair(tmp_path):
     pair = make(tmp_path).assign(STATION, 'ada', PROMPT)
     seen = []
-    again = make(tmp_path, seed=99, connect=lambda entry: seen.append(entry.name) or Still())
-    again.policy(pair.session_id, Slot.A)
-    again.policy(pair.session_id, Slot.B)
-    assert seen == [again._pair(again._read(pair.session_id))[s] for s in 'AB']
+    for seed in (1, 99):
+        arena = make(tmp_path, seed, connect=lambda entry: seen.append(entry.name) or Still())
+        for slot in Slot:
+            arena.policy(pair.session_id, slot)
+    assert seen[:2] == seen[2:]
 
 
 def test_a_policy_taken_from_the_pool_is_told_without_its_name(tmp_path):
@@ -132,14 +135,18 @@ def test_policies_are_closed_with_their_session(tmp_path):
 
 
 def test_a_policy_that_cannot_be_closed_keeps_nothing_open(tmp_path):
+    closed = []
+
     class Stuck(Still):
         def close(self):
+            closed.append(self)
             raise PolicyUnavailable('no azure-fast at 10.0.0.7:50051')
     arena = make(tmp_path, connect=lambda entry: Stuck())
     pair = arena.assign(STATION, 'ada', PROMPT)
     arena.policy(pair.session_id, Slot.A)
-    arena.abort(pair.session_id, 'enough')
-    assert not arena._policies
+    for _ in range(2):
+        arena.abort(pair.session_id, 'enough')
+    assert len(closed) == 2, 'each policy once'
 
 
 def test_a_pool_needs_two():

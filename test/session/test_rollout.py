@@ -23,12 +23,13 @@ from arena_robot.session.loop.rollout import Rollout, RolloutConfig, RolloutRequ
 
 
 class Bench:
-    def __init__(self, steps=12, **policy):
+    def __init__(self, steps=12, arm=FakeArm, **policy):
         self.clock = LoopClock()
-        self.arm, self.gripper = FakeArm(self.clock), FakeGripper(self.clock)
+        self.arm, self.gripper = arm(self.clock), FakeGripper(self.clock)
         self.camera = FakeCamera(self.clock)
+        self.cameras = {'left': self.camera}
         self.policy, self.sink = FakePolicy(self.clock, **policy), Sink()
-        self.parts = Parts(self.arm, self.gripper, {'left': self.camera})
+        self.parts = Parts(self.arm, self.gripper, self.cameras)
         job = RolloutRequest('s1', Slot.A, 'put the cube in the bowl')
         self.rollout = Rollout(job, self.parts, self.policy, self.clock, self.sink,
                                RolloutConfig(max_steps=steps, inference_timeout_s=1.0))
@@ -113,12 +114,12 @@ class DistantArm(FakeArm):
 
 
 def test_a_step_is_recorded_with_what_the_arm_accepted_and_the_loop_does_not_wait_for_it():
-    bench = Bench(steps=6)
-    bench.parts = Parts(arm := DistantArm(bench.clock), bench.gripper, {'left': bench.camera})
+    bench = Bench(steps=6, arm=DistantArm)
+    arm = bench.arm
     recorded = []
     bench.sink.at = {n: lambda n=n: recorded.append((n, arm.acted_so_far())) for n in range(6)}
     arm.acted_so_far = lambda: sum(kind == 'q' for kind, _ in arm.log)
-    stop, bench.rollout._parts = arm.stop, bench.parts
+    stop = arm.stop
 
     def stopped():    # the last answer comes after the last step
         arm.answer()
@@ -317,10 +318,9 @@ class FreeCamera(FakeCamera):
 def test_every_step_sees_fresh_pictures_whatever_the_phases_of_the_cameras(
         phases_ms, ways_ms, oldest_ms):
     bench = Bench(steps=60)
-    bench.parts = Parts(bench.arm, bench.gripper, {
+    bench.cameras.update({
         role: FreeCamera(bench.clock, phase, way) for role, phase, way in zip(
             ('left', 'right', 'wrist'), phases_ms, ways_ms, strict=True)})
-    bench.rollout._parts = bench.parts
     bench.rollout.run()
     oldest = [(s.stamp_ns - min(s.image_stamps_ns.values())) / 1e6 for s in bench.sink.steps]
     assert max(oldest) <= oldest_ms
@@ -328,9 +328,7 @@ def test_every_step_sees_fresh_pictures_whatever_the_phases_of_the_cameras(
 
 def test_a_loop_that_was_held_up_finds_back_to_fresh_pictures():
     bench = Bench(steps=60)
-    camera = FreeCamera(bench.clock, 0, 40)
-    bench.parts = Parts(bench.arm, bench.gripper, {'left': camera})
-    bench.rollout._parts = bench.parts
+    bench.cameras['left'] = FreeCamera(bench.clock, 0, 40)
     bench.sink.at[10] = lambda: setattr(bench.clock, 'now', bench.clock.now + 92_000_000)
     bench.rollout.run()
     age = [(s.stamp_ns - s.image_stamps_ns['left_left']) / 1e6 for s in bench.sink.steps]

@@ -35,12 +35,12 @@ def test_what_was_cleared_stays_cleared_after_a_reload():
     session = until(State.PREFERENCE)
     session.draft({'notes': 'cable', 'lighting': 'dim', 'progress_a': 0.5})
     session.draft({'notes': '', 'lighting': None})
-    again = replay(session._log.entries)
+    again = replay(session.journal.entries)
     assert shown(again).draft == dataclasses.replace(again.verdict, progress_a=0.5)
     session.judge(Verdict(preference=Preference.B, explanation='B was faster than A',
                           notes='said'))
     session.draft({'notes': '', 'explanation': ''})
-    again = replay(session._log.entries)
+    again = replay(session.journal.entries)
     assert again.verdict.notes == 'said'
     assert (shown(again).draft.notes, shown(again).draft.explanation) == ('', '')
 
@@ -48,9 +48,9 @@ def test_what_was_cleared_stays_cleared_after_a_reload():
 def test_evaluator_and_instruction_are_kept_as_they_were_typed_and_cleared():
     session = until(State.PREFLIGHT)
     session.draft({'evaluator': 'ad', 'instruction': 'put the'})
-    again = replay(session._log.entries)
+    again = replay(session.journal.entries)
     assert (shown(again).evaluator, shown(again).draft_instruction) == ('ad', 'put the')
     session.draft({'instruction': ''})
-    assert shown(replay(session._log.entries)).draft_instruction == ''
+    assert shown(replay(session.journal.entries)).draft_instruction == ''
     session.enter_task('ada', 'put the cube in the bowl')
     assert shown(session.record).draft_instruction == 'put the cube in the bowl'

@@ -34,6 +34,14 @@ class Memory:
         return self.entries[-1]
 
 
+class Noted(Session):
+    """A session whose journal, :attr:`journal`, is in memory."""
+
+    def __init__(self):
+        self.journal = Memory()
+        super().__init__(self.journal)
+
+
 def episode(slot, end=EndReason.DONE):
     return Episode('s1', slot, 'put the cube in the bowl', 12, end, 100, 200)
 
@@ -61,7 +69,7 @@ STEPS = [
 
 
 def until(state):
-    session = Session(Memory())
+    session = Noted()
     for after, step in STEPS:
         if session.state is state:
             break
@@ -86,7 +94,7 @@ def test_the_journal_alone_gives_the_record_back():
     for state in State:
         if state is not State.ABORTED:
             session = until(state)
-            assert replay(session._log.entries) == session.record
+            assert replay(session.journal.entries) == session.record
 
 
 # The calls that stand for the moves of the table, with words that would be accepted.
@@ -130,23 +138,23 @@ def test_what_the_table_forbids_is_refused_and_changes_nothing(state, move):
     if state is State.ABORTED:
         session.checked('lab', OK)
         session.abort('enough')
-    before, written = session.record, len(session._log.entries)
+    before, written = session.record, len(session.journal.entries)
     allowed = (state, move) in TRANSITIONS
     if allowed and (state, move) == (State.RESET, Move.STARTED_A):
         session = until(State.SCORING_A)
         session.rerun('I left the cube on the floor')
-        written = len(session._log.entries)
+        written = len(session.journal.entries)
     if allowed and state is State.RESET and move in (Move.STARTED_A, Move.STARTED_B):
         session.confirm_reset()
     if allowed:
         CALLS[move](session)
         assert session.state is TRANSITIONS[state, move]
-        assert len(session._log.entries) > written
+        assert len(session.journal.entries) > written
     else:
         with pytest.raises(SessionError, match='possible now'):
             CALLS[move](session)
         assert session.record == before
-        assert len(session._log.entries) == written
+        assert len(session.journal.entries) == written
 
 
 def test_every_state_but_the_first_can_be_reached_and_every_open_one_left():
@@ -163,7 +171,7 @@ def test_the_main_road_is_the_order_of_the_states():
 
 def test_nothing_takes_effect_when_the_journal_refuses():
     session = until(State.SCORING_A)
-    session._log.fail = True
+    session.journal.fail = True
     with pytest.raises(SessionError, match='disk full'):
         session.score(Slot.A, scored(Slot.A, 0.5))
     assert session.state is State.SCORING_A
@@ -180,7 +188,7 @@ def test_b_waits_for_a_confirmed_reset():
 
 
 def test_a_failed_check_holds_the_session_back():
-    session = Session(Memory())
+    session = Noted()
     session.checked('lab', [{'name': 'wrist', 'ok': False, 'detail': 'wrist camera: no frames'}])
     with pytest.raises(SessionError, match='wrist camera: no frames'):
         session.enter_task('ada', 'put the cube in the bowl')

@@ -16,8 +16,13 @@ OK = [{'name': 'arm', 'ok': True, 'detail': ''}]
 
 
 @pytest.fixture
-def store(tmp_path):
-    return SessionStore(tmp_path / 'sessions', ManualClock(1_700_000_000_000_000_000))
+def clock():
+    return ManualClock(1_700_000_000_000_000_000)
+
+
+@pytest.fixture
+def store(tmp_path, clock):
+    return SessionStore(tmp_path / 'sessions', clock)
 
 
 def assigned(store, name='s1'):
@@ -78,18 +83,18 @@ def test_an_open_session_is_not_resumed_twice(store):
     session.close()
 
 
-def test_yesterday_is_not_in_todays_history(store):
+def test_yesterday_is_not_in_todays_history(store, clock):
     assigned(store).close()
-    store._clock.advance_ns(49 * 3600 * 10**9)
+    clock.advance_ns(49 * 3600 * 10**9)
     assert store.today() == []
 
 
-def test_sessions_of_other_days_are_read_once(store, monkeypatch):
+def test_sessions_of_other_days_are_read_once(store, clock, monkeypatch):
     read = []
     monkeypatch.setattr(sessions, 'read_record',
                         lambda path: read.append(path.parent.name) or read_record(path))
     old = assigned(store, 'old')
-    store._clock.advance_ns(49 * 3600 * 10**9)
+    clock.advance_ns(49 * 3600 * 10**9)
     for name in ('one', 'two'):
         assigned(store, name).close()
     for _ in range(3):

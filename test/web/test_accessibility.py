@@ -14,6 +14,7 @@ from test_site import Place, finished
 from test_site_pages import steps
 
 from arena_robot.cli.main import main
+from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import Preference
 from arena_robot.core.errors import SessionError
 from arena_robot.core.verdict import Verdict
@@ -94,7 +95,7 @@ def place(tmp_path_factory):
         made.sessions.append(finished(made.server, made.caller, 'put the cup here', Verdict(
             progress_a=0.2, progress_b=0.8, preference=list(Preference)[number % 3],
             explanation='B was quicker'), 100 + number))
-    insert_evaluations(made.server.database, made.server.sessions._clock, [RoboArenaSession(
+    insert_evaluations(made.server.database, SystemClock(), [RoboArenaSession(
         f'import-{k}', 'elsewhere', 'nowhere', True, Preference.A, 'penn', 'eve',
         '2025-03-21T11:02:24', '2025-03-21T11:12:24', 'fine', rollouts=()) for k in range(3)])
     home = made.server.blobs.local_path(f'{made.sessions[0]}/B/steps.npz').parent

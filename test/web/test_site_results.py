@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from test_site import NASTY, Place, finished
 
+from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import Comparison, Preference
 from arena_robot.core.verdict import Verdict
 from arena_robot.nodes.ranking.sources import SiteSource
@@ -50,7 +51,7 @@ def place(tmp_path_factory):
         made.sessions.append(finished(made.server, made.caller, said, Verdict(
             progress_a=0.2, progress_b=0.8, preference=Preference.B, explanation=FORMULA),
             100 + number))
-    insert_evaluations(made.server.database, made.server.sessions._clock, [RoboArenaSession(
+    insert_evaluations(made.server.database, SystemClock(), [RoboArenaSession(
         f'import-{k}', 'elsewhere', 'nowhere', True, Preference.A, 'penn', 'eve',
         '2025-03-21T11:02:24', '2025-03-21T11:12:24', 'fine', rollouts=()) for k in range(3)])
     assert made.server.results.settle()
@@ -368,7 +369,7 @@ def test_standings_are_renewed_before_what_pages_add(tmp_path):
 @pytest.fixture
 def imported(tmp_path):
     made = Place(tmp_path / 'site')
-    insert_evaluations(made.server.database, made.server.sessions._clock, [RoboArenaSession(
+    insert_evaluations(made.server.database, SystemClock(), [RoboArenaSession(
         'import-1', FORMULA, 'nowhere', True, Preference.A, '@institution', 'eve',
         '2025-03-21T11:02:24', '2025-03-21T11:12:24', '+fine', rollouts=())])
     made.server.results.forget()
