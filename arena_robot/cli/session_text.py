@@ -40,6 +40,10 @@ def state_lines(seen: DeskState) -> Iterator[str]:
             yield f'  {_mark(check)} {check.name}: {check.detail}'
     if seen.state is State.ASSIGNED:
         yield f'  session {seen.session_id}\n  commitment {seen.commitment}'
+        if seen.photo_code:
+            yield (f'  ! The server asks for a code: write {seen.photo_code} on paper as large as '
+                   'a hand, lay it where an outside camera sees it and the arm does not reach, '
+                   'then photograph. Leave it there until B has ended.')
     if seen.state is State.DONE:
         fits = ('matches the commitment' if seen.verified
                 else 'DOES NOT MATCH the commitment' if seen.commitment

@@ -19,6 +19,7 @@ Pixels = NDArray[np.uint8]
 # Below this, of its fastest joint, an arm counts as at rest: 1 cm/s at half a metre.
 STILL_RAD_S = 0.02
 ROLES = ('left', 'right', 'wrist')
+OUTSIDE = ROLES[:2]
 EYES = ('left', 'right')
 
 

@@ -26,12 +26,14 @@ class Assignment:
     A blind pair: ``commitment`` is the hex SHA-256 over the nonce and the ordered pair.
 
     The policies are called through the arena's ``policy``; nothing here identifies them.
-    ``promise`` is what a server signed of it, with the time; '' without one.
+    ``promise`` is what a server signed of it, with the time; '' without one. ``photo_code`` is to
+    be seen in the start photograph; '' in most sessions.
     """
 
     session_id: str
     commitment: str
     promise: str = field(default='', compare=False)
+    photo_code: str = ''
 
 
 @dataclass(frozen=True)

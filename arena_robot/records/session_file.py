@@ -91,6 +91,7 @@ class SessionFile:
     ``reruns`` are the rollouts that were repeated, oldest first. With ``equal_latency`` the
     policies took equally long. ``third_person`` is the outside camera that a policy with only one
     saw, empty where nobody knows. ``promises`` are what the server signed at draw and submission.
+    ``photo_code`` is what the server wanted to see in the start photograph.
     """
 
     session_id: str
@@ -122,6 +123,7 @@ class SessionFile:
     equal_latency: bool = False
     third_person: str = ''
     promises: tuple[str, ...] = ()
+    photo_code: str = ''
 
     def policy(self, slot: str) -> str:
         """Return the policy in a slot, or the slot's own name while it is secret."""

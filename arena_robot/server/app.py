@@ -163,8 +163,9 @@ class ArenaServer:
         self.matching = Matching(
             self.database, clock, config.weights, np.random.default_rng(config.seed),
             self.results.posterior if config.informative else lambda _: None,
-            DrawRules(config.conflicts, config.redraws_per_day, Aim(config.goal, config.top_k)),
-            self._seal)
+            DrawRules(config.conflicts, config.redraws_per_day,
+                      config.evaluator_sessions_per_day, config.station_sessions_per_day,
+                      Aim(config.goal, config.top_k), config.photo_code_share), self._seal)
 
     def open(self) -> None:
         """Migrate the database, listen, start the chores; ConfigError when that fails."""

@@ -167,7 +167,8 @@ class RemoteArena:
         self._people[who.name] = address.token
         return str(who.name)
 
-    def assign(self, station: StationInfo, evaluator: str, prompt: str) -> Assignment:
+    def assign(self, station: StationInfo, evaluator: str, prompt: str,
+               third_person: str = 'left') -> Assignment:
         """
         Return a new blind pair; asked again under the same name when the line was cut.
 
@@ -176,7 +177,8 @@ class RemoteArena:
         self.check()
         request = pb.AssignRequest(request=uuid.uuid4().hex, evaluator=evaluator, prompt=prompt,
                                    evaluator_token=self._people.get(evaluator, ''),
-                                   equal_latency=station.equal_latency)
+                                   equal_latency=station.equal_latency,
+                                   third_person=third_person)
         try:
             reply = self._calls('Assign', request)
         except ServerUnavailable:
@@ -187,7 +189,7 @@ class RemoteArena:
         self._pin(promise['key'])
         self._tokens.keep(reply.session_id, {Slot.A.value: reply.token_a,
                                              Slot.B.value: reply.token_b})
-        return Assignment(reply.session_id, reply.commitment, reply.promise)
+        return Assignment(reply.session_id, reply.commitment, reply.promise, reply.photo_code)
 
     def _pin(self, key: str) -> None:
         """Keep the server's key of the log; ServerError when it is not the one from before."""

@@ -87,7 +87,11 @@ class ServerConfig:
     with a personal token. ``max_pace`` is how many times faster than the control rate a rollout
     may pass the relay and still count; 0: any, for stations in simulated time.
     ``redraws_per_day`` is how many sessions an evaluator may give up or mark as invalid in 24
-    hours. ``approve_policies`` says which policies a maintainer has to approve before the pool.
+    hours. ``evaluator_sessions_per_day`` and ``station_sessions_per_day`` bound the sessions of
+    24 hours that count: a real one takes five minutes and more, so 100 are a long working day of
+    a person, and 300 a day and a night of a station. ``photo_code_share``: share of sessions in
+    which the start photograph has to show a code.
+    ``approve_policies`` says which policies a maintainer has to approve before the pool.
     ``session_timeout_s`` is how long a silent station keeps its session. ``informative``
     lets the assignment look at the ranking; ``goal`` is what comparisons are for, ``top_k`` the
     k of ``topk``. ``audit`` names the judge that audits uploaded episodes in the background, such
@@ -114,6 +118,9 @@ class ServerConfig:
     evaluator_sign_in: bool = True
     max_pace: float = 1.25
     redraws_per_day: int = 6
+    evaluator_sessions_per_day: int = 100
+    station_sessions_per_day: int = 300
+    photo_code_share: float = 0.05
     session_timeout_s: float = 1800.0
     probation_sessions: int = 3
     approve_policies: Approval = Approval.FIRST
@@ -135,6 +142,8 @@ class ServerConfig:
     def __post_init__(self) -> None:
         wrong = [days for days in (self.keep_files_days, *self.keep_files_days_of.values())
                  if days < 0]
+        if not 0.0 <= self.photo_code_share <= 1.0:
+            raise ConfigError(f'photo_code_share is 0 to 1, found {self.photo_code_share}')
         if wrong:
             raise ConfigError(f'files are kept for 0 (for ever) or more days, found {wrong[0]}')
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from arena_robot.core.clock import DAY_NS, Clock
 from arena_robot.core.errors import Conflict, DataError, Unauthorised
+from arena_robot.core.observation import OUTSIDE
 from arena_robot.core.pair import commitment
 from arena_robot.core.task_categories import categorise
 from arena_robot.server.assignment import Aim, Candidate, Weights, choose
@@ -40,6 +41,8 @@ PROMPT_CHARS = 500
 OPEN_SESSIONS = 8
 # Judged sessions of an evaluator whose files the station has still to send.
 WAITING_SESSIONS = 30
+# Of a code that is written on paper: none that looks like another one.
+CODE_LETTERS, CODE_LENGTH = 'ACEFHJKLMNPRTUVWXY3479', 4
 PosteriorOf = Callable[[Sequence[PolicyRecord]], Posterior | None]
 
 
@@ -51,6 +54,7 @@ class Request:
     evaluator: str
     prompt: str
     equal_latency: bool = False
+    third_person: str = ''
 
 
 @dataclass(frozen=True)
@@ -58,13 +62,17 @@ class DrawRules:
     """
     How pairs are drawn.
 
-    Conflicts of interest that exclude a policy, how often a pair may be given up a day, and what
-    the comparisons are for.
+    Conflicts of interest that exclude a policy, how often a pair may be given up a day, how many
+    sessions an evaluator and a station may run a day, what the comparisons are for, and the share
+    of sessions whose start photograph has to show a code.
     """
 
     conflicts: tuple[str, ...] = ()
     redraws_per_day: int = 6
+    evaluator_sessions_per_day: int = 100
+    station_sessions_per_day: int = 300
     aim: Aim = field(default_factory=Aim)
+    photo_code_share: float = 0.05
 
     def __post_init__(self) -> None:
         check_rules(self.conflicts)
@@ -116,6 +124,7 @@ class Matching:
             _refuse_many(count, station)
             repeats, a, b = self._again(connection, evaluator, allowed) or ('', *drawn)
             self._refuse_redraws(connection, evaluator)
+            self._refuse_quota(connection, evaluator, station)
             session_id = self._sessions.create(
                 connection, self._new(request, station, evaluator, prompt, a, b, repeats))
             return load(connection, session_id)
@@ -166,6 +175,24 @@ class Matching:
             raise Conflict(f'{waiting} judged sessions of {evaluator.name} wait for their files; '
                            'leave the station on until it has sent them, then start the next one')
 
+    def _refuse_quota(self, connection: Connection, evaluator: Account, station: Station) -> None:
+        since_ns = self._clock.now_ns() - DAY_NS
+        for holder, column, number, most in (
+                (f'evaluator {evaluator.name}', 'evaluator_id', evaluator.id,
+                 self._rules.evaluator_sessions_per_day),
+                (f'station {station.name}', 'station_id', station.id,
+                 self._rules.station_sessions_per_day)):
+            if redraws.count_counting(connection, column, number, since_ns) >= most:
+                raise Conflict(f'{holder} began {most} sessions within 24 hours that count or may '
+                               'count yet, which is the most that this server takes in a day; '
+                               'continue when 24 hours have passed since the first of them, or '
+                               'ask the maintainer for a larger quota')
+
+    def _photo_code(self) -> str:
+        with self._draw:
+            asked = self._rng.random() < self._rules.photo_code_share
+        return ''.join(secrets.choice(CODE_LETTERS) for _ in range(CODE_LENGTH)) if asked else ''
+
     def _pair(self, fitting: Sequence[PolicyRecord]) -> tuple[PolicyRecord, PolicyRecord]:
         balances, owners = self._ledger.of_accounts(), self._accounts.owners()
         with self._database.read() as connection:
@@ -192,7 +219,8 @@ class Matching:
             nonce=nonce, commitment=commitment(nonce, a.name, b.name, probation),
             category=categorise(prompt), token_a=self._token(request, 'A'),
             token_b=self._token(request, 'B'), repeats=repeats or None,
-            probation=probation)
+            probation=probation, third_person=checked_camera(asked.third_person),
+            photo_code=self._photo_code())
 
     def tokens(self, session: SessionRow) -> tuple[str, str]:
         """
@@ -224,6 +252,13 @@ def fits(policy: PolicyRecord, station: Station) -> bool:
             and policy.external_cameras <= station.external_cameras
             and (station.wrist_camera or not policy.wrist_camera)
             and (station.stereo or not policy.stereo))
+
+
+def checked_camera(role: str) -> str:
+    """Return the role of an outside camera, '' when none is said; DataError for another one."""
+    if role not in ('', *OUTSIDE):
+        raise DataError(f"an outside camera is {' or '.join(OUTSIDE)}, found '{role:.20}'")
+    return role
 
 
 def checked_prompt(prompt: str) -> str:

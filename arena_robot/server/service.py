@@ -74,11 +74,12 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
                 raise DataError('an assignment needs a request name of 16 to 64 characters')
             session = self._parts.matching.assign(
                 caller, Request(request.request, self._evaluator(request), request.prompt,
-                                request.equal_latency))
+                                request.equal_latency, request.third_person))
             token_a, token_b = self._parts.matching.tokens(session)
             return pb.AssignReply(session_id=session.id, commitment=session.commitment,
                                   token_a=token_a, token_b=token_b,
-                                  promise=self._parts.log.promise_draw(session))
+                                  promise=self._parts.log.promise_draw(session),
+                                  photo_code=session.photo_code)
         return await self._guard.call(context, 'assign', request.request, work, STATION)
 
     async def Heartbeat(self, request: pb.HeartbeatRequest, context: Any) -> pb.Empty:

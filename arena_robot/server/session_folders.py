@@ -88,6 +88,7 @@ def session_file(evaluation: Evaluation, slots: Mapping[str, SessionSlot],
         created=created, updated=created, commitment=evaluation.commitment,
         reveal=Reveal(evaluation.nonce, evaluation.policy_a, evaluation.policy_b),
         slots={slot.value: slots.get(slot.value, SessionSlot()) for slot in Slot},
+        third_person=evaluation.third_person, photo_code=evaluation.photo_code,
         verdict=evaluation.verdict, other_rollouts=tuple(
             RoboArenaRollout(r.policy, r.slot or '', r.progress, r.steps)
             for r in rollouts if r.slot not in tuple(Slot)))

@@ -17,8 +17,13 @@ from arena_robot.policy.base import Policy
 class Arena(Protocol):
     """Assigns blind pairs and stores the results."""
 
-    def assign(self, station: StationInfo, evaluator: str, prompt: str) -> Assignment:
-        """Return a new blind pair for this instruction. Raises ServerError."""
+    def assign(self, station: StationInfo, evaluator: str, prompt: str,
+               third_person: str = 'left') -> Assignment:
+        """
+        Return a new blind pair for this instruction. Raises ServerError.
+
+        ``third_person`` is the outside camera that a policy with only one sees.
+        """
 
     def policy(self, session_id: str, slot: Slot) -> Policy:
         """Return the policy of a slot; its errors and timings do not identify it."""

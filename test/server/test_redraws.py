@@ -1,18 +1,23 @@
-"""Which pairs that were given up come again."""
+"""What bounds and repeats draws; what is asked for and kept with them."""
 
+import csv
 from types import SimpleNamespace
 
 import pytest
 import sqlalchemy as sa
-from arena_setting import STATION, Setting, episode, query, recorded, run
+from arena_setting import STATION, Setting, episode, query, recorded, roll, run
 
 from arena_robot.core.clock import ManualClock, SystemClock
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import Conflict, DataError
+from arena_robot.records.session_file import read_session
 from arena_robot.server.acceptance import CORRECTIONS
 from arena_robot.server.base import PolicyState
 from arena_robot.server.proto import arena_server_pb2 as pb
+from arena_robot.server.roboarena_csv import export_tables
+from arena_robot.server.session_folders import materialise
 from arena_robot.server.store import redraws
+from arena_robot.server.store.browse import Browse
 from arena_robot.server.store.ledger import MINT, Transfer
 from arena_robot.server.store.policies import NewPolicy
 from arena_robot.server.store.schema import sessions as table
@@ -111,3 +116,41 @@ def test_corrections_are_few_and_short(setting, folder):
     with pytest.raises(Conflict, match='takes no more'):
         correct('wrong robot', maintainer, withdraw=True)
     assert setting.server.log.size() == 1 + CORRECTIONS + 1
+
+
+def test_a_person_and_a_station_run_as_many_sessions_as_a_day_has_room_for(tmp_path, pool):
+    folder = tmp_path / 'station'
+    for most, words in (({'evaluator_sessions_per_day': 2}, 'evaluator ada began 2 sessions'),
+                        ({'station_sessions_per_day': 2}, 'station bench began 2 sessions')):
+        setting = Setting(tmp_path / words[:4], '', pool, **most)
+        try:
+            arena = setting.arena()
+            arena.abort(arena.assign(STATION, 'ada', PROMPT).session_id, 'does not count')
+            run(arena, folder)
+            arena.assign(STATION, 'ada', PROMPT)
+            with pytest.raises(Conflict, match=words):
+                arena.assign(STATION, 'ada', PROMPT)
+        finally:
+            setting.close()
+
+
+def test_camera_and_code_of_a_session_are_kept_and_exported(tmp_path, pool):
+    setting = Setting(tmp_path / 'server', '', pool, photo_code_share=1.0)
+    try:
+        arena, server = setting.arena(), setting.server
+        pair = arena.assign(STATION, 'ada', PROMPT, 'right')
+        assert len(pair.photo_code) == 4
+        for slot in Slot:
+            roll(arena, pair.session_id, slot, tmp_path)
+        arena.feedback(pair.session_id, VERDICT)
+        with pytest.raises(DataError, match="an outside camera is left or right, found 'top'"):
+            arena.assign(STATION, 'ada', PROMPT, 'top')
+        place, = materialise(Browse(server.database), server.uploads, server.blobs,
+                             tmp_path / 'out')
+        kept = read_session(place)
+        assert (kept.third_person, kept.photo_code) == ('right', pair.photo_code)
+        _, episodes = export_tables(server.database, tmp_path / 'tables')
+        with episodes.open() as table_file:
+            assert {row['camera'] for row in csv.DictReader(table_file)} == {'right'}
+    finally:
+        setting.close()

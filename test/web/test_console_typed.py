@@ -3,8 +3,9 @@
 import dataclasses
 
 import pytest
-from console_rig import Station
+from console_rig import TASK, Station
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select
 
 from arena_robot.core.errors import SessionError
 from arena_robot.core.verdict import NAMES, Verdict, with_said
@@ -116,3 +117,16 @@ def test_what_is_final_is_not_shown_as_typed(page, station):
     page.shows(State.RESET)
     page.shows(State.SCORING_A, draft=Verdict(progress_a=0.25))
     assert page.find('#percent').text == '25'
+
+
+def test_the_chosen_outside_camera_is_sent_and_a_code_is_shown(page, station):
+    page.shows(State.PREFLIGHT, session_id='', outside_cameras=('left', 'right'),
+               third_person='left')
+    choice = Select(page.find('#third-person'))
+    assert choice.first_selected_option.text == 'left', "the station's own choice"
+    choice.select_by_visible_text('right')
+    page.press('#primary')
+    page.until(lambda: station.asked('open_session'), 'not opened')
+    assert station.asked('open_session') == [('open_session', 'ada', TASK, False, 'right')]
+    page.shows(State.ASSIGNED, photo_code='K7F3')
+    assert 'asks for a code: K7F3' in page.find('#photo-code').text

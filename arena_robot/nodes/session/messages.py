@@ -41,7 +41,7 @@ def state_message(shown: DeskState) -> arena.SessionState:
     out.state = STATES.index(shown.state)
     for name in ('session_id', 'station', 'evaluator', 'control', 'instruction', 'commitment',
                  'message', 'doing', 'notice', 'reset_confirmed', 'draft_instruction', 'waiting',
-                 'third_person', 'policy_a', 'policy_b', 'verified'):
+                 'third_person', 'photo_code', 'policy_a', 'policy_b', 'verified'):
         setattr(out, name, getattr(shown, name))
     out.created = time_of(shown.created_ns)
     out.checks = [arena.StationCheck(name=c.name, ok=c.ok, detail=c.detail, warning=c.warning)
@@ -67,7 +67,7 @@ def desk_state(message: arena.SessionState) -> DeskState:
                   for s in message.slots)
     names = ('session_id', 'station', 'evaluator', 'control', 'instruction', 'commitment',
              'message', 'doing', 'notice', 'reset_confirmed', 'draft_instruction', 'waiting',
-             'third_person', 'policy_a', 'policy_b', 'verified')
+             'third_person', 'photo_code', 'policy_a', 'policy_b', 'verified')
     return DeskState(
         state=STATES[message.state], created_ns=stamp_of(message.created),
         entered_ns=stamp_of(message.header.stamp),

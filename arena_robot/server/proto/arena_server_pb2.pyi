@@ -25,32 +25,36 @@ class HelloReply(_message.Message):
     def __init__(self, version: _Optional[str] = ..., now_ns: _Optional[int] = ...) -> None: ...
 
 class AssignRequest(_message.Message):
-    __slots__ = ("request", "evaluator", "prompt", "evaluator_token", "equal_latency")
+    __slots__ = ("request", "evaluator", "prompt", "evaluator_token", "equal_latency", "third_person")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     EVALUATOR_FIELD_NUMBER: _ClassVar[int]
     PROMPT_FIELD_NUMBER: _ClassVar[int]
     EVALUATOR_TOKEN_FIELD_NUMBER: _ClassVar[int]
     EQUAL_LATENCY_FIELD_NUMBER: _ClassVar[int]
+    THIRD_PERSON_FIELD_NUMBER: _ClassVar[int]
     request: str
     evaluator: str
     prompt: str
     evaluator_token: str
     equal_latency: bool
-    def __init__(self, request: _Optional[str] = ..., evaluator: _Optional[str] = ..., prompt: _Optional[str] = ..., evaluator_token: _Optional[str] = ..., equal_latency: _Optional[bool] = ...) -> None: ...
+    third_person: str
+    def __init__(self, request: _Optional[str] = ..., evaluator: _Optional[str] = ..., prompt: _Optional[str] = ..., evaluator_token: _Optional[str] = ..., equal_latency: _Optional[bool] = ..., third_person: _Optional[str] = ...) -> None: ...
 
 class AssignReply(_message.Message):
-    __slots__ = ("session_id", "commitment", "token_a", "token_b", "promise")
+    __slots__ = ("session_id", "commitment", "token_a", "token_b", "promise", "photo_code")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     COMMITMENT_FIELD_NUMBER: _ClassVar[int]
     TOKEN_A_FIELD_NUMBER: _ClassVar[int]
     TOKEN_B_FIELD_NUMBER: _ClassVar[int]
     PROMISE_FIELD_NUMBER: _ClassVar[int]
+    PHOTO_CODE_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     commitment: str
     token_a: str
     token_b: str
     promise: str
-    def __init__(self, session_id: _Optional[str] = ..., commitment: _Optional[str] = ..., token_a: _Optional[str] = ..., token_b: _Optional[str] = ..., promise: _Optional[str] = ...) -> None: ...
+    photo_code: str
+    def __init__(self, session_id: _Optional[str] = ..., commitment: _Optional[str] = ..., token_a: _Optional[str] = ..., token_b: _Optional[str] = ..., promise: _Optional[str] = ..., photo_code: _Optional[str] = ...) -> None: ...
 
 class SessionRequest(_message.Message):
     __slots__ = ("session_id",)

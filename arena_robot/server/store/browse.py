@@ -48,6 +48,8 @@ class Evaluation:
     nonce: str
     verdict: Verdict
     mark: str = ''
+    third_person: str = ''
+    photo_code: str = ''
 
     @property
     def counts(self) -> bool:
@@ -223,7 +225,8 @@ def _evaluations() -> sa.Select[Any]:
     a, b = policies.alias('a'), policies.alias('b')
     s = sessions.c
     return sa.select(
-        s.id, s.created_ns, s.institution, s.prompt, s.category, s.commitment,
+        s.id, s.created_ns, s.institution, s.prompt, s.category, s.commitment, s.third_person,
+        s.photo_code,
         sa.type_coerce(sa.case((s.nonce != '', s.nonce), else_=s.sealed_nonce),
                        s.sealed_nonce.type).label('nonce'),
         mark_column().label('mark'), a.c.name.label('policy_a'),

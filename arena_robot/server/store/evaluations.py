@@ -15,6 +15,7 @@ from sqlalchemy.engine import Connection
 from arena_robot.core.clock import Clock
 from arena_robot.core.episode import CONTROL_RATE_HZ, EndReason, Preference
 from arena_robot.core.iso_time import from_iso, to_table_time
+from arena_robot.core.observation import OUTSIDE
 from arena_robot.core.task_categories import categorise
 from arena_robot.core.verdict import Verdict, to_plain
 from arena_robot.records.roboarena import SLOTS, RoboArenaRollout, RoboArenaSession
@@ -121,6 +122,7 @@ def _session(s: RoboArenaSession, names: _Names) -> dict[str, Any]:
         'token_b': f'import:{s.session_id}:B', 'created_ns': created, 'seen_ns': created,
         'ended_ns': from_iso(s.completed) if s.completed else created, 'revealed_ns': created,
         'rollouts': len(s.rollouts), 'imported': True, 'incomplete': '', 'conflict': '',
+        'third_person': next((r.camera for r in s.rollouts if r.camera in OUTSIDE), ''),
         'accepted_ns': created if s.valid else None, **to_plain(Verdict(
             progress_a=scores.get('A'), progress_b=scores.get('B'), preference=s.preference,
             explanation=s.explanation, valid=s.valid,
@@ -151,13 +153,13 @@ def _done() -> sa.Select[Any]:
 
 
 def _rollouts(connection: Connection) -> Iterable[tuple[str, RoboArenaRollout]]:
-    query = sa.select(episodes, policies.c.name).select_from(
+    query = sa.select(episodes, policies.c.name, sessions.c.third_person).select_from(
         episodes.join(policies, episodes.c.policy_id == policies.c.id)).join(
         sessions, sessions.c.id == episodes.c.session_id).where(
         sessions.c.state == SessionState.DONE.value).order_by(episodes.c.id)
     for row in connection.execute(query):
         yield row.session_id, RoboArenaRollout(row.name, row.slot or '', row.progress, row.steps,
-                                               row.prompt)
+                                               row.prompt, camera=row.third_person)
 
 
 def _evaluation(row: Any, played: Sequence[RoboArenaRollout]) -> RoboArenaSession:

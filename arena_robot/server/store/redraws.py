@@ -32,6 +32,13 @@ _COUNT = sa.select(sa.func.count()).where(
 _COUNT_WAITING = sa.select(sa.func.count()).where(
     _OF_EVALUATOR, _NOT_ACCEPTED, sessions.c.valid, sessions.c.conflict == '',
     sessions.c.rollouts >= 2, sa.not_(sessions.c.final))
+_COUNTING = {column: sa.select(sa.func.count()).where(
+    sessions.c[column] == sa.bindparam('holder'),
+    sessions.c.created_ns >= sa.bindparam('since_ns'), sa.not_(sessions.c.imported),
+    sessions.c.withdrawn_ns.is_(None), sa.or_(
+        sessions.c.accepted_ns.is_not(None), sessions.c.state == SessionState.RUNNING.value,
+        sa.and_(sessions.c.valid, sessions.c.conflict == '', sa.not_(sessions.c.final))))
+    for column in ('evaluator_id', 'station_id')}
 _LOCK = sa.select(accounts.c.id).where(
     accounts.c.id == sa.bindparam('evaluator')).with_for_update()
 _TO_REPEAT = sa.select(sessions.c.id, *columns()).where(
@@ -53,6 +60,16 @@ def count_since(connection: Connection, evaluator_id: int, since_ns: int) -> int
 def count_waiting(connection: Connection, evaluator_id: int) -> int:
     """Return how many judged sessions of an evaluator wait for their files."""
     return int(connection.execute(_COUNT_WAITING, {'evaluator': evaluator_id}).scalar_one())
+
+
+def count_counting(connection: Connection, column: str, number: int, since_ns: int) -> int:
+    """
+    Return how many sessions began since then that count, are run, or may count yet.
+
+    ``column`` is ``evaluator_id`` or ``station_id``, and ``number`` its value.
+    """
+    return int(connection.execute(
+        _COUNTING[column], {'holder': number, 'since_ns': since_ns}).scalar_one())
 
 
 def pairs_to_repeat(connection: Connection, evaluator_id: int) -> list[tuple[str, int, int]]:

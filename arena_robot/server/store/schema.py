@@ -141,6 +141,8 @@ sessions = Table(
     # No answer of either policy comes earlier; 0: not measured yet, null: they may differ.
     Column('equal_latency_s', Float, nullable=True),
     Column('sealed_pair', SealedText('sessions.pair'), nullable=False, server_default=''),
+    Column('third_person', String(5), nullable=False, server_default=''),
+    Column('photo_code', String(8), nullable=False, server_default=''),
     *(Index(name, 'state', 'created_ns', 'id', *more).ddl_if(dialect)
       for name, (dialect, more) in NEWEST.items()),
     Index('ix_sessions_repeats', 'repeats', unique=True),

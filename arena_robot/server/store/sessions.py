@@ -26,6 +26,8 @@ class SessionRow:
 
     ``token_*`` are digests of the slots' tokens. ``is_public`` says whether the pair is. No answer
     comes earlier than after ``equal_latency_s``; 0: not measured yet, None: the pair may differ.
+    ``third_person`` is the outside camera that a policy with only one saw, '' where nobody said;
+    ``photo_code`` the code that the start photograph has to show, '' for none.
     """
 
     id: str
@@ -57,6 +59,8 @@ class SessionRow:
     repeats: str | None = None
     final: bool = False
     equal_latency_s: float | None = None
+    third_person: str = ''
+    photo_code: str = ''
     is_public: bool = True
 
 
@@ -79,6 +83,8 @@ class NewSession:
     category: str = ''
     repeats: str | None = None
     equal_latency_s: float | None = None
+    third_person: str = ''
+    photo_code: str = ''
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,8 @@ class LocalArena:
         self._policies: dict[tuple[str, Slot], Policy] = {}
         self._lock = threading.RLock()
 
-    def assign(self, station: StationInfo, evaluator: str, prompt: str) -> Assignment:
+    def assign(self, station: StationInfo, evaluator: str, prompt: str,
+               third_person: str = 'left') -> Assignment:
         """Return a new blind pair; the two differ, who is A is random."""
         with self._lock:
             first = self._draw(self._config.policies)

@@ -88,7 +88,7 @@ class DeskState:
 
     ``draft`` and ``draft_instruction`` are what a form shows: what was typed since, also when it
     was cleared, and otherwise what was said. ``third_person`` is which of the ``outside_cameras``
-    a policy with only one sees.
+    a policy with only one sees, ``photo_code`` what the start photograph has to show.
     """
 
     state: State = State.IDLE
@@ -114,6 +114,7 @@ class DeskState:
     draft_instruction: str = ''
     third_person: str = ''
     outside_cameras: tuple[str, ...] = ()
+    photo_code: str = ''
     missing: tuple[str, ...] = ()
     waiting: int = 0
     policy_a: str = ''
@@ -246,7 +247,7 @@ def shown(record: SessionRecord, control: str = '', doing: str = '', problem: st
         verdict=record.verdict, draft=with_said(record.verdict, record.draft),
         draft_instruction=_first(record.draft_instruction, record.prompt),
         third_person=record.third_person or next(iter(outside), ''), outside_cameras=outside,
-        missing=record.missing(), waiting=waiting,
+        photo_code=record.photo_code, missing=record.missing(), waiting=waiting,
         policy_a=reveal.policy_a if reveal else '', policy_b=reveal.policy_b if reveal else '',
         verified=bool(record.verified))
 

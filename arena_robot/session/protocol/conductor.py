@@ -186,7 +186,7 @@ class Conductor:
                                third_person or next(iter(outside), 'left'))
             self._audience.changed()
             pair = self._arena.assign(self._config.station, session.record.evaluator,
-                                      session.record.prompt)
+                                      session.record.prompt, session.record.third_person)
             session.assigned(pair, self._config.station.equal_latency)
             session.adopt_id()
             return self._told(session.record)

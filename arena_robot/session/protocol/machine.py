@@ -86,7 +86,7 @@ class Session:
         """Store the arena's blind pair, and whether both are to take equally long."""
         return self._keep(Move.ASSIGNED, session_id=assignment.session_id,
                           commitment=assignment.commitment, equal_latency=equal_latency,
-                          promise=assignment.promise)
+                          promise=assignment.promise, photo_code=assignment.photo_code)
 
     def photographed(self, views: Iterable[str]) -> SessionRecord:
         """Store that the start scene was photographed from ``views``."""

@@ -38,7 +38,8 @@ class SessionRecord:
     ``delivered`` are the parts the arena has; ``draft`` are the verdict's fields that were typed
     and are not yet final, also those that were cleared; ``draft_instruction`` is None before.
     ``verified`` is whether the reveal matches the commitment; None before, and without one.
-    ``third_person`` is the outside camera that a policy with only one sees.
+    ``third_person`` is the outside camera that a policy with only one sees, ``photo_code`` what
+    the arena wants to see in the start photograph.
     ``clock_jumps_s`` are by how much the station's clock was set. ``reruns`` were repeated.
     ``promises`` were signed by the server.
     """
@@ -70,6 +71,7 @@ class SessionRecord:
     equal_latency: bool = False
     third_person: str = ''
     promises: tuple[str, ...] = ()
+    photo_code: str = ''
 
     @property
     def next_slot(self) -> Slot:
@@ -276,6 +278,7 @@ _CHANGES: Mapping[Move, Any] = {
     Move.ASSIGNED: lambda r, e: {'session_id': str(e.data['session_id']),
                                  'commitment': str(e.data['commitment']),
                                  'equal_latency': bool(e.data['equal_latency']),
+                                 'photo_code': str(e.data.get('photo_code', '')),
                                  'promises': _promises(r, e)},
     Move.PHOTOGRAPHED: lambda r, e: {'views': tuple(e.data['views']), 'notice': ''},
     Move.STARTED_A: _started(Slot.A),

@@ -133,8 +133,17 @@ function task(state, use) {
   };
 }
 
+// What the server wants to see in the pictures of a few sessions.
+function photoCode(state) {
+  return state.photo_code ? [el('div', {id: 'photo-code', role: 'note'},
+    el('b', {}, `The server asks for a code: ${state.photo_code}`),
+    el('p', {}, 'Write it on paper as large as a hand, lay it where an outside camera sees it and '
+      + 'the arm does not reach, then photograph. Leave it there until B has ended.'))] : [];
+}
+
 function assigned(state, use) {
   return {nodes: [
+    ...photoCode(state),
     primary('Move the arm and photograph the start', use, () => press('photograph')),
     el('p', {class: 'hint'}, 'Both policies are fixed now. This number proves it afterwards:'),
     el('code', {id: 'commitment'}, state.commitment)]};
@@ -142,6 +151,7 @@ function assigned(state, use) {
 
 function photographed(state, use) {
   return {nodes: [
+    ...photoCode(state),
     primary('Start A', use, () => post('start', {slot: 'A'})),
     el('div', {class: 'second'},
       moving(second('again', 'Photograph again', use, () => press('photograph'))))]};

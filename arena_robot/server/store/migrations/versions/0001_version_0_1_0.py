@@ -211,6 +211,8 @@ def upgrade() -> None:
         sa.Column('final', sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.Column('equal_latency_s', sa.Float(), nullable=True),
         sa.Column('sealed_pair', sa.Text(), server_default='', nullable=False),
+        sa.Column('third_person', sa.String(length=5), server_default='', nullable=False),
+        sa.Column('photo_code', sa.String(length=8), server_default='', nullable=False),
         sa.ForeignKeyConstraint(['evaluator_id'], ['accounts.id'],
             name=op.f('fk_sessions_evaluator_id_accounts')),
         sa.ForeignKeyConstraint(['policy_a_id'], ['policies.id'],
