@@ -1,4 +1,4 @@
-"""Plot of the tasks' contributions to the models' deviation ratings, as PNG or SVG."""
+"""Plots of games and votes: what tasks add to deviation ratings, graphs of ranked pairs."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,8 @@
-"""Plots of standings, as PNG or SVG by the file's suffix."""
+"""
+Plots of standings, of shares won in groups, and a card for links to the standings.
+
+Files are PNG or SVG by their suffix.
+"""
 
 import math
 import textwrap

@@ -1,4 +1,4 @@
-"""A page where the solutions of a skill task are read beside their videos, labels and scores."""
+"""Solutions of a skill task beside their videos, labels and scores; a verifier's calibration."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

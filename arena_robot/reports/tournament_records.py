@@ -1,4 +1,8 @@
-"""Contents of a report's sessions, read from their folders."""
+"""
+Contents of a tournament's report: its sessions from their folders, and what audits say of them.
+
+Audits have curves per rollout, a table per policy, and their agreement with the evaluators.
+"""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence

@@ -4,6 +4,9 @@ What evaluators speak of: groups of whole words, the clause in which they stand,
 A group speaks of a piece of text where its words stand in one clause of it, and no negation and no
 mere attempt stands before them in that clause: "was not able to pick it up" is no grasp that
 succeeded. Groups that are about failing bring their own negation.
+
+Words belong to a slot by the letters that name it: the pieces of a text that speak of policy A, of
+policy B, or of both.
 """
 
 import re
