@@ -1,4 +1,4 @@
-"""The sessions that a policy report is made of, with the evaluators' words."""
+"""The sessions that a policy report is made of, the evaluators' words, and means over sessions."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

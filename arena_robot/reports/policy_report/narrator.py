@@ -3,6 +3,8 @@ The sections of a report as a model chooses them; what does not hold is sent bac
 
 The model chooses claims, topics and quotes. The sentences are the program's own, so that a
 statement says no more than what was checked.
+
+Each section has a prompt with the sessions as data, and a schema of closed lists for the answer.
 """
 
 import dataclasses

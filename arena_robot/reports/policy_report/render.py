@@ -1,4 +1,8 @@
-"""A policy report as Markdown and as an HTML page without external files."""
+"""
+A policy report as Markdown, as an HTML page, and against an earlier one.
+
+The page has no external files.
+"""
 
 import re
 from dataclasses import dataclass
