@@ -11,8 +11,8 @@ from arena_robot.ranking.games.payoffs import game_from_json
 
 TABLE = {'scores': [[.9, .1, .5], [.2, .8, .5], [.5, .5, .1]], 'models': ['a', 'b', 'c'],
          'tasks': ['x', 'y', 'z'], 'kind': 'model_vs_model_vs_task'}
-RPS = [[0, -1, 1], [1, 0, -1], [-1, 1, 0]]
-GAME = {'players': 2, 'shape': [3, 3], 'payoffs': [RPS, (-np.array(RPS)).tolist()],
+CYCLE = [[0, -1, 1], [1, 0, -1], [-1, 1, 0]]
+GAME = {'players': 2, 'shape': [3, 3], 'payoffs': [CYCLE, (-np.array(CYCLE)).tolist()],
         'labels': [['r', 'p', 's'], ['r', 'p', 's']]}
 
 
@@ -35,9 +35,9 @@ def test_bad_tables_are_refused_with_a_reason(change, said):
     ({'players': 0}, "needs 'players'"),
     ({'players': 3}, 'each of the 3 players; found 2'),
     ({'shape': [3, 2]}, r'have shape \[3, 3\]'),
-    ({'payoffs': [RPS, [[0, 1], [1, 0]]]}, r'player 1 have shape \[2, 2\]'),
-    ({'payoffs': [RPS, [[0, 1], [1, 0]]], 'shape': None}, 'all of one shape'),
-    ({'payoffs': [RPS, [[float('nan')] * 3] * 3]}, r'player 1 at \[0, 0\] is nan'),
+    ({'payoffs': [CYCLE, [[0, 1], [1, 0]]]}, r'player 1 have shape \[2, 2\]'),
+    ({'payoffs': [CYCLE, [[0, 1], [1, 0]]], 'shape': None}, 'all of one shape'),
+    ({'payoffs': [CYCLE, [[float('nan')] * 3] * 3]}, r'player 1 at \[0, 0\] is nan'),
     ({'labels': [['r', 'p', 's']]}, "'labels' must be null or"),
     ({'labels': [['r', 'p'], ['r', 'p', 's']]}, 'labels of player 0 must be 3'),
     ({'name': 'rps'}, 'unknown keys name')])

@@ -11,7 +11,7 @@ from arena_robot.ranking.voting.profile import IGNORED, LAST, UNLISTED, Profile
 from arena_robot.ranking.voting.scoring import layers_of, majority_blocks, widest_paths
 
 
-def random_profile(seed):
+def random_ballots(seed):
     rng = np.random.default_rng(seed)
     m, n = int(rng.integers(2, 12)), int(rng.choice([1, 7, 254, 255, 256, 600]))
     ranks = np.argsort(rng.random((n, m)), axis=1) // (1 + seed % 3)
@@ -24,7 +24,7 @@ def random_profile(seed):
 
 @pytest.mark.parametrize('seed', range(36))
 def test_preferences_are_the_weights_added_ballot_by_ballot(seed):
-    profile = random_profile(seed)
+    profile = random_ballots(seed)
     expected = np.zeros((len(profile.names),) * 2)
     for ranks, weight in zip(profile.compared, profile.weights, strict=True):
         listed = ranks != UNLISTED
