@@ -18,7 +18,7 @@ for name in ('OPENBLAS_NUM_THREADS', 'OMP_NUM_THREADS'):
 sys.path.insert(0, str(Path(__file__).parents[1] / 'test' / 'ranking'))
 
 import numpy as np  # noqa: E402
-from attack_worlds import ATTACKS, PEOPLE, attacked  # noqa: E402
+from ranking_worlds import ATTACKS, PEOPLE, attacked  # noqa: E402
 
 from arena_robot.ranking.evaluators.reports import evaluators  # noqa: E402
 from arena_robot.ranking.evaluators.robust import RobustBradleyTerry  # noqa: E402

@@ -3,13 +3,19 @@
 import numpy as np
 import pytest
 from ranking_worlds import World, world
+from scipy.integrate import quad
+from scipy.stats import beta, binom
 
 from arena_robot.core.errors import RankingError
+from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.intervals.needed import (
     SessionsNeeded,
+    evidence,
     first_known,
+    log_capital,
     needed_words,
     sessions_needed,
+    win_interval,
 )
 from arena_robot.ranking.methods import rank_comparable
 
@@ -86,3 +92,113 @@ def test_who_is_named_first_at_any_look_is_the_best(abilities, names):
         last.add(told[-1])
     assert wrong <= 1
     assert last >= names
+
+
+def pair(outcomes):
+    y = np.asarray(outcomes, dtype=float)
+    turned = np.arange(len(y)) % 2 == 1
+    return Comparisons.build(np.where(turned, 1, 0), np.where(turned, 0, 1),
+                             np.where(turned, 1 - y, y), items=['a', 'b', 'c'])
+
+
+@pytest.mark.parametrize('prior', [0.5, 1.0, 4.0])
+def test_the_capital_is_the_mixture_integral(prior):
+    for wins, losses in ((0, 0), (3, 1), (10, 14)):
+        integral, _ = quad(lambda p, w=wins, d=losses: (2 * p) ** w * (2 - 2 * p) ** d
+                           * beta(prior, prior).pdf(p), 0, 1)
+        assert np.exp(log_capital(wins, losses, prior)) == pytest.approx(integral, rel=1e-6)
+
+
+def test_the_capital_is_a_fair_game_under_no_difference():
+    for n in (1, 5, 30):
+        wins = np.arange(n + 1)
+        mean = binom(n, 0.5).pmf(wins) @ np.exp(log_capital(wins, n - wins))
+        assert mean == pytest.approx(1, abs=1e-9)
+
+
+def test_looking_after_every_vote_errs_no_more_often_than_promised():
+    rng = np.random.default_rng(0)
+    y = rng.random((3000, 400)) < 0.5
+    wins = np.cumsum(y, axis=1)
+    losses = np.cumsum(~y, axis=1)
+    ever = (log_capital(wins, losses).max(axis=1) >= np.log(20)).mean()
+    assert 0.001 < ever <= 0.05
+    naive = np.abs(wins - losses) / np.sqrt(wins + losses) > 1.96
+    assert naive[:, 20:].any(axis=1).mean() > 0.2, 'what a fixed-sample test would do'
+
+
+def test_the_confidence_sequence_holds_at_every_look():
+    rng = np.random.default_rng(1)
+    missed = 0
+    for _ in range(150):
+        wins = np.cumsum(rng.random(120) < 0.7)
+        missed += any(not low <= 0.7 <= high for low, high in (
+            win_interval(int(w), k + 1 - int(w)) for k, w in enumerate(wins)))
+    assert missed <= 0.05 * 150 + 4
+    low, high = win_interval(70, 30)
+    assert low < 0.7 < high
+    assert high - low < 0.35
+    assert win_interval(0, 0) == (0.0, 1.0)
+
+
+def test_a_decision_stands_and_says_when_it_fell():
+    found = evidence(pair([1] * 8 + [0.5] * 5 + [1, 0, 1]), 'a', 'b')
+    assert (found.wins, found.losses, found.ties) == (10, 1, 5)
+    assert (found.better, found.decided_after) == ('a', 8)
+    assert found.p_value < 0.05
+    assert found.low > 0.5
+    assert np.all(np.diff(found.log_e_path[8:13]) == 0), 'ties change nothing'
+    turned = evidence(pair([1] * 8 + [0.5] * 5 + [1, 0, 1]), 'b', 'a')
+    assert turned.better == 'a'
+    assert turned.high == pytest.approx(1 - found.low)
+    assert turned.log_e == pytest.approx(found.log_e)
+
+
+def test_no_votes_are_no_evidence():
+    found = evidence(pair([1, 0.5]), 'a', 'c')
+    assert (found.p_value, found.low, found.high, found.better) == (1, 0, 1, None)
+    for bad in ({'second': 'a'}, {'second': 'z'}, {'alpha': 0}, {'prior': 0}):
+        with pytest.raises(RankingError):
+            evidence(pair([1]), **{'first': 'a', 'second': 'b', **bad})
+
+
+def visits(seed, own, people=40, votes=8, lead=0.0):
+    """Evaluators with preferences of their own who come one after another."""
+    rng = np.random.default_rng(seed)
+    who = np.repeat(np.arange(people), votes)
+    taste = rng.normal(lead, own, people)[who]
+    y = (rng.random(len(who)) < 1 / (1 + np.exp(-taste))).astype(float)
+    return Comparisons.build([0] * len(y), [1] * len(y), y, items=['a', 'b'],
+                             evaluator=[f'e{k}' for k in who])
+
+
+def test_where_evaluators_differ_the_test_by_evaluator_keeps_its_error_rate():
+    wrong = {by: np.mean([evidence(visits(seed, 1.0), 'a', 'b', by=by).better is not None
+                          for seed in range(100)]) for by in ('session', 'evaluator')}
+    assert wrong['session'] > 0.15
+    assert wrong['evaluator'] <= 0.06
+    found = [evidence(visits(seed, 1.0, lead=1.0), 'a', 'b', by='evaluator').better
+             for seed in range(40)]
+    assert found.count('a') >= 36
+
+
+def test_evaluators_who_interleave_count_once_each_when_they_are_done():
+    votes = visits(1, 0.5, people=3, votes=2)
+    shuffled = votes.take(np.array([0, 2, 4, 1, 3, 5]))
+    one, two = (evidence(v, 'a', 'b', by='evaluator') for v in (votes, shuffled))
+    assert one.log_e == pytest.approx(two.log_e)
+    assert two.log_e_path[:3].tolist() == [0, 0, 0]
+    assert np.isnan(one.low)
+
+
+def test_by_evaluator_one_who_judged_much_does_not_name_the_winner():
+    runs = [(0, 1.0, 100)] + [(k, 0.0, 5) for k in range(1, 15)]
+    y = np.concatenate([np.full(n, said) for _, said, n in runs])
+    who = np.concatenate([np.full(n, f'e{k}') for k, _, n in runs])
+    votes = Comparisons.build([0] * len(y), [1] * len(y), y, items=['p', 'q'],
+                              evaluator=list(who))
+    found = evidence(votes, 'p', 'q', by='evaluator')
+    assert (found.wins, found.losses) == (100, 70)
+    assert found.p_value < 0.05
+    assert found.better == 'q'
+    assert evidence(votes, 'q', 'p', by='evaluator').better == 'q'

@@ -1,17 +1,141 @@
-"""What the methods reach on RoboArena's evaluations: on the sample, and on all where they are."""
-
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from roboarena_tables import POLICIES, SAMPLE, WHOLE, needs_whole
+from scipy import stats
 from scipy.optimize import minimize
 
+from arena_robot.core.errors import RankingError
+from arena_robot.ranking import quality
+from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.methods import method, rank
-from arena_robot.ranking.quality import redraws, splits
-from arena_robot.ranking.rollouts import arena_tables
+from arena_robot.ranking.quality import efficiency, redraw, redraws, reference, splits
+from arena_robot.ranking.rollouts import ArenaTables, Rollouts, arena_tables
 from arena_robot.records.roboarena_files import read_tables
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=3, max_size=9))
+def test_correlations_are_scipys(pairs):
+    x, y = np.array(pairs, dtype=float).T
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        for measure in (quality.pearson, quality.spearman, quality.kendall):
+            assert np.isnan(measure(x, y))
+        return
+    assert quality.pearson(x, y) == pytest.approx(stats.pearsonr(x, y)[0], abs=1e-12)
+    assert quality.spearman(x, y) == pytest.approx(stats.spearmanr(x, y)[0], abs=1e-12)
+    assert quality.kendall(x, y) == pytest.approx(stats.kendalltau(x, y)[0], abs=1e-12)
+
+
+def test_mmrv_by_hand():
+    reference = [0.9, 0.5, 0.4]
+    assert quality.mmrv([3, 2, 1], reference) == 0
+    assert quality.mmrv([3, 1, 2], reference) == pytest.approx((0 + 0.1 + 0.1) / 3)
+    assert quality.mmrv([1, 2, 3], reference) == pytest.approx((0.5 + 0.4 + 0.5) / 3)
+
+
+def test_accuracy_counts_decisive_verdicts():
+    votes = Comparisons.build([0, 1, 0, 2], [1, 0, 2, 1], [1, 1, 0.5, 0], items=['a', 'b', 'c'])
+    assert quality.accuracy([2, 1, 1], votes) == pytest.approx((1 + 0 + 0.5) / 3)
+    assert np.isnan(quality.accuracy([2, 1, 1], votes.take(np.array([2]))))
+
+
+def test_what_cannot_be_measured_is_refused():
+    for scores, ref in (([1, 2], [1, 2, 3]), ([1], [1]), ([1, np.nan], [1, 2])):
+        with pytest.raises(RankingError):
+            quality.mmrv(scores, ref)
+    assert quality.summary([1, 2, 3, np.nan])[0] == 2
+    assert np.isnan(quality.summary([np.nan])[0])
+
+
+def planted(seed=0, n=5, sessions=160):
+    """Sessions in which every policy ran; the first two are the A and B."""
+    rng = np.random.default_rng(seed)
+    skill = np.linspace(0.2, 0.8, n)
+    ran = np.array([rng.permutation(n) for _ in range(sessions)])
+    score = np.clip(skill + rng.normal(0, 0.2, (sessions, n)) + rng.normal(0, .1, (sessions, 1)),
+                    0, 1)
+    i, j = ran[:, 0], ran[:, 1]
+    rows = np.arange(sessions)
+    a, b = score[rows, i], score[rows, j]
+    y = np.select([a > b + 0.05, b > a + 0.05], [1.0, 0.0], 0.5)
+    votes = Comparisons.build(i, j, y, items=list('abcde'), score_first=a, score_second=b)
+    session = np.repeat(rows, n)
+    policy = np.tile(np.arange(n), sessions)
+    compared = (policy == i[session]) | (policy == j[session])
+    return ArenaTables(votes, Rollouts(policy, score.ravel(), session, compared))
+
+
+def test_splits_train_and_test_apart():
+    arena = planted()
+    methods = {name: method(name) for name in ('bt', 'progress')}
+    found = splits(arena, methods, 20, 0.8, seed=3)
+    for scored in found.values():
+        assert scored.values['pearson'].shape == (20,)
+        assert scored.failed == 0
+        mean, low, high = scored.summaries()['pearson']
+        assert 0.9 < low <= mean <= high <= 1
+        assert 0.6 < scored.summaries()['accuracy'][0] < 1
+    again = splits(arena, methods, 20, 0.8, seed=3)
+    np.testing.assert_array_equal(found['bt'].values['mmrv'], again['bt'].values['mmrv'])
+    assert not np.array_equal(found['bt'].values['accuracy'],
+                              splits(arena, methods, 20, 0.8, seed=4)['bt'].values['accuracy'])
+    with pytest.raises(RankingError, match='cannot split'):
+        splits(arena, methods, 2, 1.0)
+
+
+def test_the_leak_free_reference_leaves_out_what_was_trained_on():
+    arena = planted()
+    full, free = reference(arena.rollouts, 5), reference(arena.rollouts, 5, np.arange(160))
+    others = [arena.rollouts.score[(arena.rollouts.policy == k) & ~arena.rollouts.compared].mean()
+              for k in range(5)]
+    np.testing.assert_allclose(free, others)
+    assert not np.allclose(full, free)
+    leaky = splits(arena, {'p': method('progress')}, 30)['p'].summaries()['pearson'][0]
+    clean = splits(arena, {'p': method('progress')}, 30, leak_free=True)['p']
+    assert clean.summaries()['pearson'][0] < leaky
+    with pytest.raises(RankingError, match='no scored rollout to serve as reference'):
+        reference(Rollouts(np.array([0]), np.array([1.0]), np.array([0]), np.array([True])), 2)
+
+
+def test_more_sessions_measure_better():
+    found = efficiency(planted(1), {'bt': method('bt')}, [12, 40, 150], 12)['bt']
+    means = [found[size].summaries()['pearson'][0] for size in (12, 40, 150)]
+    assert means[0] < means[2]
+    assert found[12].rescued > 0, 'small subsets have no finite maximum and say so'
+    assert found[150].rescued == 0
+
+
+def test_a_redraw_keeps_sessions_and_how_people_vote():
+    arena = planted(2, sessions=600)
+    drawn = redraw(arena, np.random.default_rng(0))
+    assert len(drawn) == 600
+    assert np.mean(drawn.first != arena.comparisons.first) > 0.5
+    ahead = drawn.score_first - drawn.score_second
+    real = arena.comparisons.score_first - arena.comparisons.score_second
+    for low, high in ((0.11, 0.29), (0.31, 1.0)):
+        new = np.abs(ahead) > low
+        old = (np.abs(real) > low) & (np.abs(real) < high)
+        new &= np.abs(ahead) < high
+        share = np.mean(drawn.outcome[new] == (ahead[new] > 0))
+        assert share == pytest.approx(
+            np.mean(arena.comparisons.outcome[old] == (real[old] > 0)), abs=0.06)
+    measured = redraws(arena, {'bt': method('bt')}, 10)['bt']
+    assert measured.values['pearson'].std() > 0
+    assert 'accuracy' not in measured.values
+
+
+def test_leak_free_measures_stand_beside_the_others_for_splits_and_redraws():
+    arena = planted()
+    methods = {'p': method('progress')}
+    split, drawn = splits(arena, methods, 20)['p'], redraws(arena, methods, 10)['p']
+    for found in (split, drawn):
+        assert found.summaries()['pearson_leak_free'][0] < found.summaries()['pearson'][0]
+        assert found.summaries()['mmrv_leak_free'][0] >= 0
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from attack_worlds import LABS, PEOPLE, POLICIES, VOTES, attacked
+from ranking_worlds import LABS, PEOPLE, POLICIES, VOTES, attacked
 from scipy.special import expit
 
 from arena_robot.core.errors import RankingError
