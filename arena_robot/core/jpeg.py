@@ -1,10 +1,12 @@
 """RGB pixels to JPEG and back: the only place that encodes or decodes JPEG."""
 
+import io
 from collections.abc import Sequence
 from typing import Any
 
 import cv2
 import numpy as np
+import PIL.Image
 from numpy.typing import NDArray
 
 from arena_robot.core.errors import DataError
@@ -30,13 +32,16 @@ def to_jpeg(pixels: Pixels, quality: int = QUALITY) -> bytes:
     return data.tobytes()
 
 
-def from_jpeg(data: 'bytes | Sequence[int] | NDArray[Any]') -> Pixels:
+def from_jpeg(data: 'bytes | Sequence[int] | NDArray[Any]', most_pixels: int = 0) -> Pixels:
     """
-    Return the (H, W, 3) RGB pixels of a JPEG (or PNG) file. Raises DataError when it is none.
+    Return the (H, W, 3) RGB pixels of a JPEG (or PNG) file.
 
-    Bytes of an unknown sender are checked for their size before (``policy.pictures``).
+    Raises DataError when it is none, or its header says that it has more than ``most_pixels``,
+    which belong to bytes of an unknown sender; 0: as many as it likes.
     """
     raw = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else np.asarray(data, np.uint8)
+    if most_pixels:
+        _check_header(raw, most_pixels)
     rgb = cv2.imdecode(raw, cv2.IMREAD_COLOR_RGB) if raw.size else None
     if rgb is None:
         raise DataError(f'{raw.size} bytes are not a picture that can be read')
@@ -55,6 +60,17 @@ def thumbnail(pixels: Pixels) -> Pixels:
     """Return the mean brightness (8, 8) of the parts of a picture, RGB or grey."""
     grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY) if pixels.ndim == 3 else pixels
     return np.asarray(cv2.resize(grey, (8, 8), interpolation=cv2.INTER_AREA), np.uint8)
+
+
+def _check_header(raw: 'NDArray[np.uint8]', most_pixels: int) -> None:
+    try:
+        with PIL.Image.open(io.BytesIO(raw.tobytes())) as picture:
+            width, height = picture.size
+    except (OSError, ValueError, PIL.Image.DecompressionBombError) as error:
+        raise DataError(f'{raw.size} bytes are not a picture that can be read') from error
+    if width * height > most_pixels:
+        raise DataError(f'a picture has {width} by {height} pixels, at most {most_pixels} are '
+                        'read')
 
 
 def _not_encoded(pixels: Pixels) -> DataError:

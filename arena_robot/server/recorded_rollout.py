@@ -7,7 +7,6 @@ with bounds on memory and time.
 
 import base64
 import json
-import resource
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_robot.core.action import ActionSpace, Chunk
+from arena_robot.core.bounded import MEMORY_BYTES, bound
 from arena_robot.core.episode import CONTROL_RATE_HZ, EndReason
 from arena_robot.core.errors import ArenaError
 from arena_robot.core.files import write_text
@@ -33,7 +33,6 @@ from arena_robot.recording.bag.topic_stats import header_stamp_ns
 from arena_robot.recording.episode.frames import pixels_of
 from arena_robot.recording.episode.tracks import ChunkRecord, EpisodeTracks, Steps, load_tracks
 
-MEMORY_BYTES = 4 << 30
 CPU_S = 120
 CLAIMS_FILE, FOUND_FILE = 'claims.json', 'found.json'
 # A shorter rollout that was not ended as done says nothing about its policy.
@@ -77,8 +76,7 @@ class RolloutClaim:
 
 def check_files(folder: str) -> None:
     """Check the recordings in the subfolders that CLAIMS_FILE of ``folder`` names; FOUND_FILE."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
+    bound(MEMORY_BYTES, CPU_S)
     home = Path(folder)
     claims = read_claims(home)
     write_text(home / FOUND_FILE, json.dumps(

@@ -125,6 +125,7 @@ def test_the_chosen_outside_camera_is_sent_and_a_code_is_shown(page, station):
     choice = Select(page.find('#third-person'))
     assert choice.first_selected_option.text == 'left', "the station's own choice"
     choice.select_by_visible_text('right')
+    page.find('#instruction').send_keys(TASK)
     page.press('#primary')
     page.until(lambda: station.asked('open_session'), 'not opened')
     assert station.asked('open_session') == [('open_session', 'ada', TASK, False, 'right')]

@@ -40,7 +40,7 @@ def pixels_of(topic: Topic, value: Any) -> Pixels:
     """Return the RGB pixels (H, W, 3) of a decoded message. Raises DataError."""
     if topic.type == JPEG:
         try:
-            return jpeg.from_jpeg(value.data)
+            return jpeg.from_jpeg(value.data, MOST_PIXELS)
         except DataError as error:
             raise DataError(f"{topic.name}: {error} ({value.format or 'no format given'})"
                             ) from error
@@ -59,6 +59,7 @@ def video_frames(bag: BagReader, decoder: Decoder, topic: Topic) -> Iterator[tup
             yield image.stamp_ns, VideoFrame.from_ndarray(image.pixels, format='rgb24')
         return
     mjpeg = av.CodecContext.create('mjpeg', 'r')
+    mjpeg.options = {'max_pixels': str(MOST_PIXELS)}
     for message in bag.messages([topic.name]):
         value = decoder.decode(topic, message.data)
         try:
@@ -140,6 +141,14 @@ def read_video(path: Path) -> Iterator[Pixels]:
                 yield frame.to_ndarray(format='rgb24')
     except (av.FFmpegError, IndexError) as error:
         raise DataError(f'{path} is not a video that can be read: {error}') from error
+
+
+def first_picture(path: Path) -> Pixels:
+    """Return the first picture of a video. Raises DataError."""
+    picture = next(read_video(path), None)
+    if picture is None:
+        raise DataError(f'{path} has no picture')
+    return picture
 
 
 class PacketDecoder:

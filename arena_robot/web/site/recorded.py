@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_robot.audit.aggregate import Marks, marks_of
+from arena_robot.core.bounded import BoundedWorker
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import ArenaError, DataError
 from arena_robot.core.observation import STILL_RAD_S
 from arena_robot.ranking.pairwise.progress import MARGIN
+from arena_robot.recording.episode.frames import first_picture
 from arena_robot.records.audit_file import FOLDER, EpisodeAudit, audit_from_json
 from arena_robot.records.episode_file import (
     EPISODE_FILE,
@@ -155,6 +157,7 @@ class RecordedFiles:
     def __init__(self, blobs: Blobs, audits: AuditCurves) -> None:
         self._blobs = blobs
         self._audits = audits
+        self._worker = BoundedWorker()
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, RecordedSession] = OrderedDict()
 
@@ -175,8 +178,8 @@ class RecordedFiles:
         with suppress(ArenaError):    # not uploaded, or written by a broken station
             numbers = parse_episode(self._read(session_id, slot, EPISODE_FILE), EPISODE_FILE)
         try:
-            return rollout_of(read_arrays(self._read(session_id, slot, STEPS_FILE), STEPS_FILE),
-                              numbers)
+            return rollout_of(self._worker.call(
+                read_arrays, self._read(session_id, slot, STEPS_FILE), STEPS_FILE), numbers)
         except ArenaError:
             return RecordedRollout(numbers)
 
@@ -206,16 +209,16 @@ class RecordedFiles:
         return b''.join(self._blobs.read(key))
 
     def _matches(self, session_id: str, videos: Mapping[str, Sequence[str]]) -> dict[str, float]:
-        from arena_robot.recording.episode.frames import read_video  # loads PyAV
         found = {}
         for name in videos.get('A', ()):
             paths = [self._blobs.local_path(f'{session_id}/{slot}/{name}') for slot in 'AB']
             if name not in videos.get('B', ()) or None in paths:
                 continue
             try:
-                first, second = (next(read_video(path)) for path in paths if path is not None)
+                first, second = (self._worker.call(first_picture, path) for path in paths
+                                 if path is not None)
                 found[name.removesuffix('.mp4')] = compare(first, second).score
-            except (ArenaError, StopIteration):    # no video, or of two sizes
+            except ArenaError:    # no video, or of two sizes
                 continue
         return found
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from arena_robot.core.bounded import BoundedWorker
 from arena_robot.core.clock import Clock, SystemClock
 from arena_robot.core.config import load
 from arena_robot.core.episode import CONTROL_RATE_HZ
@@ -18,7 +19,7 @@ from arena_robot.core.errors import ArenaError, ModelBadReply
 from arena_robot.core.iso_time import to_iso
 from arena_robot.core.observation import Pixels
 from arena_robot.models.chat import ANSWER_TOKENS, CACHE, ChatClient, ChatSettings
-from arena_robot.recording.episode.frames import read_video
+from arena_robot.recording.episode.frames import first_picture
 from arena_robot.reports.episode_audit import audit_session
 from arena_robot.reports.policy_report.compose import report_of
 from arena_robot.reports.policy_report.material import ReportMaterial, ReportSession
@@ -96,6 +97,7 @@ def described(model: SceneModel, name: str, prompt: str, pictures: list[Pixels]
 
 def _first_pictures(blobs: Blobs, session_id: str, videos: list[str]) -> Iterator[Pixels]:
     """Yield the first picture of each film; one that is none is left out."""
+    worker = BoundedWorker()
     for path in videos:
         key = FileId(session_id, 'A', path).key
         local = blobs.local_path(key)
@@ -105,8 +107,8 @@ def _first_pictures(blobs: Blobs, session_id: str, videos: list[str]) -> Iterato
                 with local.open('wb') as stream:
                     stream.writelines(blobs.read(key))
             try:
-                yield next(iter(read_video(local)))
-            except (ArenaError, StopIteration):
+                yield worker.call(first_picture, local)
+            except ArenaError:
                 continue
 
 
