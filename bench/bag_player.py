@@ -4,8 +4,8 @@ Play a bag onto the topics that it names: a stand-in for `ros2 bag play` without
     python bench/bag_player.py DIR [--rate 2.0] [--remap /old:=/new ...]
 
 It has the name of rosbag2's player, offers the recorded QoS, and sends the recorded bytes at the
-recorded pace. Unlike `arena replay` it keeps nothing away from a live station: it is there to show
-that the station itself refuses.
+recorded pace. Unlike `arena episode replay` it keeps nothing away from a live station: it is there
+to show that the station itself refuses.
 """
 
 import argparse

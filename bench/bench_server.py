@@ -174,7 +174,7 @@ def snapshot(tables):
     """Seconds that a new server needs from a snapshot's tables to its leaderboard, by parts."""
     with tempfile.TemporaryDirectory(prefix='arena-bench-') as folder:
         started = time.perf_counter()
-        subprocess.run([sys.executable, '-m', 'arena_robot.cli.main', 'import', tables,
+        subprocess.run([sys.executable, '-m', 'arena_robot.cli.main', 'episode', 'import', tables,
                         '--output', f'{folder}/records', '--server-data', folder],
                        check=True, stdout=subprocess.DEVNULL)
         imported = time.perf_counter()

@@ -4,9 +4,9 @@ Play every episode below a folder with `ros2 bag play` into a live station, whic
     python bench/play_bags.py arena-demo/sessions
 
 Each bag is played twice: onto the very topics of the station, and with the remaps of
-`arena replay DIR --remaps`. A simulated station of the bag's namespace runs here; its messages are
-told from the played ones by their stamps. Needs rosbag2 (ROS 2, or ARENA_ROS_TOOLS); with
---stand-in, bench/bag_player.py plays in its place.
+`arena episode replay DIR --remaps`. A simulated station of the bag's namespace runs here; its
+messages are told from the played ones by their stamps. Needs rosbag2 (ROS 2, or ARENA_ROS_TOOLS);
+with --stand-in, bench/bag_player.py plays in its place.
 """
 
 import argparse
@@ -90,8 +90,9 @@ def play(command, folder, *words, timeout_s):
 
 
 def remaps(folder):
-    """Return the words that `arena replay DIR --remaps` prints."""
-    said = subprocess.run([sys.executable, '-m', 'arena_robot.cli.main', 'replay', str(folder),
+    """Return the words that `arena episode replay DIR --remaps` prints."""
+    said = subprocess.run([sys.executable, '-m', 'arena_robot.cli.main', 'episode', 'replay',
+                           str(folder),
                            '--remaps'], text=True, check=True, capture_output=True, timeout=60)
     return ['--remap', *said.stdout.split()]
 

@@ -20,7 +20,7 @@ both = pytest.mark.parametrize('tables', [
 
 
 def load(database, folder: Path):
-    """Insert the tables of a folder into a server's database, as `arena import` does."""
+    """Insert the tables of a folder into a server's database, as `arena episode import` does."""
     from arena_robot.core.clock import SystemClock
     from arena_robot.records.roboarena_files import read_folder
     from arena_robot.server.store.evaluations import insert_evaluations

@@ -10,18 +10,15 @@ until then the policy is drawn more often.
 """
 
 import argparse
-import json
 import uuid
 
-from arena_robot.cli.server_call import add_server_arguments, calls
+from arena_robot.cli.arguments import add_server_arguments, calls
+from arena_robot.cli.terminal import json_text
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.iso_time import to_iso
 
-VERB = 'credits'
-HELP = 'show, give and spend your credits on an arena server'
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def credits_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
     how = parser.add_mutually_exclusive_group()
     how.add_argument('--give', type=int, metavar='N', help='give so many credits to --to')
@@ -29,11 +26,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                      help='pay for so many comparisons of --policy')
     parser.add_argument('--to', metavar='OWNER', help='an owner of your institution')
     parser.add_argument('--policy', help='a policy of yours or of your institution')
-    parser.add_argument('--json', action='store_true', help='for programs')
     add_server_arguments(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run_credits(args: argparse.Namespace) -> int:
     """Make the call and print what the account has."""
     from arena_robot.server.proto import arena_server_pb2 as pb
     name = uuid.uuid4().hex
@@ -49,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         found = server('Credits', pb.Empty())
     if args.json:
-        print(json.dumps({'balance': found.balance, 'paid': dict(found.paid), 'lines': [
+        print(json_text({'balance': found.balance, 'paid': dict(found.paid), 'lines': [
             {'created': to_iso(one.created_ns), 'amount': one.amount, 'reason': one.reason}
             for one in found.lines]}))
         return 0

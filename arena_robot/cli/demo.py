@@ -1,10 +1,10 @@
 """
 Run a tournament on this machine: server, policies, simulated station, leaderboard.
 
-Starts the arena server, serves example policies of different strength over gRPC and one over the
-openpi protocol, starts the simulated DROID station with recorder and console, lets a scripted
-evaluator compare the policies double-blind over several tasks, uploads, ranks, and writes a
-report. Ctrl-C ends all processes; the same command continues.
+Starts the arena server, serves example policies of different strength over gRPC and one over
+the openpi protocol, starts the simulated DROID station with recorder and console, lets a
+scripted evaluator compare the policies double-blind over several tasks, uploads, ranks, and
+writes a report. Ctrl-C ends all processes; the same command continues.
 
     arena demo                              ten sessions, in some minutes
     arena demo --keep                       keep the site running afterwards
@@ -14,12 +14,10 @@ report. Ctrl-C ends all processes; the same command continues.
 import argparse
 from pathlib import Path
 
-VERB = 'demo'
-HELP = 'a tournament on a simulated station, from nothing to a leaderboard'
 TASKS = 'press_button,lift_cube,knock_over,cube_in_bowl'
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def demo_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument('--sessions', type=int, default=10, metavar='N',
                         help='A/B sessions in all (default %(default)s)')
@@ -42,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="do not start the evaluator's page")
 
 
-def run(args: argparse.Namespace) -> int:
+def run_demo(args: argparse.Namespace) -> int:
     """Run the demonstration."""
     from arena_robot.demo.options import DemoOptions
     from arena_robot.demo.run import Demo

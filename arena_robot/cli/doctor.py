@@ -1,25 +1,24 @@
 """
 Check whether this machine can run a station, a server and the demonstration.
 
-Prints one line per check: passed, or what is wrong and how to fix it. Exit code 0 when every check
-passed, else 1.
+Prints one line per check: passed, or what is wrong and how to fix it. Exit code 0 when every
+check passed, else 1.
 
     arena doctor
     arena doctor --data /data/arena --ports 50061,8061 --json
-    arena doctor --station my_lab.yaml      what its robot, gripper and cameras need; nothing moves
+    arena doctor --station my_lab.yaml      what its parts need; nothing moves
 """
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
-VERB = 'doctor'
-HELP = 'check this machine, and say how to fix each failure'
+from arena_robot.cli.terminal import json_text
+
 PORTS = '50061,8061,8600,8000'
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def doctor_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument('--data', type=Path, default=Path(), metavar='DIR',
                         help='where sessions will be kept (default: here)')
@@ -30,10 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                              '(default %(default)s)')
     parser.add_argument('--station', type=Path, metavar='FILE',
                         help='check the parts of this station file too; while no station runs')
-    parser.add_argument('--json', action='store_true', help='for programs')
 
 
-def run(args: argparse.Namespace) -> int:
+def run_doctor(args: argparse.Namespace) -> int:
     """Run every check; return 1 when one failed."""
     from arena_robot.cli.doctor_checks import all_checks
     from arena_robot.core.errors import ConfigError
@@ -47,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         from arena_robot.cli.doctor_station import station_checks
         found += station_checks(args.station)
     if args.json:
-        print(json.dumps([vars(one) for one in found], indent=2, default=str))
+        print(json_text([vars(one) for one in found]))
     else:
         colour = colours(sys.stdout)
         for one in found:

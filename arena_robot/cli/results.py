@@ -1,38 +1,48 @@
-"""
-Export the results of an arena server: tables, and sessions with all their files.
-
-    arena results --data arena-data --output out
-    arena results --config server.yaml --output out --files
-    arena export out/sessions/* --format roboarena --output dump
-
-Writes sessions.csv and episodes.csv with the columns that `arena rank` reads; with --files every
-finished session as a folder below sessions/, as a station keeps it. The server may be running.
-"""
+"""Verbs on what a server holds: export, verify, correct, categorise."""
 
 import argparse
+import json
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-VERB = 'results'
-HELP = 'export tables and sessions of an arena server'
+from arena_robot.cli.arguments import (
+    add_model_arguments,
+    add_place,
+    add_server_arguments,
+    calls,
+    chat_client,
+    config_at,
+)
+from arena_robot.cli.terminal import json_text, sentences
+
+if TYPE_CHECKING:
+    from arena_robot.reports.task_scenes import SceneModel, TaskScene
+    from arena_robot.server.transparency.verify import Checked
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def export_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument('--config', type=Path, metavar='FILE', help="the server's configuration")
-    where.add_argument('--data', type=Path, metavar='DIR', default=Path('arena-data'),
-                       help="the server's data folder (default %(default)s)")
+    add_place(parser)
     parser.add_argument('--output', type=Path, required=True, metavar='DIR')
     parser.add_argument('--files', action='store_true', help='bags, videos and steps too')
 
 
-def run(args: argparse.Namespace) -> int:
-    """Write what is there."""
+def run_export(args: argparse.Namespace) -> int:
+    """
+    Export the results of an arena server: tables, and sessions with all their files.
+
+        arena results export --data arena-data --output out
+        arena results export --config server.yaml --output out --files
+        arena episode export out/sessions/* --format roboarena --output dump
+
+    Writes sessions.csv and episodes.csv with the columns that `arena rank` reads; with --files
+    every finished session as a folder below sessions/, as a station keeps it. The server may be
+    running.
+    """
     from arena_robot.core.clock import SystemClock
-    from arena_robot.core.config import load
     from arena_robot.server.blobs import Blobs
-    from arena_robot.server.config import ServerConfig
     from arena_robot.server.roboarena_csv import export_tables
     from arena_robot.server.sealing import seal_of
     from arena_robot.server.session_folders import materialise
@@ -40,19 +50,270 @@ def run(args: argparse.Namespace) -> int:
     from arena_robot.server.store.database import Database
     from arena_robot.server.uploads import Uploads
 
-    config = load(ServerConfig, args.config) if args.config else ServerConfig(data=args.data)
+    config, say, count = config_at(args), sentences(args), 0
     key = config.key_path()
     with Database(config.database_url(), seal_of(key) if key.exists() else None) as database:
-        for path in export_tables(database, args.output):
-            print(path)
-        if not args.files:
-            return 0
-        blobs = Blobs(config.blobs_url())
-        blobs.open()
-        uploads = Uploads(database, blobs, config.data / 'spool', SystemClock())
-        count = 0
-        for folder in materialise(Browse(database), uploads, blobs, args.output / 'sessions'):
-            count += 1
-            print(f'\r{count} sessions, the last {folder.name}', end='', file=sys.stderr)
-        print(f'{count} sessions with their files in {args.output / "sessions"}')
+        tables = export_tables(database, args.output)
+        say('\n'.join(map(str, tables)))
+        if args.files:
+            blobs = Blobs(config.blobs_url())
+            blobs.open()
+            uploads = Uploads(database, blobs, config.data / 'spool', SystemClock())
+            for folder in materialise(Browse(database), uploads, blobs, args.output / 'sessions'):
+                count += 1
+                print(f'\r{count} sessions, the last {folder.name}', end='', file=sys.stderr)
+            say(f'{count} sessions with their files in {args.output / "sessions"}')
+    if args.json:
+        print(json_text({'tables': list(tables), 'sessions_with_files': count}))
     return 0
+
+
+def verify_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument('log', type=Path, metavar='FILE', help='what /api/log of the site returns')
+    parser.add_argument('--key', default='', metavar='HEX', help="the server's public key")
+    parser.add_argument('--head', type=Path, action='append', default=[], metavar='FILE',
+                        help='a head saved before, JSON; can be repeated')
+    parser.add_argument('--receipts', type=Path, metavar='DIR',
+                        help="the folder of a station's sessions: receipts, records, promises")
+
+
+def run_verify(args: argparse.Namespace) -> int:
+    """
+    Check a server's leaderboard offline, from its log.
+
+        curl -o log.json https://arena.example.org/api/log
+        arena results verify log.json --key 3f2a... --head head_of_march.json
+        arena results verify log.json --receipts ~/arena/sessions
+
+    The log holds every session that counts. Its hashes, signed head, commitments, reveals and the
+    standings are computed anew. Heads that were saved before (`/api/log/head`) and the sessions of
+    a station show that nothing was removed or changed since: its receipts, its own record of each
+    verdict, and what the server signed when it gave the pair and when it took the verdict.
+    """
+    from arena_robot.records.session_file import RECEIPT_FILE, read_session, session_paths
+    from arena_robot.server.transparency.verify import check_bundle
+    receipts = sorted(args.receipts.glob(f'*/{RECEIPT_FILE}')) if args.receipts else []
+    found = check_bundle(_read(args.log), args.key, [_read(path) for path in args.head],
+                         [_read(path) for path in receipts],
+                         [read_session(path.parent) for path in session_paths(args.receipts)]
+                         if args.receipts else [])
+    if args.json:
+        print(json_text({
+            'entries': found.head.size, 'comparisons': len(found.comparisons),
+            'withdrawn': found.withdrawn, 'erased': found.erased, 'origins': dict(found.origins),
+            'root': found.head.root, 'key': found.head.key, 'method': found.method,
+            'omitted': [session for session, _ in found.omitted],
+            'late_probation': list(found.late_probation), 'heads': found.heads,
+            'receipts': found.receipts}))
+    else:
+        print('\n'.join(_checked_lines(found, bool(args.key))))
+    return 0
+
+
+def _checked_lines(found: 'Checked', key_known: bool) -> Iterator[str]:
+    from arena_robot.core.iso_time import to_iso
+    yield (f'{found.head.size} entries, {len(found.comparisons)} comparisons count, '
+           f'{found.withdrawn} withdrawn'
+           + (f', files of {found.erased} deleted' if found.erased else ''))
+    for origin, number in sorted(found.origins.items()):
+        yield f'  {number} {origin}'
+    yield f'root {found.head.root}'
+    yield f'key  {found.head.key}' + (
+        '' if key_known else '   (not compared with a key known from elsewhere)')
+    yield (f'scores and counts of the standings ({found.method}) follow from the log'
+           if found.method else 'there are no standings to check: no two policies can be compared')
+    for session, time_ns in found.omitted:
+        yield (f'session {session} is not in the log, and the server signed at {to_iso(time_ns)} '
+               'that it took a valid verdict of it; its notice at the station says why it does '
+               'not count')
+    for session in found.late_probation:
+        yield (f'session {session} is left out as one of a policy on probation, and both of its '
+               'policies had counted before')
+    yield f'nothing was removed since {found.heads} saved heads and {found.receipts} receipts'
+
+
+def _read(path: Path) -> dict[str, Any]:
+    from arena_robot.core.errors import DataError
+    try:
+        values = json.loads(path.read_text(encoding='utf-8'))
+    except (OSError, ValueError) as error:
+        raise DataError(f'{path} cannot be read: {error}') from error
+    if not isinstance(values, dict):
+        raise DataError(f'{path} holds no JSON object')
+    return values
+
+
+def correct_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument('session')
+    parser.add_argument('text', help='what is corrected, and why')
+    parser.add_argument('--withdraw', action='store_true', help='the session counts no longer')
+    add_server_arguments(parser)
+
+
+def run_correct(args: argparse.Namespace) -> int:
+    """
+    Append a correction to a session that counts, or withdraw it.
+
+        arena results correct SESSION 'the cup was blue'
+        arena results correct SESSION 'the wrong robot was on' --withdraw
+
+    For the session's evaluator and for maintainers. The verdict itself stays as it is; the
+    correction is an entry of the server's log.
+    """
+    from arena_robot.server.proto import arena_server_pb2 as pb
+    calls(args)('Correct', pb.CorrectionRequest(
+        session_id=args.session, text=args.text, withdraw=args.withdraw))
+    print(json_text({'session': args.session, 'withdrawn': args.withdraw}) if args.json else
+          'withdrawn' if args.withdraw else 'the correction is in the log')
+    return 0
+
+
+def categorise_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument('instruction', nargs='*', help='an instruction, in quotes')
+    parser.add_argument('--check', type=Path, metavar='CSV', help="compare with a person's labels")
+    parser.add_argument('--also', type=Path, nargs='+', metavar='CSV', default=[],
+                        help='other labels, whose words count as known (default: none)')
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument('--data', type=Path, metavar='DIR', help="an arena server's data folder")
+    where.add_argument('--config', type=Path, metavar='FILE', help="an arena server's file")
+    parser.add_argument('--limit', type=int, default=1000, metavar='N',
+                        help='at most so many sessions (default %(default)s)')
+    add_model_arguments(parser)
+
+
+def run_categorise(args: argparse.Namespace) -> int:
+    """
+    Say what kind of task an instruction is, by rules or by a vision model.
+
+        arena results categorise 'put the cup on the plate'
+        arena results categorise --check labels.csv
+        arena results categorise --check labels.csv --also other_labels.csv
+        arena results categorise --check labels.csv --model --dry-run
+        arena results categorise --data arena-data --model --prices 2.5,10 --budget 5
+
+    --check compares with the labels of a person: a table with the columns instruction and
+    category; it prints the accuracy with its interval and the confusion table, and for the rules
+    the accuracy of those words alone that another label has as well, of this table or of --also's.
+    --data or --config, with --model, looks at the sessions of an arena server that the model has
+    not seen, newest first, with their first pictures, and stores who said what. What a maintainer
+    corrected stays.
+    """
+    from arena_robot.core.errors import ConfigError
+    ways = [bool(args.instruction), bool(args.check), bool(args.data or args.config)]
+    if sum(ways) != 1:
+        raise ConfigError('give instructions, or --check CSV, or --data DIR')
+    if ways[2]:
+        if not args.model:
+            raise ConfigError('a server categorises by rules itself; give --model')
+        return _sessions(args)
+    if args.check:
+        return _check(args)
+    scenes = _scenes(args, args.instruction)
+    rows = list(zip(args.instruction if scenes else (), scenes, strict=True))
+    if args.json:
+        print(json_text([{'instruction': text, 'category': scene.category, 'method': scene.method,
+                          'confidence': scene.confidence} for text, scene in rows]))
+        return 0
+    for text, scene in rows:
+        sure = '' if scene.confidence is None else f', confidence {scene.confidence:.2f}'
+        print(f'{text}: {scene.category} ({scene.method}{sure})')
+    return 0
+
+
+def _sessions(args: argparse.Namespace) -> int:
+    """Ask the model for each session that it has not seen, newest first, and store its answer."""
+    from contextlib import closing
+
+    from arena_robot.core.clock import SystemClock
+    from arena_robot.core.errors import BudgetSpent
+    from arena_robot.reports.task_scenes import SceneModel
+    from arena_robot.server.store.categories import Categories
+    from arena_robot.web.site.server_jobs import described, opened, unseen_sessions
+    problems: list[str] = []
+    say = sentences(args)
+    with closing(chat_client(args)) as chat, opened(config_at(args)) as (database, blobs):
+        kept, model = Categories(database, SystemClock()), SceneModel(chat)
+        try:
+            for session_id, prompt, pictures in unseen_sessions(
+                    database, blobs, kept, chat.model, args.limit):
+                if args.dry_run:
+                    say(model.preview(prompt, pictures))
+                    continue
+                category, problem = described(model, chat.model, prompt, pictures)
+                if problem:
+                    say(f'{session_id}: by rules: {problem}')
+                problems.append(problem)
+                kept.store(session_id, category)
+        except BudgetSpent as error:
+            say(f'stopped: {error}')
+        bad = sum(map(bool, problems))
+        say(f'{len(problems) - bad} sessions categorised by {chat.model}'
+              + f', {bad} without a fitting answer by rules' * (bad > 0)
+              + f'; {chat.usage.calls} calls, cost {chat.usage.cost:.4f}')
+        if args.json:
+            print(json_text({'model': chat.model, 'categorised': len(problems) - bad,
+                             'by_rules': bad, 'calls': chat.usage.calls,
+                             'cost': chat.usage.cost}))
+    return 0
+
+
+def _check(args: argparse.Namespace) -> int:
+    from arena_robot.core.wilson import wilson
+    from arena_robot.records.roboarena_files import rows_of
+    from arena_robot.reports.task_scenes import agreement, left_out, membership, read_labels
+    labels, say = read_labels(args.check), sentences(args)
+    texts = list(dict.fromkeys(row['instruction'] for _, row in rows_of(args.check)))
+    scenes = _scenes(args, texts)
+    if not scenes:
+        return 0
+    said = {text: scene.category for text, scene in zip(texts, scenes, strict=True)}
+    found = agreement(labels, [said[label.instruction] for label in labels])
+    told: dict[str, Any] = {'right': found.right, 'of': found.count, 'interval': found.interval}
+    say(found.words())
+    right, count = membership(args.check, said)
+    if count > len(labels):
+        low, high = wilson(right, count)
+        told['membership'] = {'right': right, 'of': count, 'interval': (low, high)}
+        say(f'\nof {count} answers "of this category" or "not of it" {right} right: '
+              f'{right / count:.3f} ({low:.3f} to {high:.3f})')
+    if not args.model:
+        others = [one for path in args.also for one in read_labels(path)]
+        found = agreement(labels, left_out(labels, others))
+        low, high = found.interval
+        told['words_of_others'] = {'right': found.right, 'of': found.count,
+                                   'interval': found.interval}
+        say(f'\nby the words alone that another label has as well: {found.right} of '
+              f'{found.count}, accuracy {found.right / found.count:.3f} ({low:.3f} to {high:.3f})')
+    if args.json:
+        print(json_text(told))
+    return 0
+
+
+def _scenes(args: argparse.Namespace, instructions: Sequence[str]) -> 'list[TaskScene]':
+    """Return the category of each instruction; nothing in a dry run, which prints instead."""
+    from arena_robot.reports.task_scenes import SceneModel, by_rules
+    if not args.model:
+        return [by_rules(one) for one in instructions]
+    chat = chat_client(args)
+    try:
+        model = SceneModel(chat)
+        if args.dry_run:
+            sentences(args)('\n\n'.join(map(model.preview, instructions)))
+            return []
+        return [_asked(model, text, sentences(args)) for text in instructions]
+    finally:
+        chat.close()
+
+
+def _asked(model: 'SceneModel', instruction: str, say: Callable[..., None]) -> 'TaskScene':
+    """Return the model's answer; one of no category where it gives no fitting one."""
+    from arena_robot.core.errors import ModelBadReply
+    from arena_robot.reports.task_scenes import TaskScene
+    try:
+        return model.describe(instruction)
+    except ModelBadReply as error:
+        say(f'{instruction}: {error}')
+        return TaskScene('', 'model')

@@ -6,22 +6,18 @@ Without a file it runs on this machine alone, with SQLite and a folder:
     arena server --data arena-data
     arena server --config /etc/arena/server.yaml
 
-On its first start it prints a maintainer's token, once; `arena admin` and `arena policy submit`
-take it from ARENA_TOKEN or --token-file. See docs/server.md for PostgreSQL, S3 and TLS.
+On its first start it prints a maintainer's token, once; `arena admin` and `arena policy
+submit` take it from ARENA_TOKEN or --token-file. See docs/server.md for PostgreSQL, S3 and
+TLS.
 """
 
 import argparse
 import contextlib
 import logging
-import signal
-import threading
 from pathlib import Path
 
-VERB = 'server'
-HELP = 'run the arena server'
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def server_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
     parser.add_argument('--config', type=Path, metavar='FILE', help='YAML; see config/server.yaml')
     parser.add_argument('--data', type=Path, metavar='DIR', help='folder of all its data')
@@ -34,14 +30,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="write the first maintainer's token here instead of printing it")
 
 
-def run(args: argparse.Namespace) -> int:
+def run_server(args: argparse.Namespace) -> int:
     """Serve until interrupted, or until the terminal is closed."""
     import dataclasses
 
     from arena_robot.core import tuning
     from arena_robot.core.clock import SystemClock
     from arena_robot.core.config import load
-    from arena_robot.core.process import end_signals
+    from arena_robot.core.process import ended_by_signal
     tuning.poll_sockets_in_one_thread()
     with tuning.loading():
         from arena_robot.server.app import ArenaServer
@@ -58,9 +54,7 @@ def run(args: argparse.Namespace) -> int:
         'data', 'host', 'port', 'site_port', 'insecure')}
     config = dataclasses.replace(config, **{k: v for k, v in given.items() if v is not None})
     _more_files()
-    stopping = threading.Event()
-    for number in end_signals():
-        signal.signal(number, lambda *_: stopping.set())
+    stopping = ended_by_signal()
     with ArenaServer(config, SystemClock(), conformance, probe, spec,
                      SERVER_JOBS) as server:
         _tell_token(server.first_token(), args.token_file)

@@ -128,7 +128,7 @@ def _topic_problem(node: Node, name: str, one: NodeEndpoint) -> str:
     others = strangers(node, one.name, name) if one.way is Way.PUBLISHES else []
     if others:
         return (f"{one.name} is also published by {', '.join(others)}; stop that, or play a bag "
-                'with the remaps of `arena replay DIR --remaps`')
+                'with the remaps of `arena episode replay DIR --remaps`')
     return _qos_problem(one, mine[0].qos_profile)
 
 
@@ -172,7 +172,7 @@ class PlayedInto:
         found = self._found(list(self._made))
         said = found and (
             f'{found}; is a bag played into this station? Commands are refused. Stop it, or play '
-            'it with the remaps of `arena replay DIR --remaps`')
+            'it with the remaps of `arena episode replay DIR --remaps`')
         if said and said != self.problem:
             self._node.get_logger().error(said)
         self.problem = said

@@ -40,8 +40,8 @@ class RankingMethod:
     the option ``l2`` is a ridge instead. ``spread`` is how much abilities typically differ between
     policies, in ``unit``; None: as the scores do. ``needs_scores``: it uses progress scores; with
     ``scores_only`` nothing else. ``on_site``: the leaderboard offers it. ``measured``:
-    ``arena rank-eval`` measures it by default. ``needs_audits``: it needs the option ``audits``;
-    ``hears_audits``: it takes that option where there are audits.
+    ``arena study methods`` measures it by default. ``needs_audits``: it needs the option
+    ``audits``; ``hears_audits``: it takes that option where there are audits.
     """
 
     make: Callable[..., Method]

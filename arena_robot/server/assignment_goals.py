@@ -54,7 +54,7 @@ def information(posterior: Posterior) -> Floats:
     Fisher information w = p (1 - p) and is expected to give log(1 + w v) (twice the nats about
     the difference). That is multiplied by the chance Phi(-|m| / sqrt(v)) that the pair stands in
     the wrong order, since only an open order can be changed, and squared, which in simulation
-    (`arena simulate-pool`) reaches a given rank correlation soonest.
+    (`arena study pairs`) reaches a given rank correlation soonest.
     """
     v = gap_variance(posterior.covariance)
     m = posterior.mean[..., :, None] - posterior.mean[..., None, :]

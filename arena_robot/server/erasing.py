@@ -2,9 +2,9 @@
 Deletion of uploaded content, with a tombstone: the log keeps the hash of what is gone.
 
 A session that counts goes on counting: what the log says of it stays, and a new entry says which
-files were deleted, why, and when. ``arena verify`` checks that entry like any other. Files are
-marked in the database first and deleted after that; :meth:`FileEraser.step` deletes what a kill in
-between has left, and what is older than the server keeps files of a station.
+files were deleted, why, and when. ``arena results verify`` checks that entry like any other.
+Files are marked in the database first and deleted after that; :meth:`FileEraser.step` deletes what
+a kill in between has left, and what is older than the server keeps files of a station.
 """
 
 from collections.abc import Mapping

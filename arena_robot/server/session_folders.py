@@ -1,9 +1,9 @@
 """
 Sessions of a server as folders, in the form in which a station keeps them.
 
-``<output>/<session>`` with a session file and the episodes ``A/`` and ``B/``: what `arena export`,
-`arena replay` and `arena episode check` take. With `arena export --format roboarena` they become
-the tree of RoboArena's data dumps.
+``<output>/<session>`` with a session file and the episodes ``A/`` and ``B/``: what the verbs
+`arena episode …` take. With `arena episode export --format roboarena` they become the tree of
+RoboArena's data dumps.
 """
 
 import dataclasses

@@ -8,7 +8,7 @@ import pytest
 from arena_robot.audit.aggregate import curve_marks
 from arena_robot.audit.base import Capabilities, trace_of
 from arena_robot.audit.run import ProgressFollower, audit_clip
-from arena_robot.cli.replay_curve import curve_line
+from arena_robot.cli.episode.replay import curve_line
 from arena_robot.core.clip import Clip
 from arena_robot.core.episode import Preference
 from arena_robot.core.errors import DataError

@@ -7,8 +7,8 @@ import pytest
 import yaml
 from calibration_scene import SIZE, TRUTH, K, scene
 
-from arena_robot.cli import calibrate_camera
 from arena_robot.cli.main import main
+from arena_robot.cli.station import calibrate
 from arena_robot.core.jpeg import to_jpeg
 from arena_robot.nodes.camera.params import CameraParams
 from arena_robot.nodes.station_edit import with_parameters
@@ -146,9 +146,9 @@ def test_a_board_is_drawn(tmp_path, capsys):
 
 def test_a_pose_that_fits_badly_is_named(capsys):
     result = calibrate_camera_result((0.2, 0.2, 0.3, 9.0, 0.2, 0.2))
-    args = calibrate_camera.argparse.Namespace(camera='wrist_camera', json=False, dry_run=True,
+    args = calibrate.argparse.Namespace(camera='wrist_camera', json=False, dry_run=True,
                                                config='x')
-    calibrate_camera.report(args, result, {'extrinsics_frame': 'panda_link8'}, '')
+    calibrate.report(args, result, {'extrinsics_frame': 'panda_link8'}, '')
     assert 'pictures 4 fit badly' in capsys.readouterr().out
 
 

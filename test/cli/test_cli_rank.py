@@ -128,9 +128,9 @@ def test_pairs_and_evaluators_are_reported(tables, capsys):
     assert 'largest change' in out
 
 
-def test_rank_eval_has_the_agreed_form(tables, capsys, tmp_path):
+def test_study_methods_has_the_agreed_form(tables, capsys, tmp_path):
     picture = tmp_path / 'pictures' / 'curve.svg'
-    words = ('rank-eval', '--sessions', tables[0], '--episodes', tables[1], '--method',
+    words = ('study', 'methods', '--sessions', tables[0], '--episodes', tables[1], '--method',
              'bt,progress', '--splits', '8', '--repeats', '3', '--sizes', '20,60,999',
              '--redraw', '4', '--plot', str(picture))
     code, out, _ = ask(capsys, *words, '--json')
@@ -166,9 +166,9 @@ def test_rank_eval_has_the_agreed_form(tables, capsys, tmp_path):
     (('rank', '--level', '1.5'), '--level must be', 2),
     (('rank', '--pair', 'amber'), 'is not two policies', 2),
     (('rank', '--plot', 'x.gif'), 'must end in .png or .svg', 2),
-    (('rank-eval',), 'rank-eval needs --episodes', 2),
-    (('rank-eval', '--episodes', 'E', '--sizes', 'many'), 'not a list of whole numbers', 2),
-    (('rank-eval', '--episodes', 'E', '--splits', '0'), 'must be at least 1', 2)])
+    (('study', 'methods'), 'study methods needs --episodes', 2),
+    (('study', 'methods', '--episodes', 'E', '--sizes', 'many'), 'not a list of whole numbers', 2),
+    (('study', 'methods', '--episodes', 'E', '--splits', '0'), 'must be at least 1', 2)])
 def test_wrong_usage_is_told(tables, capsys, words, said, code):
     words = [tables[1] if word == 'E' else word for word in words]
     got, out, err = ask(capsys, words[0], '--sessions', tables[0], *words[1:])

@@ -1,4 +1,4 @@
-"""`arena reproduce` says of every published line whether it is found again."""
+"""`arena study papers` says of every published line whether it is found again."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from arena_robot.ranking.reproduce.games import ELO, VOTES, atari_lines, elo
 
 
 def agreements(capsys, *words):
-    assert main(['reproduce', *words, '--json']) == 0
+    assert main(['study', 'papers', *words, '--json']) == 0
     return {one['what']: one for one in json.loads(capsys.readouterr().out)}
 
 
@@ -43,7 +43,7 @@ def test_roboarenas_tables_are_compared_line_by_line(capsys):
 
 def test_a_table_that_is_none_is_refused(tmp_path, capsys):
     (tmp_path / 'scores.csv').write_text('model,a,b\nx,1,no\n')
-    assert main(['reproduce', '--livebench', str(tmp_path / 'scores.csv')]) == 2
+    assert main(['study', 'papers', '--livebench', str(tmp_path / 'scores.csv')]) == 2
     assert 'is not a table of scores' in capsys.readouterr().err
 
 

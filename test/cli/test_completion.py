@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from arena_robot.cli.main import main, verbs
-from arena_robot.cli.verb_map import OTHERS, grouped
+from arena_robot.cli.main import main
+from arena_robot.cli.verbs import VERBS
 
 
 @pytest.fixture(scope='module')
@@ -33,7 +33,7 @@ def completed(script, line):
 
 
 @pytest.mark.parametrize(('line', 'offered'), [
-    ('arena ', {module.VERB.split()[0] for module in verbs()}),
+    ('arena ', {verb.words.split()[0] for verb in VERBS}),
     ('arena dem', {'demo'}),
     ('arena policy ', {'serve', 'check', 'list'}),
     ('arena demo --s', {'--sessions'}),
@@ -61,15 +61,3 @@ def test_each_shell_can_read_its_script(tmp_path, capsys, shell, check):
     path.write_text(script)
     subprocess.run([shell, *check, path], check=True, timeout=30)
 
-
-def test_the_map_has_every_verb_and_a_place_for_it(capsys):
-    with pytest.raises(SystemExit) as caught:
-        main(['--help'])
-    assert caught.value.code == 0
-    text = capsys.readouterr().out
-    for module in verbs():
-        assert f'  {module.VERB} ' in text
-    assert max(map(len, text.splitlines())) <= 99
-    titles = [title for title, _ in grouped([(m.VERB, m.HELP) for m in verbs()])]
-    assert titles[0] == 'First steps'
-    assert OTHERS not in titles, 'a verb has no place on the map; see cli/verb_map.py'

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from arena_robot.cli import main as command
+from arena_robot.cli.verbs import VERBS
+from arena_robot.cli.verbs import parser as parser_of
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / 'README.md', ROOT / 'CONTRIBUTING.md', *sorted((ROOT / 'docs').glob('*.md'))]
@@ -41,7 +42,7 @@ def make_lines():
 
 @pytest.fixture(scope='module')
 def parser():
-    return command.parser()
+    return parser_of(VERBS)
 
 
 @pytest.mark.parametrize('line', list(arena_lines()))

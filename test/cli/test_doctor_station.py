@@ -8,7 +8,7 @@ import pytest
 
 from arena_robot.cli import doctor_station as checks
 from arena_robot.cli.doctor_checks import Wrong
-from arena_robot.cli.doctor_usb import usb_bandwidth
+from arena_robot.cli.doctor_station import usb_bandwidth
 from arena_robot.core.errors import DriverError
 from arena_robot.drivers.emulators.fr3 import Fr3Emulator
 from arena_robot.drivers.franka.probe import look_at

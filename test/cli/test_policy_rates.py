@@ -13,7 +13,7 @@ from arena_robot.cli.main import main
 if importlib.util.find_spec('mujoco') is None:
     pytest.skip('mujoco is not installed', allow_module_level=True)
 
-from arena_robot.cli import policy_rates
+from arena_robot.cli.policy import rates
 from arena_robot.core.wilson import wilson
 from arena_robot.trials.trial import Trial, TrialOutcome
 
@@ -24,12 +24,12 @@ def outcome(policy, succeeded, progress, task='lift_cube', seed=0, end='done'):
 
 def test_the_strongest_comes_first_and_progress_breaks_ties():
     runs = [outcome('c', False, 0.1), outcome('a', True, 1.0), outcome('b', False, 0.6)]
-    assert list(policy_rates.in_order(runs)) == ['a', 'b', 'c']
-    assert policy_rates.summary(runs)['rate'] == pytest.approx(1 / 3)
+    assert list(rates.in_order(runs)) == ['a', 'b', 'c']
+    assert rates.summary(runs)['rate'] == pytest.approx(1 / 3)
 
 
 def test_the_table_names_what_broke_down():
-    text = policy_rates.table([outcome('a', True, 1.0), outcome(
+    text = rates.table([outcome('a', True, 1.0), outcome(
         'b', False, 0.0, seed=4, end='policy_error')], 60.0)
     assert 'b on lift_cube, seed 4: policy_error, why' in text
     assert text.index('\na ') < text.index('\nb ')
@@ -39,8 +39,8 @@ def test_the_table_names_what_broke_down():
 def test_a_safety_stop_is_a_failure_but_no_breakdown():
     ends = ('done', 'timeout', 'safety_stop', 'policy_error', 'driver_error')
     runs = [outcome('a', False, 0.1, end=end) for end in ends]
-    assert policy_rates.summary(runs)['broken'] == 2
-    assert 'and 2 more that ended early' in policy_rates.table(runs[2:] + runs[1:] + runs[4:], 1.0)
+    assert rates.summary(runs)['broken'] == 2
+    assert 'and 2 more that ended early' in rates.table(runs[2:] + runs[1:] + runs[4:], 1.0)
 
 
 def test_the_command_prints_json(capsys):

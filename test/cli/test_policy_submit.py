@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from arena_robot.cli import policy_submit
 from arena_robot.cli.main import main
+from arena_robot.cli.policy import submit as verb
 
 
 class Server:
@@ -23,10 +23,10 @@ class Server:
 
 @pytest.fixture
 def submit(monkeypatch, capsys):
-    monkeypatch.setattr(policy_submit, 'LOOK_S', 0.0)
+    monkeypatch.setattr(verb, 'LOOK_S', 0.0)
 
     def run(server, *words):
-        monkeypatch.setattr(policy_submit, 'calls', lambda args: server)
+        monkeypatch.setattr(verb, 'calls', lambda args: server)
         return main(['policy', 'submit', 'mine', 'grpc://h:1', *words]), capsys.readouterr().out
     return run
 

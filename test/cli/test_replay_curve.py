@@ -1,10 +1,10 @@
-"""`arena replay --judge`: the curve follows the messages of a bag, in a terminal and as a plot."""
+"""`arena episode replay --judge`: the curve follows the messages of a bag, and is plotted."""
 
 import argparse
 import io
 import sys
 
-from arena_robot.cli import replay
+from arena_robot.cli.episode import replay
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.episode.sample import SampleEpisode, SampleMaker
 

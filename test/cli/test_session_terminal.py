@@ -12,8 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / 'session'))
 from fake_desk import InProcessDesk
 from test_conductor import TASK, Station
 
-from arena_robot.cli.session_terminal import Terminal
-from arena_robot.cli.session_text import bar, state_lines, wrapped
+from arena_robot.cli.station.session_terminal import Terminal, bar, state_lines, wrapped
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import SessionError, StaleData
 from arena_robot.core.verdict import Asked, asked_at

@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from arena_robot.cli import station
 from arena_robot.cli.main import main
-from arena_robot.cli.station_emulated import emulated
+from arena_robot.cli.station import station
+from arena_robot.cli.station.emulated import emulated
 from arena_robot.drivers.emulators import zed
 from arena_robot.drivers.uvc.camera import UvcCamera
 from arena_robot.nodes.station_file import shipped
@@ -16,7 +16,7 @@ from arena_robot.nodes.supervisor import write_parameters
 @pytest.fixture(autouse=True)
 def pattern(monkeypatch):
     """The cameras' scene is not rendered."""
-    monkeypatch.setattr('arena_robot.cli.station_emulated.SCENE', '')
+    monkeypatch.setattr('arena_robot.cli.station.emulated.SCENE', '')
 
 
 def started(path):

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from arena_robot.cli import station
 from arena_robot.cli.main import main
+from arena_robot.cli.station import station
 from arena_robot.core.config import read_yaml
 from arena_robot.core.process import Process, birth, wait_until
 from arena_robot.nodes.supervisor import write_parameters
@@ -115,7 +115,7 @@ def parameters(words):
 
 SUPERVISING = """
 import signal, sys
-from arena_robot.cli import station
+from arena_robot.cli.station import station
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 class Node:

@@ -7,10 +7,10 @@ from arena_robot.cli.main import main
 VERBS = {
     'rank': ['--sessions', '{tables}/sessions.csv', '--method', 'elo', '--intervals', '6',
              '--json'],
-    'rank-eval': ['--sessions', '{tables}/sessions.csv', '--episodes', '{tables}/episodes.csv',
+    'study methods': ['--sessions', '{tables}/sessions.csv', '--episodes', '{tables}/episodes.csv',
                   '--method', 'bt,elo', '--splits', '5', '--sizes', '12', '--repeats', '2',
                   '--redraw', '3', '--json'],
-    'simulate-pool': ['--policies', '4', '--comparisons', '40', '--repeats', '4', '--goal', 'top1',
+    'study pairs': ['--policies', '4', '--comparisons', '40', '--repeats', '4', '--goal', 'top1',
                       '--json'],
 }
 
@@ -39,7 +39,7 @@ def tables(tmp_path_factory):
 
 @pytest.mark.parametrize('verb', VERBS)
 def test_a_verb_prints_the_same_wherever_its_work_is_done(verb, tables, dask, capsys):
-    words = [verb, *(word.format(tables=tables) for word in VERBS[verb])]
+    words = [*verb.split(), *(word.format(tables=tables) for word in VERBS[verb])]
     printed = set()
     for more in ([], ['--jobs', '2'], ['--cluster', dask]):
         assert main([*words, *more]) == 0

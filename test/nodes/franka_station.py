@@ -13,7 +13,7 @@ import yaml
 from station_programs import ROOT
 from vendor_rig import SMALL, changed
 
-from arena_robot.cli.station_emulated import emulated
+from arena_robot.cli.station.emulated import emulated
 from arena_robot.drivers.emulators.fr3 import Fr3Emulator
 from arena_robot.nodes.remote.desk import RemoteDesk
 

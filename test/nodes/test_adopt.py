@@ -6,7 +6,7 @@ import pytest
 import yaml
 from fake_lab import Lab
 
-from arena_robot.cli import adoption
+from arena_robot.cli.station import station
 from arena_robot.core.errors import ConfigError
 from arena_robot.nodes.adopt.graph import JOINTS, FoundGraph, FoundTopic, look
 from arena_robot.nodes.adopt.proposal import propose
@@ -96,7 +96,7 @@ def test_a_running_lab_is_read_and_its_file_is_a_station_file(tmp_path, capsys, 
             if not propose(found).missing:
                 break
         monkeypatch.setattr('arena_robot.nodes.adopt.graph.look', lambda _: found)
-        assert adoption.adopt(path, namespace) == 0
+        assert station.adopt(path, namespace) == 0
     said = capsys.readouterr().out
     assert f'next: arena station --config {path} --namespace {namespace}' in said
     assert 'franka_msgs is not installed here' in path.read_text()
@@ -118,13 +118,13 @@ def test_a_file_is_not_replaced_without_a_yes(tmp_path, monkeypatch):
     path = tmp_path / 'my_lab.yaml'
     path.write_text('mine')
     with pytest.raises(ConfigError, match='exists and is not replaced'):
-        adoption.refuse_or_ask(path)
+        station.refuse_or_ask(path)
     monkeypatch.setattr('sys.stdin.isatty', lambda: True)
     monkeypatch.setattr('builtins.input', lambda _: '')
     with pytest.raises(ConfigError, match='not replaced'):
-        adoption.refuse_or_ask(path)
+        station.refuse_or_ask(path)
     monkeypatch.setattr('builtins.input', lambda _: 'y')
-    adoption.refuse_or_ask(path)
+    station.refuse_or_ask(path)
     assert path.read_text() == 'mine'
 
 

@@ -95,7 +95,7 @@ def test_a_wrong_type_a_second_publisher_and_a_qos_that_does_not_fit_are_said(la
     qos.publisher(second, ArmState, 'second_arm/arm_state')
     qos.publisher(other, ArmState, 'second_arm/arm_state')
     eventually(lambda: any(
-        'also published by' in w and 'someone' in w and 'arena replay' in w
+        'also published by' in w and 'someone' in w and 'arena episode replay' in w
         for w in problems(session, 'second_arm', arm_endpoints('second_arm'))), 'the second')
 
 

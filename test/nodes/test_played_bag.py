@@ -134,7 +134,8 @@ def test_a_station_that_is_played_into_refuses_commands_and_says_so(
     try:
         statuses.until(lambda s: name in s.levels, 'the status')
         level, text = statuses.levels[name]
-        assert (level, PLAYER in text, 'arena replay DIR --remaps' in text) == (b'\2', True, True)
+        assert (level, PLAYER in text, 'arena episode replay DIR --remaps' in text) == (b'\2',
+                                                                                        True, True)
         publisher = send(client, JointState, 'arm_node/target_joint', JointState(
             header=header(time.time_ns(), ''), position=doubles(TURNED)))
         key = (f'{space}/arm_node: robot mode', 'last refusal')

@@ -1,4 +1,4 @@
-"""What was recorded, played by ``arena replay`` and recorded again, is the same in time."""
+"""What was recorded, played by ``arena episode replay`` and recorded again, is as it was."""
 
 import subprocess
 import sys
@@ -73,7 +73,7 @@ def test_a_bag_comes_back_with_its_counts_and_its_timing(spin, recorded, capsys)
     prefix = f'again_{uuid.uuid4().hex[:6]}'
     listener = Listener(spin, prefix)
     try:
-        assert main(['replay', str(recorded), '--prefix', prefix, '--wait', '10']) == 0
+        assert main(['episode', 'replay', str(recorded), '--prefix', prefix, '--wait', '10']) == 0
     finally:
         listener.close()
     printed = capsys.readouterr().out
@@ -221,7 +221,8 @@ def test_a_policy_is_asked_again_over_the_wire(recorded, capsys, tmp_path):
     with GrpcPolicyServer(Still(), ServeOptions(host='127.0.0.1', port=0)) as server:
         plot = tmp_path / 'plot.png'
         address = f'grpc://127.0.0.1:{server.port}'
-        assert main(['replay', str(recorded), '--policy', address, '--plot', str(plot)]) == 0
+        assert main(['episode', 'replay', str(recorded), '--policy', address, '--plot',
+                     str(plot)]) == 0
     printed = capsys.readouterr().out
     assert '4 inferences' in printed
     assert Path(plot).exists()

@@ -12,7 +12,7 @@ from std_msgs.msg import Empty
 
 from arena_msgs.msg import SessionState
 from arena_robot.cli.main import main
-from arena_robot.cli.station_watch import StationWatch
+from arena_robot.cli.station.session import StationWatch
 from arena_robot.core.errors import NotConnected
 from arena_robot.core.process import Process, wait_until
 from arena_robot.nodes import qos
@@ -101,7 +101,7 @@ class Gone:
 
 
 def test_a_question_that_nobody_answers_ends_too(monkeypatch):
-    monkeypatch.setattr('arena_robot.cli.station_watch.LOOK_S', 0.05)
+    monkeypatch.setattr('arena_robot.cli.station.session.LOOK_S', 0.05)
     reading, writing = os.pipe()
     try:
         with pytest.raises(NotConnected, match='has ended'), StationWatch(Gone()):

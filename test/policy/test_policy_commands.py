@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from policy_samples import observation, pictures
 
-from arena_robot.cli import policy_serve
 from arena_robot.cli.main import main
+from arena_robot.cli.policy import serve
 from arena_robot.core.errors import BadReply, ConfigError
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.conformance.probe import ProbeLimits
@@ -115,7 +115,7 @@ def test_wrong_use_ends_with_two(capsys):
     ('0.0.0.0', '', True), ('gpu1', '', True), ('0.0.0.0', 't', False), ('127.0.0.1', '', False),
     ('::1', '', False), ('localhost', '', False)])
 def test_serving_everybody_without_a_token_is_warned_of(host, token, warns):
-    assert ('no token is asked for' in policy_serve.open_to_all(host, token)) is warns
+    assert ('no token is asked for' in serve.open_to_all(host, token)) is warns
 
 
 def test_a_spec_that_is_none_is_explained():

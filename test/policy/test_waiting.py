@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from arena_robot.cli.policy_wait import await_server
+from arena_robot.cli.policy.check import await_server
 from arena_robot.core.errors import PolicyRefused, PolicyUnavailable
 from arena_robot.policy import waiting
 from arena_robot.policy.connect import connect

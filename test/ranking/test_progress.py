@@ -197,7 +197,7 @@ def test_commands(files, capsys):
     assert (worst['name'], worst['audit_kind'], worst['flagged_by']) == ('eve', 'inverted',
                                                                        'audit')
     assert worst['suspicion'] == worst['votes_suspicion'] + worst['audit_suspicion'] > 10
-    assert main(['rank-eval', *common, '--episodes', str(files / 'e.csv'), '--method',
+    assert main(['study', 'methods', *common, '--episodes', str(files / 'e.csv'), '--method',
                  'davidson,opd,preference_audit', '--splits', '3', '--sizes', '', '--json']) == 0
     told = json.loads(capsys.readouterr().out)['methods']
     assert told['opd']['pearson'][0] > 0.99

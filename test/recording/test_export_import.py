@@ -45,7 +45,8 @@ def session(message_folders, pristine, tmp_path_factory):
 
 
 def test_a_droid_trajectory_has_the_recorded_rows(session, maker, tmp_path, capsys):
-    assert main(['export', str(session), '--format', 'droid', '--output', str(tmp_path)]) == 0
+    assert main(['episode', 'export', str(session), '--format', 'droid', '--output',
+                 str(tmp_path)]) == 0
     assert '2 episodes exported' in capsys.readouterr().out
     folder = tmp_path / f'{ID}_A'
     with h5py.File(folder / 'trajectory.h5') as file:
@@ -64,12 +65,14 @@ def test_a_droid_trajectory_has_the_recorded_rows(session, maker, tmp_path, caps
     assert (about['policy'], about['success'], about['partial_success']) \
         == ('first policy', False, 0.25)
     assert len(list(read_video(folder / 'recordings/MP4/wrist_left.mp4'))) == 30
-    assert main(['export', str(session), '--format', 'droid', '--output', str(tmp_path)]) == 2
+    assert main(['episode', 'export', str(session), '--format', 'droid', '--output',
+                 str(tmp_path)]) == 2
 
 
 def test_a_roboarena_dump_comes_back_as_the_same_session(session, maker, tmp_path, capsys):
     dump = tmp_path / 'dump'
-    assert main(['export', str(session), '--format', 'roboarena', '--output', str(dump)]) == 0
+    assert main(['episode', 'export', str(session), '--format', 'roboarena', '--output',
+                 str(dump)]) == 0
     about = yaml.safe_load((dump / 'global_metadata.yaml').read_text())
     assert about == {'total_sessions': 1, 'total_policy_episodes': 2, 'policy_index': {
         'first_policy': {'action_space': 'joint_position'},
@@ -93,14 +96,15 @@ def test_a_roboarena_dump_comes_back_as_the_same_session(session, maker, tmp_pat
                                                                       ('B', 1.0, 20)]
     capsys.readouterr()
     again = tmp_path / 'again'
-    assert main(['import', str(dump), '--output', str(again)]) == 0
+    assert main(['episode', 'import', str(dump), '--output', str(again)]) == 0
     assert '1 sessions, 1 with a valid verdict, 2 rollouts' in capsys.readouterr().out
     back, before = read_session(again / ID), read_session(session)
     assert [back.progress(slot) for slot in 'AB'] == [0.25, 1.0]
     assert (back.verdict.preference.value, back.prompt, back.created) == (
         'B', maker.sample.prompt, before.created)
-    assert main(['import', str(dump), '--output', str(again)]) == 2
-    assert main(['export', str(session), '--format', 'roboarena', '--output', str(dump)]) == 2
+    assert main(['episode', 'import', str(dump), '--output', str(again)]) == 2
+    assert main(['episode', 'export', str(session), '--format', 'roboarena', '--output',
+                 str(dump)]) == 2
 
 
 def test_a_dump_with_one_slot_names_both_policies_and_comes_back(session, tmp_path, capsys):
@@ -108,14 +112,15 @@ def test_a_dump_with_one_slot_names_both_policies_and_comes_back(session, tmp_pa
     shutil.copytree(session, one)
     shutil.rmtree(one / 'B')
     dump, again = tmp_path / 'dump', tmp_path / 'again'
-    assert main(['export', str(one), '--format', 'roboarena', '--output', str(dump)]) == 0
+    assert main(['episode', 'export', str(one), '--format', 'roboarena', '--output',
+                 str(dump)]) == 0
     about = yaml.safe_load((dump / 'global_metadata.yaml').read_text())
     assert (about['total_sessions'], about['total_policy_episodes']) == (1, 1)
     found, = read_dump(dump).sessions
     assert (found.policy_a, found.policy_b) == ('first_policy', 'second')
     assert [r.letter for r in found.rollouts] == ['A']
     capsys.readouterr()
-    assert main(['import', str(dump), '--output', str(again)]) == 0
+    assert main(['episode', 'import', str(dump), '--output', str(again)]) == 0
     assert '1 sessions, 1 with a valid verdict, 1 rollouts' in capsys.readouterr().out
     back = read_session(again / ID)
     assert (back.reveal.policy_a, back.reveal.policy_b) == ('first_policy', 'second')
@@ -143,7 +148,8 @@ def lerobot_rows(root, info, episode):
 
 def test_a_lerobot_dataset_is_whole_and_consistent(session, maker, tmp_path):
     root = tmp_path / 'dataset'
-    assert main(['export', str(session), '--format', 'lerobot', '--output', str(root)]) == 0
+    assert main(['episode', 'export', str(session), '--format', 'lerobot', '--output',
+                 str(root)]) == 0
     info = json.loads((root / 'meta/info.json').read_text())
     assert (info['codebase_version'], info['fps'], info['total_frames']) == ('v3.0', 15, 50)
     assert info['splits'] == {'train': '0:2'}
@@ -177,7 +183,8 @@ def test_episodes_of_two_action_spaces_become_a_dataset_each(message_folders, pr
     shutil.copytree(pristine, folder / 'A')
     SampleMaker(SampleEpisode(slot='B', steps=20, space='joint_velocity'),
                 message_folders).write(folder / 'B')
-    assert main(['export', str(folder), '--format', 'lerobot', '--output', str(out)]) == 0
+    assert main(['episode', 'export', str(folder), '--format', 'lerobot', '--output',
+                 str(out)]) == 0
     assert str(out / 'joint_velocity') in capsys.readouterr().out
     for space, frames in (('joint_position', 30), ('joint_velocity', 20)):
         info = json.loads((out / space / 'meta/info.json').read_text())
@@ -191,7 +198,8 @@ def test_before_the_reveal_only_the_letters_are_exported(session, tmp_path):
     data = json.loads((secret / 'session.json').read_text())
     (secret / 'session.json').write_text(json.dumps({**data, 'reveal': None}))
     dump = tmp_path / 'dump'
-    assert main(['export', str(secret), '--format', 'roboarena', '--output', str(dump)]) == 0
+    assert main(['episode', 'export', str(secret), '--format', 'roboarena', '--output',
+                 str(dump)]) == 0
     found = '\n'.join(str(p) + (p.read_text() if p.suffix == '.yaml' else '')
                       for p in sorted(dump.rglob('*')))
     assert 'A_A' in found
@@ -236,7 +244,7 @@ def test_tables_that_cannot_be_read_are_named(tmp_path, text, match):
 
 def test_odd_names_and_foreign_folders_are_refused(tmp_path, capsys):
     (tmp_path / 'sessions.csv').write_text(SESSIONS + '../x,1,A,p,q,,\n')
-    assert main(['import', str(tmp_path), '--output', str(tmp_path / 'out')]) == 2
+    assert main(['episode', 'import', str(tmp_path), '--output', str(tmp_path / 'out')]) == 2
     assert "session_uuid is '../x'; expected a name" in capsys.readouterr().err
     with pytest.raises(DataError, match='neither a RoboArena data dump'):
         read_evaluations(tmp_path / 'out')
@@ -250,7 +258,7 @@ def test_odd_names_and_foreign_folders_are_refused(tmp_path, capsys):
 @pytest.mark.parametrize(('tables', 'ties'), [
     (SAMPLE, 5), pytest.param(WHOLE, 82, marks=needs_whole)], ids=['sample', 'whole'])
 def test_the_real_tables_keep_their_verdicts(tables, ties, tmp_path, capsys):
-    assert main(['import', str(tables), '--output', str(tmp_path)]) == 0
+    assert main(['episode', 'import', str(tables), '--output', str(tmp_path)]) == 0
     sessions = read_evaluations(tables).sessions
     assert sum(s.counts and s.preference.value == 'TIE' for s in sessions) >= ties
     again = read_evaluations(tmp_path).sessions
@@ -292,7 +300,7 @@ def test_export_with_two_jobs(layout, pristine, tmp_path, capsys):
             shutil.copytree(pristine, tmp_path / f's{n}' / slot)
         places.append(str(tmp_path / f's{n}'))
     for jobs in ('1', '2'):
-        assert main(['export', *places, '--format', layout, '--output', str(tmp_path / jobs),
+        assert main(['episode', 'export', *places, '--format', layout, '--output', str(tmp_path / jobs),
                      '--jobs', jobs]) == 0
     first, second = content(tmp_path / '1'), content(tmp_path / '2')
     assert first.keys() == second.keys()
@@ -314,7 +322,7 @@ def test_an_export_that_fails_leaves_no_half_written_session(jobs, pristine, tmp
                  *(tmp_path / 'broken' / 'B').glob('*.mp4')):
         file.unlink()
     output = tmp_path / 'dump'
-    assert main(['export', *places, '--format', 'roboarena', '--output', str(output),
+    assert main(['episode', 'export', *places, '--format', 'roboarena', '--output', str(output),
                  '--jobs', jobs]) != 0
     sessions = output / 'evaluation_sessions'
     assert all((one / 'metadata.yaml').exists() for one in sessions.glob('*'))

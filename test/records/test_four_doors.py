@@ -74,24 +74,25 @@ def rank(folder, out, capsys):
     return sum(row['n'] for row in report['standings']) // 2, report['refused']
 
 
-def rank_eval(folder, out, capsys):
+def study_methods(folder, out, capsys):
     tables = ['--sessions', str(folder / 'sessions.csv'), '--episodes',
               str(folder / 'episodes.csv')]
-    code = main(['rank-eval', *tables, '--json', '--method', 'bt', '--splits', '2', '--sizes', '',
-                 '--share', '0.7'])
+    code = main(['study', 'methods', *tables, '--json', '--method', 'bt', '--splits', '2',
+                 '--sizes', '', '--share', '0.7'])
     printed = capsys.readouterr()
     assert code == 0, printed.err
     return json.loads(printed.out)['settings']['comparisons'], refused_in(printed.err)
 
 
 def import_(folder, out, capsys):
-    assert main(['import', str(folder), '--output', str(out)]) == 0
+    assert main(['episode', 'import', str(folder), '--output', str(out)]) == 0
     printed = capsys.readouterr()
     return int(re.search(r'(\d+) with a valid verdict', printed.out)[1]), refused_in(printed.err)
 
 
 def import_into_server(folder, out, capsys):
-    assert main(['import', str(folder), '--output', str(out), '--server-data', str(out)]) == 0
+    assert main(['episode', 'import', str(folder), '--output', str(out), '--server-data',
+                 str(out)]) == 0
     with Database(f'sqlite:///{out}/arena.db') as database:
         return len(Results(database).comparisons()), refused_in(capsys.readouterr().err)
 
@@ -100,7 +101,7 @@ def refused_in(text):
     return re.findall('^arena: refused: (.*)$', text, re.M)
 
 
-DOORS = [rank, rank_eval, import_, import_into_server]
+DOORS = [rank, study_methods, import_, import_into_server]
 
 
 @pytest.fixture
@@ -160,7 +161,7 @@ def test_every_door_takes_all_of_the_real_tables(door, tables, tmp_path, capsys)
     counted, refused = door(tables, tmp_path / 'out', capsys)
     # One verdict is between two policies that can be compared with no other one: a ranking keeps
     # it, a comparison of methods leaves it out.
-    alone = 1 if door is rank_eval else 0
+    alone = 1 if door is study_methods else 0
     with (tables / 'sessions.csv').open(newline='') as file:
         wanted = sum(r['valid'] == '1' and r['preference'] != '' for r in csv.DictReader(file))
     assert counted == wanted - alone

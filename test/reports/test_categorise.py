@@ -116,17 +116,18 @@ def test_a_model_sees_the_pictures_and_the_instruction_as_data():
 
 
 def test_the_command(tmp_path, capsys, monkeypatch):
-    assert main(['categorise', 'stack the cups']) == 0
+    assert main(['results', 'categorise', 'stack the cups']) == 0
     assert 'Group / Organize / Stack (rules)' in capsys.readouterr().out
-    assert main(['categorise', '--check', str(SAMPLE / FILE)]) == 0
+    assert main(['results', 'categorise', '--check', str(SAMPLE / FILE)]) == 0
     assert 'words alone that another label has' in capsys.readouterr().out
     monkeypatch.setenv('ARENA_MODEL_URL', 'http://127.0.0.1:9/v1')
     monkeypatch.setenv('ARENA_MODEL', 'm')
-    assert main(['categorise', 'stack the cups', '--model', '--dry-run', '--prices', '1,2']) == 0
+    assert main(['results', 'categorise', 'stack the cups', '--model', '--dry-run', '--prices',
+                 '1,2']) == 0
     shown = capsys.readouterr().out
     assert 'stack the cups' in shown
     assert 'cost at most 0.0' in shown
-    assert main(['categorise']) == 2
+    assert main(['results', 'categorise']) == 2
     wrong = tmp_path / 'wrong.csv'
     wrong.write_text('instruction,category\nx,Juggling\n')
     with pytest.raises(DataError, match=f'Juggling; categories: {CATEGORIES[0]}'):

@@ -6,7 +6,7 @@ import uuid
 import pytest
 from arena_setting import NAMES, Setting, run
 
-from arena_robot.cli import credits as verb
+from arena_robot.cli.main import main
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.errors import Conflict, DataError, Unauthorised
 from arena_robot.server.assignment import Candidate, Weights, pair_weights
@@ -93,13 +93,9 @@ def test_the_weekly_grant_ends_at_its_cap(lab):
 
 
 def test_the_verb_shows_what_there_is(lab, monkeypatch, capsys):
-    from argparse import ArgumentParser
-
     def call(who, *words):
         monkeypatch.setenv('ARENA_TOKEN', lab.tokens[who])
-        parser = ArgumentParser()
-        verb.add_arguments(parser)
-        assert verb.run(parser.parse_args([*words, '--server', lab.target])) == 0
+        assert main(['credits', *words, '--server', lab.target]) == 0
         return capsys.readouterr().out
 
     assert call('ada', '--give', '2', '--to', 'otto').startswith('3 credits\n')

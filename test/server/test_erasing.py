@@ -51,7 +51,7 @@ def test_deleted_content_is_gone_and_the_log_still_binds_it(setting, tmp_path, c
     path = tmp_path / 'log.json'
     path.write_text(json.dumps(values))
     capsys.readouterr()
-    assert main(['verify', str(path)]) == 0
+    assert main(['results', 'verify', str(path)]) == 0
     assert 'files of 1 deleted' in capsys.readouterr().out
 
 

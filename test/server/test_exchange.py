@@ -91,7 +91,7 @@ def test_a_wrong_table_changes_nothing(database, clock, tmp_path, sessions, epis
 @pytest.mark.parametrize('odd', ['../../../escape', '/tmp/escape', '..', '.hidden'])
 def test_no_id_names_a_folder_outside_of_the_output(database, clock, tmp_path, odd, caplog):
     class Odd(Browse):
-        """A database with an id that `arena import` refuses."""
+        """A database with an id that `arena episode import` refuses."""
 
         def page(self, chosen):
             page = super().page(chosen)
@@ -114,8 +114,8 @@ def test_no_id_names_a_folder_outside_of_the_output(database, clock, tmp_path, o
 def test_evaluations_imported_before_the_first_start_leave_room_for_a_maintainer(tmp_path, capsys):
     folder = tmp_path / 'data'
     tables = write(tmp_path, SESSIONS.replace('nyu,ada', 'nyu,maintainer'))
-    assert main(['import', str(tables), '--output', str(tmp_path / 'out'), '--server-data',
-                 str(folder)]) == 0
+    assert main(['episode', 'import', str(tables), '--output', str(tmp_path / 'out'),
+                 '--server-data', str(folder)]) == 0
     config = ServerConfig(data=folder, port=0, site_port=-1, probe_period_s=3600.0)
     with ArenaServer(config, SystemClock(), lambda a: '', lambda a: '') as server:
         token = server.first_token()

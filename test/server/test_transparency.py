@@ -311,8 +311,8 @@ def test_the_verb_says_what_is_proven(made, tmp_path, capsys):
     folder = tmp_path / 'sessions' / 'one'
     folder.mkdir(parents=True)
     (folder / 'receipt.json').write_text(json.dumps(made.receipts[0]))
-    command = ['verify', str(tmp_path / 'log.json'), '--head', str(tmp_path / 'head.json'),
-               '--receipts', str(tmp_path / 'sessions')]
+    command = ['results', 'verify', str(tmp_path / 'log.json'), '--head',
+               str(tmp_path / 'head.json'), '--receipts', str(tmp_path / 'sessions')]
     assert main(command) == 0
     said = capsys.readouterr().out
     assert '4 comparisons count' in said
@@ -418,7 +418,7 @@ def test_an_import_and_a_start_enter_what_counts(tmp_path):
     from arena_robot.server.store.database import Database
     from arena_robot.server.store.log import size
     data = tmp_path / 'data'
-    assert main(['import', str(write(tmp_path)), '--output', str(tmp_path / 'out'),
+    assert main(['episode', 'import', str(write(tmp_path)), '--output', str(tmp_path / 'out'),
                  '--server-data', str(data)]) == 0
     config = ServerConfig(data=data, port=0, site_port=-1, probe_period_s=3600.0)
     with Database(config.database_url()) as database, database.read() as connection:

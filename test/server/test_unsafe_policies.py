@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from arena_setting import STATION, Setting, episode, query, recorded, roll
 
-from arena_robot.cli import admin_policy, policy_mine, policy_submit
+from arena_robot.cli.main import main
 from arena_robot.core.episode import EndReason, Slot
 from arena_robot.core.errors import Conflict, Unauthorised
 from arena_robot.server.base import NoPair, PolicyState, Role, Station
@@ -77,20 +77,17 @@ def test_a_report_of_a_test_driver_suspends_until_a_maintainer_looked(
 
     def arena(verb, who, *words):
         monkeypatch.setenv('ARENA_TOKEN', setting.tokens[who])
-        import argparse
-        parser = argparse.ArgumentParser()
-        verb.add_arguments(parser)
-        verb.run(parser.parse_args([*words, '--server', setting.target]))
+        assert main([*verb.split(), *words, '--server', setting.target]) in (0, 1)
         return capsys.readouterr().out
 
-    arena(policy_submit, 'owner', 'newcomer', '--appeal', 'the gripper is slower now')
-    seen = arena(policy_mine, 'owner')
+    arena('policy submit', 'owner', 'newcomer', '--appeal', 'the gripper is slower now')
+    seen = arena('policy mine', 'owner')
     assert '1 reports that it was unsafe, 1 of them stand' in seen
     assert f'unsafe: {SLAMMED}' in seen, 'the owner is not told who said so'
-    seen = arena(policy_mine, 'maintainer')
+    seen = arena('policy mine', 'maintainer')
     assert f'unsafe by ada at driver: {SLAMMED}' in seen
     assert 'appeal: the gripper is slower now' in seen
-    told = arena(admin_policy, 'maintainer', 'newcomer', '--clear-unsafe', 'watched it: fine')
+    told = arena('admin policy', 'maintainer', 'newcomer', '--clear-unsafe', 'watched it: fine')
     assert told.startswith('newcomer: submitted')
     assert '0 of them stand' in told
     assert 'cleared by maya: watched it: fine' in told

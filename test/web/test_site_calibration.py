@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arena_robot.cli import rank as rank_verb
+from arena_robot.cli.rank import rank as rank_verb
 from arena_robot.core.errors import RankingError
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.counts import count_pairs
@@ -167,5 +167,5 @@ def test_where_scores_are_missing_the_recommended_method_is_shown(monkeypatch):
 def test_the_command_line_has_the_recommended_method(monkeypatch):
     monkeypatch.setattr(rank_verb, 'RECOMMENDED', 'davidson')
     parser = argparse.ArgumentParser()
-    rank_verb.add_arguments(parser)
+    rank_verb.rank_arguments(parser)
     assert parser.get_default('method') == 'davidson'

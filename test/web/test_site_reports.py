@@ -219,7 +219,7 @@ def test_a_model_categorises_what_it_has_not_seen(place, capsys, monkeypatch):
     monkeypatch.setattr('arena_robot.models.chat.CACHE', '')
     for name, value in (('URL', 'http://127.0.0.1:9'), ('', 'seen')):
         monkeypatch.setenv(f'ARENA_MODEL_{name}'.rstrip('_'), value)
-    call = ['categorise', '--data', str(place.server.config.data)]
+    call = ['results', 'categorise', '--data', str(place.server.config.data)]
     assert main(call) == 2
     assert main([*call, '--model', '--limit', '70', '--dry-run']) == 0
     assert '0 sessions categorised' in capsys.readouterr().out

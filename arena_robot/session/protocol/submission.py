@@ -27,7 +27,7 @@ AGAIN_S, LONGEST_S = 30.0, 1800.0
 TRIES = 3
 REFUSED = (Conflict, DataError)
 OBJECTION = ("The server's log does not hold what this station sent: {}. Keep this session's "
-             'folder, and show it to the other stations: `arena verify` reads it.')
+             'folder, and show it to the other stations: `arena results verify` reads it.')
 
 
 class NotReady(SessionError):

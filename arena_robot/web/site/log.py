@@ -1,4 +1,4 @@
-"""The server's log as JSON, for `arena verify` and for whoever watches it."""
+"""The server's log as JSON, for `arena results verify` and for whoever watches it."""
 
 import json
 import threading
@@ -60,7 +60,7 @@ def add_log(app: FastAPI, log: TransparencyLog) -> None:
 
     @app.get('/api/log')
     def bundle() -> Response:
-        """Return the whole log with the standings of its entries, for `arena verify`."""
+        """Return the whole log with the standings of its entries, for `arena results verify`."""
         return Response(kept.body(), media_type='application/json')
 
     @app.get('/api/log/head')

@@ -1,0 +1,249 @@
+"""Verbs of a maintainer: accounts, stations, tokens, policies; and the files of a server."""
+
+import argparse
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from arena_robot.cli.arguments import add_place, add_server_arguments, calls, config_at
+from arena_robot.cli.policy.submit import policy_values, review_lines
+from arena_robot.cli.terminal import json_text
+from arena_robot.robots.arms import ROBOTS
+
+if TYPE_CHECKING:
+    from arena_robot.server.backup import Backup
+
+
+def account_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument('name')
+    parser.add_argument('--institution', required=True)
+    parser.add_argument('--role', action='append', required=True, dest='roles',
+                        choices=('evaluator', 'owner', 'maintainer'))
+    parser.add_argument('--person', default='', metavar='NAME',
+                        help='who holds it, the same in all accounts of one person')
+    add_server_arguments(parser)
+
+
+def run_account(args: argparse.Namespace) -> int:
+    """
+    Add an account and print its token, once.
+
+        arena admin account ada --institution NYU --role evaluator
+        arena admin account olga --institution NYU --role owner --role evaluator
+    """
+    from arena_robot.server.proto import arena_server_pb2 as pb
+    reply = calls(args)('AddAccount', pb.Account(
+        name=args.name, institution=args.institution, roles=args.roles,
+        person=args.person))
+    _print_token(args, reply.token)
+    return 0
+
+
+def station_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument('name')
+    parser.add_argument('--institution', required=True, help='its evaluators belong to it too')
+    parser.add_argument('--robot', choices=tuple(ROBOTS), default='fr3')
+    parser.add_argument('--external-cameras', type=int, choices=(0, 1, 2), default=2)
+    parser.add_argument('--no-wrist-camera', action='store_true')
+    parser.add_argument('--no-stereo', action='store_true')
+    parser.add_argument('--test-driver', action='store_true',
+                        help='also assign policies on probation to this station')
+    add_server_arguments(parser)
+
+
+def run_station(args: argparse.Namespace) -> int:
+    """
+    Add a station and print its token, once.
+
+        arena admin station nyu-1 --institution NYU --robot fr3
+    """
+    from arena_robot.server.proto import arena_server_pb2 as pb
+    reply = calls(args)('AddStation', pb.Station(
+        name=args.name, institution=args.institution, robot=args.robot,
+        external_cameras=args.external_cameras, wrist_camera=not args.no_wrist_camera,
+        stereo=not args.no_stereo, test_driver=args.test_driver))
+    _print_token(args, reply.token)
+    return 0
+
+
+def token_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument('name', help='an account, or with --station a station')
+    parser.add_argument('--station', action='store_true')
+    parser.add_argument('--revoke', action='store_true', help='make no new token')
+    parser.add_argument('--days', type=float, default=0.0,
+                        help='validity of the new token (default: 365)')
+    add_server_arguments(parser)
+
+
+def run_token(args: argparse.Namespace) -> int:
+    """
+    Replace or revoke the tokens of an account or station.
+
+        arena admin token ada                  revokes all tokens, prints a new one
+        arena admin token nyu-1 --station --days 90
+        arena admin token ada --revoke
+    """
+    from arena_robot.server.proto import arena_server_pb2 as pb
+    request = pb.HolderRequest(name=args.name, station=args.station,
+                               lifetime_s=args.days * 86400.0)
+    if args.revoke:
+        calls(args)('RevokeTokens', request)
+        print(json_text({'name': args.name, 'revoked': True}) if args.json else
+              f'every token of {args.name} is revoked')
+    else:
+        _print_token(args, calls(args)('RotateToken', request).token)
+    return 0
+
+
+def _print_token(args: argparse.Namespace, token: str) -> None:
+    print(json_text({'name': args.name, 'token': token}) if args.json else token)
+
+
+def policy_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument('name')
+    parser.add_argument('--approve', action='store_true', help='it may enter the pool')
+    parser.add_argument('--clear-unsafe', metavar='WHY', default='',
+                        help='its reports do not stand; it is checked and tested again')
+    add_server_arguments(parser)
+
+
+def run_policy(args: argparse.Namespace) -> int:
+    """
+    Decide about a policy: let it enter the pool, or clear the reports that it was unsafe.
+
+        arena admin policy pi0-droid --approve
+        arena admin policy pi0-droid --clear-unsafe 'the table was too high'
+
+    `arena policy mine` with a maintainer's token lists all policies, reports and appeals.
+    Decisions are in the audit log.
+    """
+    from arena_robot.server.proto import arena_server_pb2 as pb
+    policy = calls(args)('DecidePolicy', pb.DecideRequest(
+        name=args.name, approve=args.approve, clear_why=args.clear_unsafe))
+    lines = [f'{policy.name}: {policy.state}', *(f'    {line}' for line in review_lines(policy))]
+    print(json_text(policy_values(policy)) if args.json else '\n'.join(lines))
+    return 0
+
+
+def rescue_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument('name', help='a maintainer; made when there is no account of that name')
+    add_place(parser)
+
+
+def run_rescue(args: argparse.Namespace) -> int:
+    """
+    Make a maintainer's token on the server's own machine, when nobody has one any more.
+
+    It opens the database itself, so it needs no token and no running server:
+
+        arena admin rescue maya --config /etc/arena/server.yaml
+        arena admin rescue maya --data arena-data
+    """
+    from arena_robot.core.clock import SystemClock
+    from arena_robot.server.rescue import rescue_token
+    from arena_robot.server.store.database import Database
+
+    config = config_at(args)
+    with Database(config.database_url()) as database:
+        _print_token(args, rescue_token(database, SystemClock(), args.name))
+    return 0
+
+
+def backup_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument('folder', type=Path, metavar='DIR', help='folder of the backup')
+    add_place(parser)
+
+
+def run_backup(args: argparse.Namespace) -> int:
+    """
+    Back up a server on its own machine; it may run meanwhile.
+
+        arena admin backup /backups/arena --config /etc/arena/server.yaml
+        arena admin backup /backups/arena --data arena-data
+
+    The folder gets a snapshot of the database, the keys of the data folder and all uploaded files.
+    Repeated with the same folder, it copies only files that are new. `arena admin restore` puts it
+    back and checks it. See docs/operations.md.
+    """
+    from arena_robot.core.clock import SystemClock
+    from arena_robot.server.backup import back_up
+
+    config = config_at(args)
+    found = back_up(config, args.folder, SystemClock())
+    _print_backup(args, found, str(args.folder))
+    return 0
+
+
+def _print_backup(args: argparse.Namespace, found: 'Backup', where: str,
+                  said: str = '') -> None:
+    text = (f'{where}: {found.sessions} sessions, {found.files} files, '
+            f'{found.bytes / 1e6:.1f} MB, schema {found.schema}{said}')
+    note = f'\nnote: {found.unchecked}' if found.unchecked else ''
+    print(json_text({'folder': where, **dataclasses.asdict(found)}) if args.json else text + note)
+
+
+def restore_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument('folder', type=Path, metavar='DIR', help='folder of the backup')
+    add_place(parser)
+
+
+def run_restore(args: argparse.Namespace) -> int:
+    """
+    Restore a backup into an empty place, and check what came back.
+
+        arena admin restore /backups/arena --config /etc/arena/server.yaml
+        arena admin restore /backups/arena --data arena-data
+
+    Nothing is overwritten: the data folder and the database must be empty. The files of the backup
+    are compared with its SHA-256 sums before, the ledger, the log and the uploaded files are
+    checked afterwards. Then the server can be started. See docs/operations.md.
+    """
+    from arena_robot.core.clock import SystemClock
+    from arena_robot.server.restoring import restore
+
+    config = config_at(args)
+    found = restore(config, args.folder, SystemClock())
+    _print_backup(args, found, str(config.data), '; ledger, log and files are whole')
+    return 0
+
+
+def erase_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument('session', help='the id of the session')
+    parser.add_argument('--slot', default='', choices=['A', 'B', '-'],
+                        help="one slot, or - for the session's own files (default: all)")
+    parser.add_argument('--reason', required=True, help='why; it is public')
+    parser.add_argument('--by', required=True, metavar='NAME', help='who deletes, for the log')
+    add_place(parser)
+
+
+def run_erase(args: argparse.Namespace) -> int:
+    """
+    Delete the files of a session on the server's own machine; the log keeps their hashes.
+
+    Somebody who is in the pictures may ask for it. The session goes on counting. Its page and the
+    log say that files were deleted, when and why; the reason is public, so it names nobody:
+
+        arena admin erase SESSION --reason 'a person in the pictures asked for it' --by ada
+        arena admin erase SESSION --slot B --reason 'a face is seen' --by ada --data arena-data
+
+    A backup that was made before still has the files: make a new one, and delete the old.
+    """
+    from arena_robot.core.clock import SystemClock
+    from arena_robot.server.erasing import eraser_of
+    from arena_robot.server.store.database import Database
+
+    config = config_at(args)
+    with Database(config.database_url()) as database:
+        count = eraser_of(config, database, SystemClock()).erase(
+            args.session, args.slot, args.reason, args.by)
+    print(json_text({'session': args.session, 'deleted': count}) if args.json else
+          f'deleted {count} files of session {args.session}; make a backup, and delete older ones')
+    return 0

@@ -1,0 +1,1 @@
+"""Verbs on the progress of episodes and its judges."""

@@ -1,0 +1,165 @@
+"""Verbs on your policies at a server: submit, mine."""
+
+import argparse
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from arena_robot.cli.arguments import add_server_arguments, calls
+from arena_robot.cli.terminal import json_text
+from arena_robot.core.action import ActionSpace
+from arena_robot.core.errors import ConfigError
+from arena_robot.robots.arms import ROBOTS
+
+if TYPE_CHECKING:
+    from arena_robot.server.client import Calls
+
+SUBMITTED, SUSPENDED = 'submitted', 'suspended'
+LOOK_S = 0.5
+
+
+def submit_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument('name')
+    parser.add_argument('address', nargs='?', help='grpc://, grpcs://, openpi:// or openpis://host:port')
+    parser.add_argument('--description', default='')
+    parser.add_argument('--open-source', action='store_true')
+    parser.add_argument('--robot', choices=('any', *ROBOTS), default='any')
+    parser.add_argument('--action-space', choices=[space.value for space in ActionSpace])
+    parser.add_argument('--external-cameras', type=int, choices=(0, 1, 2))
+    parser.add_argument('--no-wrist-camera', action='store_false', dest='wrist_camera',
+                        default=None)
+    parser.add_argument('--stereo', action='store_true', default=None)
+    parser.add_argument('--policy-token-file', type=Path, metavar='FILE',
+                        help='the token that your policy asks for; an empty file: none any more')
+    parser.add_argument('--policy-tls-ca', type=Path, metavar='FILE',
+                        help='certificate of the authority of your policy server, PEM; an empty '
+                             'file: the public authorities')
+    parser.add_argument('--wait', type=float, metavar='S', default=0.0,
+                        help='wait until the server has checked it, at most this long')
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument('--update', action='store_true', help='change an existing policy')
+    how.add_argument('--resubmit', action='store_true', help='check it again')
+    how.add_argument('--appeal', metavar='TEXT',
+                     help='say to the maintainers what you changed after reports that it was '
+                          'unsafe')
+    how.add_argument('--retire', action='store_true', help='remove it permanently')
+    add_server_arguments(parser)
+
+
+def run_submit(args: argparse.Namespace) -> int:
+    """
+    Submit, change or retire a policy of yours on an arena server.
+
+        arena policy submit my-policy grpc://gpu1.example.org:8000 --description 'pi0 on DROID'
+        arena policy submit my-policy grpc://gpu1.example.org:8000 --wait 120
+        arena policy submit pi0 'openpis://gpu1.example.org:443/pi0?action_space=joint_velocity'
+        arena policy submit my-policy grpc://gpu2.example.org:8000 --update
+        arena policy submit my-policy --resubmit        after it was suspended
+        arena policy submit my-policy --appeal 'the gripper is slower now'    after unsafe reports
+        arena policy submit my-policy --retire
+
+    Action space and cameras are read from your server; one that you state must be what it says.
+    """
+    from arena_robot.server.proto import arena_server_pb2 as pb
+    server = calls(args)
+    if args.appeal:
+        policy = server('AppealPolicy', pb.AppealRequest(name=args.name, text=args.appeal))
+    elif args.resubmit or args.retire:
+        call = 'ResubmitPolicy' if args.resubmit else 'RetirePolicy'
+        policy = server(call, pb.NameRequest(name=args.name))
+    elif not args.address:
+        raise ConfigError('the address of the policy is missing, such as grpc://host:8000')
+    else:
+        policy = server('UpdatePolicy' if args.update else 'RegisterPolicy', pb.Policy(
+            name=args.name, address=args.address, description=args.description,
+            open_source=args.open_source, robot=args.robot, action_space=args.action_space,
+            external_cameras=args.external_cameras, wrist_camera=args.wrist_camera,
+            stereo=args.stereo, token=_token(args.policy_token_file),
+            tls_ca=_text(args.policy_tls_ca)))
+    policy = checked(server, policy, args.wait)
+    reason = f' ({policy.reason})' if policy.reason else ''
+    print(json_text(policy_values(policy)) if args.json else
+          f'{policy.name}: {policy.state}{reason}; follow it with: arena policy mine')
+    return int(policy.state == SUSPENDED)
+
+
+def _token(path: Path | None) -> str | None:
+    """Return the first line of a token file; None: the policy keeps the token that it has."""
+    text = _text(path)
+    return text if text is None else (text.split() or [''])[0]
+
+
+def _text(path: Path | None) -> str | None:
+    """Return what is in a file; None without one."""
+    if path is None:
+        return None
+    try:
+        return path.read_text(encoding='utf-8').strip()
+    except OSError as error:
+        raise ConfigError(f'cannot read {path}: {error.strerror or error}') from error
+
+
+def checked(server: 'Calls', policy: Any, wait_s: float) -> Any:
+    """Return the policy once the server has checked it, or as it is after ``wait_s``."""
+    from arena_robot.server.proto import arena_server_pb2 as pb
+    end_s = time.monotonic() + wait_s
+    while policy.state == SUBMITTED and time.monotonic() < end_s:
+        time.sleep(LOOK_S)
+        policy = next(p for p in server('ListPolicies', pb.Empty()).policies
+                      if p.name == policy.name)
+    return policy
+
+
+def mine_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    add_server_arguments(parser)
+
+
+def run_mine(args: argparse.Namespace) -> int:
+    """
+    List your policies on an arena server: state, health, how often requested, and why.
+
+    Below a policy: the reports that it was unsafe, what became of them, and whether it waits for a
+    maintainer. Maintainers see all policies, and who reported them.
+    """
+    from arena_robot.server.proto import arena_server_pb2 as pb
+    policies = calls(args)('ListPolicies', pb.Empty()).policies
+    if args.json:
+        print(json_text([policy_values(policy) for policy in policies]))
+        return 0
+    print(f'{"policy":30} {"state":10} {"healthy":7} {"asked":>5}  reason')
+    for p in policies:
+        print(f'{p.name:30} {p.state:10} {"yes" if p.healthy else "no":7} {p.requested:5}  '
+              f'{p.reason}')
+        for line in review_lines(p):
+            print(f'    {line}')
+    return 0
+
+
+def review_lines(policy: Any) -> Iterator[str]:
+    """Yield what people said and have to say about a policy."""
+    if policy.waits_for_approval:
+        yield ('a maintainer has to approve it before the pool: '
+               f'arena admin policy {policy.name} --approve')
+    reports = policy.unsafe_reports
+    standing = sum(not one.cleared_by for one in reports)
+    if reports:
+        yield f'{len(reports)} reports that it was unsafe, {standing} of them stand'
+    for one in reports:
+        who = f' by {one.evaluator} at {one.station}' if one.station else ''
+        end = f'; cleared by {one.cleared_by}: {one.cleared_why}' if one.cleared_by else ''
+        yield f'unsafe{who}: {one.reason}{end}'
+    if policy.appeal:
+        yield f'appeal: {policy.appeal}'
+
+
+def policy_values(policy: Any) -> dict[str, Any]:
+    """Return a policy of a server for `--json`."""
+    report = ('session_id', 'slot', 'reason', 'created_ns', 'cleared_by', 'cleared_why', 'station',
+              'evaluator')
+    return {**{name: getattr(policy, name) for name in (
+        'name', 'owner', 'address', 'state', 'healthy', 'requested', 'reason', 'appeal',
+        'waits_for_approval')}, 'unsafe_reports': [
+            {name: getattr(one, name) for name in report} for one in policy.unsafe_reports]}

@@ -1,0 +1,1 @@
+"""Verbs that rank and report."""

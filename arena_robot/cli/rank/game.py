@@ -1,0 +1,143 @@
+"""
+Rate the strategies of a game, or of the game that a table of scores defines.
+
+GAME is a JSON file: {"players": N, "shape": [...], "payoffs": [one nested list per player],
+"labels": null or [...]}, or {"scores": [[...]], "models": [...], "tasks": [...], "kind":
+"model_vs_task" or "model_vs_model_vs_task"}, a row of scores per model.
+
+Ratings: deviation (any game), nash (two players, zero-sum), uniform (mean payoff), alpha_rank
+(small games: stationary distribution of an evolution). They are in the units of the payoffs;
+--normalise scales each task of a table to [0, 1] first.
+
+  arena game game.json --rating deviation
+  arena game scores.json --rating deviation --json --plot contributions.svg
+"""
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from arena_robot.cli.terminal import json_text
+
+if TYPE_CHECKING:
+    from arena_robot.ranking.games.payoffs import GameInput
+
+RATINGS = ('deviation', 'nash', 'uniform', 'alpha_rank')
+
+
+def game_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument('game', metavar='GAME.json', help='payoffs or scores')
+    parser.add_argument('--rating', choices=RATINGS, default='deviation')
+    parser.add_argument('--normalise', action='store_true',
+                        help='scale each task of a table of scores to [0, 1] first')
+    parser.add_argument('--plot', metavar='FILE',
+                        help='plot the contributions of tasks to models (.png or .svg; deviation '
+                             'ratings of a table)')
+
+
+def run_game(args: argparse.Namespace) -> int:
+    """Rate and print."""
+    import dataclasses
+
+    from arena_robot.core.errors import DataError
+    from arena_robot.ranking.games.payoffs import game_from_json, normalised
+    from arena_robot.ranking.json_input import read_json
+
+    game = game_from_json(read_json(args.game))
+    if args.normalise:
+        if game.scores is None:
+            raise DataError('--normalise is for tables of scores; this game has payoffs')
+        game = dataclasses.replace(game, scores=normalised(game.scores))
+    rate = {'deviation': _deviation, 'nash': _nash, 'uniform': _uniform,
+            'alpha_rank': _alpha_rank}[args.rating]
+    answer = rate(game)
+    if args.plot:
+        if not answer.get('contributions'):
+            raise DataError('--plot draws the task contributions; they come with --rating '
+                            'deviation of a table of scores')
+        from arena_robot.reports.game_plots import draw_contributions
+        draw_contributions(answer['contributions'], game.names[0], game.names[-1], args.plot)
+    print(json_text(answer) if args.json else table(answer, game))
+    return 0
+
+
+def _floats(values: Any) -> list[Any]:
+    out: list[Any] = (values + 0.).tolist()
+    return out
+
+
+def _deviation(game: 'GameInput') -> dict[str, Any]:
+    from arena_robot.ranking.games.deviation import deviation_ratings, rate_table
+
+    if game.scores is not None and game.kind is not None:
+        found = rate_table(game.scores, game.kind)
+    else:
+        found = deviation_ratings(game.payoffs or ())
+    return {
+        'ratings': [_floats(r) for r in found.ratings],
+        'equilibrium': {'joint': found.joint.tolist(), 'probability': _floats(found.mass)},
+        'contributions': None if found.contributions is None else _floats(found.contributions),
+        'diagnostics': {
+            'rating': 'deviation', 'residual': found.residual, 'stages': found.stages,
+            'linear_programs': found.programs, 'columns_used': found.columns,
+            'joint_strategies': found.size}}
+
+
+def _nash(game: 'GameInput') -> dict[str, Any]:
+    from arena_robot.ranking.games.nash_alpha import nash_average
+
+    found = nash_average(_two_player(game, 'Nash averaging'))
+    return {
+        'ratings': [_floats(r) for r in found.ratings],
+        'equilibrium': {'marginals': [_floats(found.first.mixed), _floats(found.second.mixed)]},
+        'contributions': None,
+        'diagnostics': {'rating': 'nash', 'value': found.value,
+                        'unique': [found.first.unique, found.second.unique],
+                        'essential': [list(found.first.essential),
+                                      list(found.second.essential)]}}
+
+
+def _uniform(game: 'GameInput') -> dict[str, Any]:
+    from arena_robot.ranking.games.deviation import uniform_ratings, uniform_table
+
+    if game.scores is not None and game.kind is not None:
+        ratings = uniform_table(game.scores, game.kind)
+    else:
+        ratings = uniform_ratings(game.payoffs or ())
+    return {'ratings': [_floats(r) for r in ratings], 'equilibrium': None, 'contributions': None,
+            'diagnostics': {'rating': 'uniform'}}
+
+
+def _alpha_rank(game: 'GameInput') -> dict[str, Any]:
+    from arena_robot.ranking.games.nash_alpha import alpha_rank
+
+    payoffs = game.payoffs if game.scores is None else _two_player(game, 'α-Rank')
+    found = alpha_rank(payoffs or ())
+    return {'ratings': [_floats(r) for r in found.ratings], 'equilibrium': None,
+            'contributions': None, 'diagnostics': {'rating': 'alpha_rank'}}
+
+
+def _two_player(game: 'GameInput', what: str) -> Any:
+    from arena_robot.core.errors import DataError
+    from arena_robot.ranking.games.payoffs import MODEL_TASK
+
+    if game.scores is None:
+        return game.payoffs
+    if game.kind != MODEL_TASK:
+        raise DataError(f"{what} of a table is for the kind '{MODEL_TASK}'; this one is "
+                        f"'{game.kind}'. Use deviation ratings")
+    return game.scores, -game.scores
+
+
+def table(answer: dict[str, Any], game: 'GameInput') -> str:
+    """Return the ratings of each player as text, best first; equal ones share a rank."""
+    blocks = []
+    for p, (ratings, names) in enumerate(zip(answer['ratings'], game.names, strict=True)):
+        order = sorted(range(len(names)), key=lambda i: (-round(ratings[i], 6), i))
+        width = max(map(len, names))
+        lines = [f'player {p + 1}: {answer["diagnostics"]["rating"]} ratings']
+        for i in order:
+            rank = 1 + sum(round(other, 6) > round(ratings[i], 6) for other in ratings)
+            lines.append(f'  {rank:>3} {names[i]:<{width}} {ratings[i] + 0.:12.6f}')
+        blocks.append('\n'.join(lines))
+    return '\n\n'.join(blocks)

@@ -1,0 +1,329 @@
+"""
+Rank the policies of a table of A/B sessions.
+
+Counted are the sessions that are valid and have a preference; invalid rows are left out and
+listed on standard error. Without --policies every policy is ranked that the method can place,
+and the others are named in the diagnostics. --cluster-by says what counts as one observation
+in the intervals; --intervals 0 omits them.
+
+  arena rank --sessions sessions.csv --method davidson
+  arena rank --sessions sessions.csv --episodes episodes.csv --method task_partial --json
+  arena rank --sessions sessions.csv --audits audits.json --method preference_audit
+
+audits.json is what `arena audit FOLDER --json` printed of the same sessions.
+"""
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from arena_robot.cli.arguments import add_worker_arguments, workers
+from arena_robot.ranking.recommended import RECOMMENDED
+
+if TYPE_CHECKING:
+    from arena_robot.core.episode import Comparison
+    from arena_robot.records.audit_file import AuditScores
+    from arena_robot.records.roboarena import RoboArenaData
+
+from arena_robot.cli.terminal import ListRows, json_text
+
+
+def rank_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_table_arguments(parser)
+    parser.add_argument('--method', default=RECOMMENDED, metavar='NAME',
+                        help=f'method by name, or module:name (default {RECOMMENDED})')
+    parser.add_argument('--option', action='append', default=[], metavar='KEY=VALUE',
+                        help='option of the method, such as k=32 (elo), l2=0.1 (bt) or buckets=20')
+    parser.add_argument('--intervals', type=int, default=200, metavar='N',
+                        help='bootstrap replicates, 0 for none (default 200)')
+    parser.add_argument('--level', type=float, default=0.95, help='of intervals (default 0.95)')
+    parser.add_argument('--cluster-by', default='auto', metavar='WHAT',
+                        choices=('auto', 'session', 'evaluator', 'institution'),
+                        help='what counts as one observation in intervals: session, evaluator or '
+                             'institution (default: evaluator where 10 or more are known, else '
+                             'session)')
+    parser.add_argument('--pair', metavar='A,B',
+                        help='also test which of two policies is better')
+    parser.add_argument('--needed', metavar='GOAL',
+                        help='also tell how many more sessions are needed until it is known which '
+                             'policy is "first", the whole "order", or which K are ahead (a '
+                             'number)')
+    parser.add_argument('--waiting', action='store_true',
+                        help='also tell how much it decides that an arm waits for its policy, '
+                             'and the scores without that')
+    parser.add_argument('--evaluators', action='store_true',
+                        help='also report vote statistics of evaluators and institutions')
+    parser.add_argument('--plot', metavar='FILE', help='plot the standings (.png or .svg)')
+    parser.add_argument('--plot-matrix', metavar='FILE', help='plot wins per pair (.png or .svg)')
+    add_worker_arguments(parser)
+
+
+def add_table_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments that ``rank`` and ``study methods`` share."""
+    parser.add_argument('--list-methods', action=ListRows, help='list the methods and exit',
+                        table='arena_robot.ranking.methods:METHODS')
+    parser.add_argument('--sessions', required=True, metavar='CSV', help='one row per A/B session')
+    parser.add_argument('--episodes', metavar='CSV', help='one row per rollout, with its score')
+    parser.add_argument('--audits', metavar='JSON',
+                        help='what `arena audit --json` printed, for opd, preference_audit, '
+                             'hierarchical and --evaluators')
+    parser.add_argument('--audit-metric', default='ppl', metavar='NAME',
+                        help="the audit's number: ppl, mp or final (default %(default)s)")
+    parser.add_argument('--policies', metavar='A,B,…', help='rank only these (default: all)')
+    parser.add_argument('--seed', type=int, default=0, help='seed of all random draws (default 0)')
+
+
+def read_table_arguments(args: argparse.Namespace) -> 'RoboArenaData':
+    """Return what the tables hold; rows that were left out are named on standard error."""
+    from arena_robot.cli.terminal import tell_refused
+    from arena_robot.records.roboarena_files import read_tables
+    data = read_tables(args.sessions, args.episodes)
+    tell_refused(data)
+    return data
+
+
+def read_audits(args: argparse.Namespace) -> 'AuditScores | None':
+    """Return the scores in the file of --audits, None without one."""
+    from pathlib import Path
+
+    from arena_robot.records.audit_file import read_audit_scores
+    return read_audit_scores(Path(args.audits), args.audit_metric) if args.audits else None
+
+
+def audit_option(method: str, rows: 'Sequence[Comparison]', items: Sequence[str],
+                 audits: 'AuditScores | None') -> dict[str, Any]:
+    """Return the option ``audits`` for a method that takes it, where there are audits."""
+    from arena_robot.ranking.methods import METHODS
+    from arena_robot.ranking.rollouts import AuditTable
+    row = METHODS.find(method)
+    return {'audits': AuditTable.build(rows, items, audits.values)} \
+        if audits and (row.needs_audits or row.hears_audits) else {}
+
+
+def run_rank(args: argparse.Namespace) -> int:
+    """Rank, draw, print."""
+    import dataclasses
+    from functools import partial
+
+    from arena_robot.core.errors import ConfigError
+    from arena_robot.ranking.methods import METHODS, method, placeable, rank, rank_comparable
+    from arena_robot.ranking.rollouts import arena_tables
+    from arena_robot.ranking.standings import as_json
+
+    if not 0 < args.level < 1 or args.intervals < 0:
+        raise ConfigError(f'--level must be between 0 and 1 and --intervals at least 0; got '
+                          f'{args.level} and {args.intervals}')
+    method(args.method, **(options := parsed_options(args.option)))
+    data = read_table_arguments(args)
+    comparisons = arena_tables(data.comparisons(), policies=policy_names(args)).comparisons
+    options |= audit_option(args.method, data.comparisons(), comparisons.items, read_audits(args))
+    # Where no two can be compared, or it was asked for these, the method says what is missing.
+    placed = not args.policies and len(placeable(comparisons, args.method)[0]) >= 2
+    ask = partial(rank_comparable if placed else rank, comparisons, args.method,
+                  intervals=args.intervals, seed=args.seed, level=args.level,
+                  cluster=args.cluster_by, workers=workers(args), **options)
+    found = ask()
+    result, left_out = found if isinstance(found, tuple) else (found, [])
+    if placed:
+        comparisons = comparisons.only(result.items)
+    if left_out:
+        told = f"left out, not comparable with the others: {', '.join(left_out)}"
+        diagnostics = dataclasses.replace(result.diagnostics,
+                                          warnings=(*result.diagnostics.warnings, told))
+        result = dataclasses.replace(result, diagnostics=diagnostics)
+    _draw(args, comparisons, result, METHODS.find(args.method).unit)
+    report = {**as_json(result), 'refused': list(data.refused),
+              'origins': _origins(data, result.items),
+              **_extras(args, comparisons, method(args.method, **options))}
+    print(json_text(report) if args.json else
+          '\n'.join([table(result), *_origin_lines(report['origins']), *_extra_lines(report)]))
+    for warning in () if args.json else result.diagnostics.warnings:
+        print(f'arena: {warning}', file=sys.stderr)
+    return 0
+
+
+def _origins(data: 'RoboArenaData', ranked: Sequence[str]) -> dict[str, int]:
+    from arena_robot.ranking.standings import origins
+    return origins(one for one in data.comparisons() if {one.a, one.b} <= set(ranked))
+
+
+def _origin_lines(found: Mapping[str, int]) -> list[str]:
+    return ['comparisons: ' + ', '.join(f'{number} {origin}' for origin, number in found.items())]
+
+
+def _extras(args: argparse.Namespace, comparisons: Any, fitter: Any) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from arena_robot.core.errors import ConfigError
+    from arena_robot.ranking.evaluators.reports import evaluators, influence, institutions
+    from arena_robot.ranking.intervals.choice import chosen_cluster
+    from arena_robot.ranking.intervals.needed import evidence
+    from arena_robot.ranking.standings import plain
+    found: dict[str, Any] = {}
+    if args.pair:
+        names = [name.strip() for name in args.pair.split(',')]
+        if len(names) != 2:
+            raise ConfigError(f"--pair '{args.pair}' is not two policies with a comma between")
+        weighed = asdict(evidence(comparisons, *names, alpha=1 - args.level,
+                                  by=chosen_cluster(comparisons, args.cluster_by)))
+        weighed.pop('log_e_path')
+        found['evidence'] = weighed
+    if args.needed:
+        found['needed'] = needed(args, comparisons)
+    if args.waiting:
+        found['waiting'] = waiting_told(comparisons, args.level)
+    if args.evaluators:
+        found['evaluators'] = [asdict(one) for one in evaluators(comparisons)]
+        found['institutions'] = [asdict(one) for one in institutions(comparisons)]
+        if audits := read_audits(args):
+            from arena_robot.audit.evaluators import evaluator_signals
+            found['audit'] = [asdict(one) for one in evaluator_signals(
+                evaluators(comparisons), audits.evaluators)]
+        found['influence'] = [asdict(one) for one in influence(comparisons, fitter)]
+    return dict(plain(found))
+
+
+def _extra_lines(report: dict[str, Any]) -> list[str]:
+    lines = ['', report['needed']['words']] if 'needed' in report else []
+    lines += waiting_lines(report['waiting']) if 'waiting' in report else []
+    if 'evidence' in report:
+        e = report['evidence']
+        verdict = 'not enough evidence yet' if e['better'] is None else \
+            f"{e['better']} is better, decided after {e['decided_after']} verdicts"
+        share = '' if e['low'] is None else f"share won {e['low']:.2f} to {e['high']:.2f}, "
+        lines += ['', f"{e['first']} against {e['second']}: {e['wins']} won, {e['losses']} lost, "
+                  f"{e['ties']} tied; {share}p {e['p_value']:.2g} however often looked at, by "
+                  f"{e['by']}: {verdict}"]
+    for group in ('evaluators', 'institutions') if 'evaluators' in report else ():
+        lines += ['', f'{group:<20} votes  agree  expected  first  ties   own scores  suspicion']
+        for one in report[group]:
+            cells = ''.join(f"{'-' if one[key] is None else format(one[key], '.2f'):>{width}}"
+                            for key, width in (('agreement', 7), ('expected', 10),
+                                               ('first_share', 7), ('ties', 6),
+                                               ('own_scores', 13)))
+            kind = one['kind'] + (f" to {one['favours']}" if one['favours'] else '')
+            lines.append(f"{one['name']:<20} {one['votes']:>5}{cells}"
+                         f"{one['suspicion']:>11.1f}  {kind}")
+    lines += ['', 'against the audit    agree  decisive  suspicion (votes, audit)'] \
+        if 'audit' in report else []
+    lines += [f"{one['name']:<20} {one['agree']:>5}  {one['decisive']:>8}  "
+              f"{one['suspicion']:.1f} ({one['votes_suspicion']:.1f}, "
+              f"{one['audit_suspicion']:.1f})  {one['audit_kind']}"
+              for one in report.get('audit', [])]
+    lines += ['', 'without               votes  largest change'] if 'influence' in report else []
+    for one in report.get('influence', []):
+        moves = ', '.join(f'{name} {a} to {b}' for name, (a, b) in one['moved'].items())
+        change = one['failed'] or f"{one['largest']:.3f} ({one['policy']})  {moves or 'no rank'}"
+        lines.append(f"{one['name']:<20} {one['votes']:>6}  {change}")
+    return lines
+
+
+def table(result: Any) -> str:
+    """Return the standings as text."""
+    import numpy as np
+
+    from arena_robot.ranking.standings import few_words, interval_words, is_few, rank_words
+    width = max([len('policy'), *(len(name) for name in result.items)])
+    wide = result.rank_low is not None
+    lines = [f"rank  {'policy':{width}}  {'score':>9}  {'interval':>18}  {'solve':>6}"
+             f"  {'n':>5}" + ('  ranks' if wide else '')]
+    for k in result.order:
+        words = interval_words(float(result.low[k]), float(result.high[k]), few_words(result, k),
+                               '.3f')
+        tied = '=' if (result.ranks == result.ranks[k]).sum() > 1 else ' '
+        rank = '  – ' if is_few(result, k) else f'{result.ranks[k]:>3}{tied}'
+        line = (f'{rank}  {result.items[k]:{width}}  {result.scores[k]:9.3f}'
+                f'  {words:>18}  {result.solve[k]:6.3f}  {result.counts[k]:>5}')
+        lines.append(line + (f'  {rank_words(result, k, "-")}' if wide else ''))
+    told = result.diagnostics
+    lines.append(f'{result.method}: ' + ('converged' if told.converged else 'NOT converged')
+                 + f' after {told.iterations} iterations'
+                 + (f', log-likelihood {told.log_likelihood:.2f}'
+                    if np.isfinite(told.log_likelihood) else ''))
+    return '\n'.join(lines)
+
+
+def policy_names(args: argparse.Namespace) -> list[str] | None:
+    """Return the names after --policies, or None for all."""
+    return [name.strip() for name in args.policies.split(',') if name.strip()] \
+        if args.policies else None
+
+
+def parsed_options(pairs: list[str]) -> dict[str, Any]:
+    """
+    Return KEY=VALUE pairs as numbers where they are numbers.
+
+    :raises ConfigError: a pair has no equals sign.
+    """
+    from arena_robot.core.errors import ConfigError
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition('=')
+        if not equals or not key:
+            raise ConfigError(f"--option '{pair}' is not KEY=VALUE")
+        for kind in (int, float, str):
+            try:
+                found[key] = kind(text)
+                break
+            except ValueError:
+                continue
+    return found
+
+
+def _draw(args: argparse.Namespace, comparisons: Any, result: Any, unit: str) -> None:
+    if not (args.plot or args.plot_matrix):
+        return
+    from arena_robot.reports.ranking_plots import plot_standings, plot_win_matrix
+    if args.plot:
+        plot_standings(result, args.plot, unit)
+    if args.plot_matrix:
+        plot_win_matrix(comparisons, result, args.plot_matrix)
+
+
+def needed(args: argparse.Namespace, comparisons: Any) -> dict[str, Any]:
+    """Return how many more sessions are needed; ConfigError for an unknown goal."""
+    from dataclasses import asdict
+
+    from arena_robot.core.errors import ConfigError
+    from arena_robot.ranking.intervals.needed import first_known, needed_words, sessions_needed
+    goal = 'top' if args.needed.isdecimal() else args.needed
+    if goal not in ('first', 'top', 'order'):
+        raise ConfigError(f"--needed '{args.needed}' is neither first nor order nor a number")
+    found = sessions_needed(comparisons, goal, int(args.needed) if goal == 'top' else 1,
+                            level=args.level, cluster=args.cluster_by, seed=args.seed)
+    return {**(asdict(found) if found else {'goal': goal}), 'words': needed_words(found),
+            'first_known_at_any_look': first_known(comparisons, alpha=1 - args.level,
+                                                   cluster=args.cluster_by)}
+
+
+def waiting_told(comparisons: Any, level: float) -> dict[str, Any]:
+    """Return how much waiting explains, and abilities with and without it; ConfigError."""
+    import numpy as np
+
+    from arena_robot.core.errors import ConfigError
+    from arena_robot.ranking.pairwise.covariates import adjusted, known_waits
+    kept, gap = known_waits(comparisons)
+    if not len(kept):
+        raise ConfigError('--waiting needs sessions with waited_a and waited_b, the shares of the '
+                          'steps in which the arm waited; none of these has both')
+    found = adjusted(kept, gap, ['waiting'], level)
+    plain = adjusted(kept, np.zeros((len(kept), 0)))
+    return {'known': len(kept), 'of': len(comparisons), 'gamma': found.gamma[0],
+            'low': found.low[0], 'high': found.high[0],
+            'standings': [{'policy': kept.items[k], 'score': found.fit.scores[k],
+                           'with_waiting': plain.fit.scores[k]}
+                          for k in np.argsort(-found.fit.scores, kind='stable')]}
+
+
+def waiting_lines(told: dict[str, Any]) -> list[str]:
+    """Return that as text."""
+    width = max(len('policy'), *(len(one['policy']) for one in told['standings']))
+    change, low, high = (0.1 * told[name] for name in ('gamma', 'low', 'high'))
+    return ['', f"waiting is known of {told['known']} of {told['of']} comparisons; by "
+            'Bradley–Terry, waiting in 10 % of the time more than the other',
+            f'changes a score by {change:+.2f} ({low:+.2f} to {high:+.2f})',
+            f"{'policy':{width}}  without waiting  as it was",
+            *(f"{one['policy']:{width}}  {one['score']:15.3f}  {one['with_waiting']:9.3f}"
+              for one in told['standings'])]

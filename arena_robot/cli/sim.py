@@ -1,0 +1,105 @@
+"""Verbs of the simulated station: its tasks, the scripted expert, a contact sheet."""
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+from arena_robot.cli.terminal import json_text, sentences
+from arena_robot.robots.arms import ROBOTS
+
+_SEEDS = 12
+
+
+def tasks_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument('--wordings', action='store_true', help='print every wording found')
+
+
+def run_tasks(args: argparse.Namespace) -> int:
+    """List the tasks of the simulated station: name, kind, and wordings of the instruction."""
+    from arena_robot.drivers.sim.station import make_task
+    from arena_robot.drivers.sim.tasks import TASKS
+    wordings = {name: sorted({make_task(name, seed).setup.instruction for seed in range(_SEEDS)})
+                for name in TASKS.names()}
+    if args.json:
+        print(json_text([{'task': name, 'category': task.category, 'wordings': wordings[name]}
+                         for name, task in TASKS.rows().items()]))
+        return 0
+    for name, task in TASKS.rows().items():
+        print(f'{name:14} {task.category:15} {wordings[name][0]}')
+        for wording in wordings[name][1:] if args.wordings else ():
+            print(f"{'':30} {wording}")
+    return 0
+
+
+def expert_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument('--tasks', default='all', metavar='A,B',
+                        help='task names separated by commas (all)')
+    parser.add_argument('--seeds', type=int, default=5, metavar='N',
+                        help='episodes of each task (%(default)s)')
+    parser.add_argument('--first-seed', type=int, default=0, metavar='N', help='(%(default)s)')
+    parser.add_argument('--robot', choices=tuple(ROBOTS), default='panda', help='(%(default)s)')
+    parser.add_argument('--at-least', type=float, default=0.95, metavar='SHARE',
+                        help='share of successes for exit code 0 (%(default)s)')
+
+
+def run_expert(args: argparse.Namespace) -> int:
+    """
+    Run the scripted expert on tasks of the simulated station and print the results.
+
+    The expert uses only the Arm and Gripper interfaces; object poses come from the simulator. Exit
+    code 1 when fewer than ``--at-least`` of the episodes succeed.
+    """
+    from arena_robot.drivers.sim.expert import run_expert
+    from arena_robot.drivers.sim.station import SimStation
+    from arena_robot.drivers.sim.tasks import TASKS
+    names = TASKS.names() if args.tasks == 'all' else args.tasks.split(',')
+    rows: list[dict[str, Any]] = []
+    say = sentences(args)
+    with SimStation.make(names[0], robot=args.robot, cameras=()) as station:
+        say(f"{'task':14} {'success':>8} {'steps':>6} {'x real':>7}  failed seeds")
+        for name in names:
+            begun, runs = time.perf_counter(), []
+            for seed in range(args.first_seed, args.first_seed + args.seeds):
+                station.reset(name, seed)
+                runs.append(run_expert(station))
+            spent_s = time.perf_counter() - begun
+            steps, failed = sum(run.steps for run in runs), [
+                run.seed for run in runs if not run.succeeded]
+            say(f'{name:14} {len(runs) - len(failed):>4}/{len(runs):<3} {steps / len(runs):6.0f} '
+                f"{steps / 15 / spent_s:7.1f}  {' '.join(map(str, failed))}")
+            rows.append({'task': name, 'episodes': len(runs), 'failed_seeds': failed,
+                         'steps': steps / len(runs)})
+    count = len(rows) * args.seeds
+    done = count - sum(len(row['failed_seeds']) for row in rows)
+    say(f"{'all':14} {done:>4}/{count:<3} {done / count:6.1%}")
+    if args.json:
+        print(json_text({'tasks': rows, 'share': done / count}))
+    return 0 if done >= args.at_least * count else 1
+
+
+def contact_sheet_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument('out', type=Path, help='picture to write (.jpg or .png)')
+    parser.add_argument('--tasks', default='all', metavar='A,B',
+                        help='task names separated by commas (all)')
+    parser.add_argument('--seed', type=int, default=0, help='variation of every task (its row)')
+    parser.add_argument('--width', type=int, default=384, help='of one view, px (%(default)s)')
+    parser.add_argument('--columns', type=int, default=2, help='tasks in a row (%(default)s)')
+    parser.add_argument('--plain', action='store_true', help='without shadows, as for policies')
+
+
+def run_contact_sheet(args: argparse.Namespace) -> int:
+    """Render every task of the simulated station from all three cameras into one image."""
+    from arena_robot.drivers.sim.contact_sheet import contact_sheet, write_picture
+    from arena_robot.drivers.sim.tasks import TASKS
+    names = TASKS.names() if args.tasks == 'all' else args.tasks.split(',')
+    sheet = contact_sheet(names, args.seed, args.width, args.columns, beauty=not args.plain)
+    write_picture(args.out, sheet)
+    height, width = sheet.shape[:2]
+    print(json_text({'file': args.out, 'tasks': list(names), 'width': width, 'height': height})
+          if args.json else f'{args.out}: {len(names)} tasks, {width}x{height}, '
+          f'{args.out.stat().st_size / 1024:.0f} KiB')
+    return 0

@@ -1,0 +1,1 @@
+"""Verbs on generated skills."""

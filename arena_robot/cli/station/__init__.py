@@ -1,0 +1,1 @@
+"""Verbs at a station."""

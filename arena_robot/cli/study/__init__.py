@@ -1,0 +1,1 @@
+"""Verbs that say how far to trust a ranking."""

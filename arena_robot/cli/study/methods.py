@@ -1,0 +1,184 @@
+"""
+Evaluate ranking methods against the mean progress of every policy over all its rollouts.
+
+Every method is trained on the same 100 random 80 % of the sessions. Pearson, Spearman, Kendall
+and MMRV compare its scores with the reference, accuracy uses the held-out verdicts. Beside it
+is Pearson against the rollouts that were not trained on; --leak-free uses those for all
+measures. The spread is that of splitting the given sessions; --redraw N adds the results of N
+new draws of the compared pair in every session.
+
+  arena study methods --sessions sessions.csv --episodes episodes.csv --method bt,task
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from arena_robot.cli.arguments import add_worker_arguments, workers
+from arena_robot.cli.rank.rank import (
+    add_table_arguments,
+    audit_option,
+    policy_names,
+    read_audits,
+    read_table_arguments,
+)
+from arena_robot.cli.terminal import json_text
+
+if TYPE_CHECKING:
+    from arena_robot.core.episode import Comparison
+    from arena_robot.ranking.base import Method
+
+
+def methods_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_table_arguments(parser)
+    parser.add_argument('--method', metavar='A,B,…',
+                        help='methods to measure (default: all but the variants of others)')
+    parser.add_argument('--splits', type=int, default=100, help='random splits (default 100)')
+    parser.add_argument('--share', type=float, default=0.8,
+                        help='of the sessions to train on (default 0.8)')
+    parser.add_argument('--leak-free', action='store_true',
+                        help='reference without the training rollouts')
+    parser.add_argument('--invalid', action='store_true',
+                        help='the reference counts rollouts of invalid sessions too')
+    parser.add_argument('--sizes', default='25,50,100,200,400', metavar='N,N,…',
+                        help='sessions of the efficiency curve, empty for none')
+    parser.add_argument('--repeats', type=int, default=20,
+                        help='subsets per size of the efficiency curve (default 20)')
+    parser.add_argument('--redraw', type=int, default=0, metavar='N',
+                        help='also measure on N new draws of the compared pairs')
+    parser.add_argument('--plot', metavar='FILE', help='plot the efficiency curve (.png or .svg)')
+    add_worker_arguments(parser)
+
+
+def run_methods(args: argparse.Namespace) -> int:
+    """Measure, draw, print."""
+    from arena_robot.core.errors import ConfigError, RankingError
+    from arena_robot.ranking import quality
+    from arena_robot.ranking.methods import placeable
+    from arena_robot.ranking.rollouts import arena_tables
+
+    if args.splits < 1 or args.repeats < 1 or args.redraw < 0:
+        raise ConfigError('--splits and --repeats must be at least 1, --redraw at least 0')
+    at_work = workers(args)
+    if not args.episodes:
+        raise ConfigError('study methods needs --episodes: the reference is the mean progress')
+    _methods(args)
+    sizes = _sizes(args.sizes)
+    data = read_table_arguments(args)
+    counted, scored = data.comparisons(), data.scored(invalid=args.invalid)
+    arena = arena_tables(counted, scored, policy_names(args))
+    left_out: list[str] = []
+    if not args.policies:
+        kept, left_out = placeable(arena.comparisons, 'bt', exact=True)
+        if len(kept) < 2:
+            raise RankingError(f'{args.sessions}: no two policies can be compared')
+        arena = arena_tables(counted, scored, kept)
+    methods = _methods(args, counted, arena.comparisons.items)
+    sessions = len(set(arena.comparisons.session.tolist()))
+    found = quality.splits(arena, methods, args.splits, args.share, seed=args.seed,
+                           leak_free=args.leak_free, workers=at_work)
+    curves = quality.efficiency(arena, methods, [s for s in sizes if s <= sessions],
+                                args.repeats, seed=args.seed, workers=at_work)
+    drawn = quality.redraws(arena, methods, args.redraw, seed=args.seed,
+                            workers=at_work) if args.redraw else {}
+    report = _report(args, arena, found, curves, drawn, left_out)
+    if args.plot:
+        from arena_robot.reports.ranking_plots import plot_efficiency
+        plot_efficiency({name: {size: scored.summaries() for size, scored in curve.items()}
+                         for name, curve in curves.items()}, args.plot)
+    print(json_text(report) if args.json else _text(report))
+    for name in left_out if not args.json else ():
+        print(f'arena: left out, not comparable with the others: {name}', file=sys.stderr)
+    return 0
+
+
+def _methods(args: argparse.Namespace, rows: 'Sequence[Comparison]' = (),
+             items: Sequence[str] = ()) -> 'dict[str, Method]':
+    from arena_robot.ranking.methods import METHODS, method
+    audits = read_audits(args)
+    names = [name.strip() for name in args.method.split(',')] if args.method else [
+        name for name, row in METHODS.rows().items()
+        if row.measured or (audits and row.needs_audits)]
+    return {name: method(name, **audit_option(name, rows, items, audits)) for name in names}
+
+
+def _report(args: argparse.Namespace, arena: Any, found: Any, curves: Any, drawn: Any,
+            left_out: list[str]) -> dict[str, Any]:
+    from arena_robot.ranking.quality import reference
+    from arena_robot.ranking.standings import plain
+    items = arena.comparisons.items
+    report = {
+        'methods': _all(found),
+        'efficiency': {name: [{'sessions': size, **_measures(scored)}
+                              for size, scored in curve.items()]
+                       for name, curve in curves.items()},
+        'reference': dict(zip(items, reference(arena.rollouts, len(items)), strict=True)),
+        'settings': {'comparisons': len(arena.comparisons), 'splits': args.splits,
+                     'share': args.share, 'seed': args.seed, 'leak_free': args.leak_free,
+                     'repeats': args.repeats, 'left_out': left_out}}
+    if drawn:
+        report['redraw'] = _all(drawn)
+    return dict(plain(report))
+
+
+def _all(found: Any) -> dict[str, Any]:
+    """Return the measures per method and what each gains on the first, repeat by repeat."""
+    from arena_robot.ranking.quality import summary
+    first = next(iter(found.values()))
+    return {name: {**_measures(scored), 'gain': {
+        measure: summary(scored.values[measure] - first.values[measure])
+        for measure in scored.values}} for name, scored in found.items()}
+
+
+def _measures(scored: Any) -> dict[str, Any]:
+    return {**scored.summaries(), 'failed': scored.failed, 'rescued': scored.rescued}
+
+
+def _sizes(text: str) -> list[int]:
+    from arena_robot.core.errors import ConfigError
+    try:
+        sizes = sorted({int(word) for word in text.split(',') if word.strip()})
+    except ValueError as error:
+        raise ConfigError(f"--sizes '{text}' is not a list of whole numbers") from error
+    if any(size < 2 for size in sizes):
+        raise ConfigError('--sizes must be at least 2 sessions')
+    return sizes
+
+
+def _text(report: dict[str, Any]) -> str:
+    settings = report['settings']
+    lines = [f"{settings['comparisons']} comparisons, {settings['splits']} splits at "
+             f"{settings['share']:.0%}, reference = mean progress"
+             + (' without the training rollouts' if settings['leak_free'] else '')]
+    lines += _block(report['methods'])
+    if 'redraw' in report:
+        lines += ['', 'fresh draws of the compared pair in every session']
+        lines += _block(report['redraw'])
+    for name, curve in report['efficiency'].items():
+        lines += ['', f'{name}, by number of sessions'] if curve else []
+        for row in curve:
+            lines.append(f"{row['sessions']:>6}  pearson {_cell(row['pearson'])}  mmrv "
+                         f"{_cell(row['mmrv'])}  accuracy {_cell(row['accuracy'])}")
+    return '\n'.join(lines)
+
+
+def _block(methods: dict[str, Any]) -> list[str]:
+    width = max(len('method'), *(len(name) for name in methods))
+    first = next(iter(methods))
+    heads = ('pearson', 'mmrv', 'accuracy', 'leak-free pearson', f'pearson gained on {first}')
+    lines = [(f"{'method':{width}}  " + '  '.join(f'{head:<23}' for head in heads)).rstrip()]
+    for name, row in methods.items():
+        cells = [_cell(row.get(m)) for m in ('pearson', 'mmrv', 'accuracy', 'pearson_leak_free')]
+        cells.append(_cell(row['gain']['pearson'], '+.4f'))
+        lines.append(f'{name:{width}}  ' + '  '.join(cells).rstrip()
+                     + (f"  {row['failed']} failed" if row['failed'] else ''))
+    return lines
+
+
+def _cell(value: list[float | None] | None, form: str = '.4f') -> str:
+    if not value or value[0] is None:
+        return f"{'-':<23}"
+    mean, low, high = (format(x, form) for x in value)
+    return f'{mean} [{low}, {high}]'
