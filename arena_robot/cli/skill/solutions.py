@@ -221,15 +221,12 @@ def run_export(args: argparse.Namespace) -> int:
     oracle. The policy plays the motion whose start picture is most like the one that is seen, open
     loop. Exit code 1, and no file, when no motion is kept.
     """
-    from arena_robot.core.errors import ConfigError
     from arena_robot.policy.recorded_skill import write_recording
     from arena_robot.skills.specs.table import find_task, slug
     from arena_robot.trials.skills.export import recording_of
     from arena_robot.trials.skills.making import solution_of
     from arena_robot.trials.skills.station_tasks import address
 
-    if args.scenes < 1 or args.first_scene < 0:
-        raise ConfigError('--scenes must be at least 1 and --first-scene at least 0')
     task = find_task(args.task)
     solution = solution_of(task, args.solution)
     tried = _tried(args, task, solution)
@@ -254,8 +251,11 @@ def run_export(args: argparse.Namespace) -> int:
 
 def _tried(args: argparse.Namespace, task: 'SkillTask', solution: 'Solution'
            ) -> 'list[SceneExport]':
+    from arena_robot.core.errors import ConfigError
     from arena_robot.trials.skills.export import export_scene
     from arena_robot.trials.skills.making import motion_finder
+    if args.scenes < 1 or args.first_scene < 0:
+        raise ConfigError('--scenes must be at least 1 and --first-scene at least 0')
     scenes = range(args.first_scene, args.first_scene + args.scenes)
     work = functools.partial(export_scene, task, solution, finder=motion_finder(args.learner))
     with ProgressBar() as bar:
