@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from arena_robot.cli.main import parser
+from arena_robot.cli.verbs import VERBS, parser
 from arena_robot.drivers.droid_nuc.arm import PORT as NUC_PORT
 from arena_robot.drivers.table import DRIVERS
 from arena_robot.server.config import ServerConfig
@@ -59,8 +59,8 @@ def test_every_page_can_be_found_from_the_readme():
 
 
 def test_ports_are_the_same_everywhere():
-    console = parser().parse_args(['console']).port
-    policy = parser().parse_args(['policy', 'serve', 'frozen']).port
+    console = parser(VERBS).parse_args(['console']).port
+    policy = parser(VERBS).parse_args(['policy', 'serve', 'frozen']).port
     config = ServerConfig()
     metrics = 9464    # the usual one of such exporters; the server has none by default
     known = {metrics, NUC_PORT, console, policy, policy + 1, config.port, config.site_port, 0}

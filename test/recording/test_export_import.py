@@ -300,8 +300,8 @@ def test_export_with_two_jobs(layout, pristine, tmp_path, capsys):
             shutil.copytree(pristine, tmp_path / f's{n}' / slot)
         places.append(str(tmp_path / f's{n}'))
     for jobs in ('1', '2'):
-        assert main(['episode', 'export', *places, '--format', layout, '--output', str(tmp_path / jobs),
-                     '--jobs', jobs]) == 0
+        assert main(['episode', 'export', *places, '--format', layout, '--output',
+                     str(tmp_path / jobs), '--jobs', jobs]) == 0
     first, second = content(tmp_path / '1'), content(tmp_path / '2')
     assert first.keys() == second.keys()
     assert {k: v for k, v in first.items() if not k.endswith('.mp4')} == {
