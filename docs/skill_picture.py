@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from arena_robot.core.observation import Pixels
-from arena_robot.drivers.sim.contact_sheet import write_picture
+from arena_robot.drivers.sim.expert import write_picture
 from arena_robot.skills.specs.reference import reference_solution
 from arena_robot.skills.specs.table import find_task
 from arena_robot.trials.skills.executor import StationExecutor

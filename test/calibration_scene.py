@@ -4,7 +4,7 @@ import cv2
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from arena_robot.drivers.calibration.board import CharucoBoard
+from arena_robot.drivers.calibration import CharucoBoard
 from arena_robot.safety.camera_frames import matrix_of
 
 K = np.array([[530.0, 0, 639.5], [0, 530.0, 359.5], [0, 0, 1]])

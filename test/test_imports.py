@@ -25,17 +25,18 @@ HOMES = {
     'grpc_health': ('policy/', 'server/'), 'grpc_reflection': ('policy/', 'server/'),
     'websockets': ('policy/openpi/',), 'msgpack': ('policy/openpi/', 'drivers/droid_nuc/'),
     'mcap': ('recording/',), 'argcomplete': ('cli/',),
-    'zmq': ('drivers/droid_nuc/', 'drivers/emulators/zerorpc_server.py'),
+    'zmq': ('drivers/droid_nuc/', 'drivers/emulators/droid_nuc.py'),
     'sqlalchemy': ('server/store/',), 'alembic': ('server/store/',), 'fastapi': ('web/',),
     'uvicorn': ('web/',), 'starlette': ('web/',), 'matplotlib': ('reports/',),
-    'pyzed': ('drivers/zed/',), 'pyrealsense2': ('drivers/realsense.py',),
+    'pyzed': ('drivers/zed.py',), 'pyrealsense2': ('drivers/realsense.py',),
     'pylibfranka': ('drivers/franka/libfranka.py',), 'franka': ('drivers/franka/rs.py',),
-    'rosbags': ('recording/',), 'zstandard': ('recording/',), 'av': ('recording/', 'drivers/uvc/'),
+    'rosbags': ('recording/',), 'zstandard': ('recording/',),
+    'av': ('recording/', 'drivers/uvc.py'),
     'h5py': ('recording/',), 'pyarrow': ('recording/',),
     'cryptography': ('server/',), 'prometheus_client': ('server/',),
     'joblib': ('core/parallel.py',), 'distributed': ('core/parallel.py',),
     'ray': ('core/parallel.py',), 'pandas': ('ranking/frames.py',),
-    'polars': ('ranking/frames.py',), 'serial': ('drivers/robotiq/',),
+    'polars': ('ranking/frames.py',), 'serial': ('drivers/robotiq.py',),
 }
 FILES = sorted(p for p in PACKAGE.rglob('*.py') if '_pb2' not in p.name)
 
@@ -246,8 +247,8 @@ TOOL_HOMES = {
               'session/arena/seal.py', 'session/protocol/journal.py'],
     'start a process': ['core/process.py'],
     # Those after the first read and write PNG as well.
-    'JPEG': ['core/jpeg.py', 'drivers/calibration/board.py', 'drivers/recorded.py',
-             'drivers/sim/contact_sheet.py', 'drivers/sim/textures.py'],
+    'JPEG': ['core/jpeg.py', 'drivers/calibration.py', 'drivers/replay.py',
+             'drivers/sim/expert.py', 'drivers/sim/room_model.py'],
     # The store asks which day it is at the station, and writes no time.
     'ISO time': ['core/iso_time.py', 'session/protocol/store.py'],
     'wait for a ROS service or action': ['nodes/calls.py'],

@@ -93,8 +93,7 @@ def franka_library(backend: str, robot_type: str = 'fr3') -> str:
 
 def franka_robot(address: str, robot_type: str, seconds: float = SPIN_S) -> str:
     """Check a control box: versions, mode, lost states, gaps. Needs the robot for itself."""
-    from arena_robot.drivers.franka.advice import HINTS, RECOVER, misfit, system_of
-    from arena_robot.drivers.franka.probe import look_at
+    from arena_robot.drivers.franka.probe import HINTS, RECOVER, look_at, misfit, system_of
     from arena_robot.drivers.franka.wire import VERSIONS
     try:
         look = look_at(address, seconds)
@@ -172,7 +171,7 @@ def serial_port(path: str, sys: Path = SYS) -> str:
 
 def zed_camera(serial: str) -> str:
     """Check that the ZED SDK loads and lists a camera."""
-    from arena_robot.drivers.zed.sdk import load_sl
+    from arena_robot.drivers.zed import load_sl
     try:
         sl = load_sl()
     except DriverError as error:
@@ -187,7 +186,7 @@ def zed_camera(serial: str) -> str:
 
 def usb_speed(backend: str, serial: str, sys: Path = SYS) -> str:
     """Check that a camera is plugged into USB 3."""
-    from arena_robot.drivers.uvc.usb import choose, video_devices
+    from arena_robot.drivers.uvc import choose, video_devices
     try:
         one = choose(video_devices(sys), serial)
     except DriverError as error:
@@ -220,7 +219,7 @@ def usb_bandwidth(cameras: Mapping[str, Mapping[str, Any]], sys: Path) -> str:
 
     They share the rate of the controller, the ``usbN`` of their path in ``/sys``.
     """
-    from arena_robot.drivers.uvc.usb import video_devices
+    from arena_robot.drivers.uvc import video_devices
     found = {one.serial: Path(one.path).name for one in video_devices(sys)}
     needs: dict[Path, dict[str, float]] = defaultdict(dict)
     for name, values in cameras.items():
@@ -246,7 +245,7 @@ def _controller(video: Path) -> Path:
 
 
 def _mbit_s(values: Mapping[str, Any]) -> float:
-    from arena_robot.drivers.uvc.camera import eye_size
+    from arena_robot.drivers.uvc import eye_size
     backend = str(values['backend'])
     own = driver_params(values)
     width, height = eye_size(str(own.get('resolution', FRAME[backend][0])))

@@ -45,7 +45,7 @@ def check_arguments(parser: argparse.ArgumentParser) -> None:
 def run_check(args: argparse.Namespace) -> int:
     """Check, print every result as it comes, return 0 or 1."""
     from arena_robot.core.conformance import ConformanceReport
-    from arena_robot.drivers.conformance.rigs import driver_rig
+    from arena_robot.drivers.conformance.suite import driver_rig
     from arena_robot.policy.loading import parse_kwargs
 
     if args.dry_run:
@@ -76,13 +76,13 @@ def run_check(args: argparse.Namespace) -> int:
 
 def _shown(args: argparse.Namespace) -> int:
     """Print what the moving checks would send."""
-    from arena_robot.drivers.conformance import dry, suite
-    from arena_robot.drivers.conformance.rigs import driver_rig
+    from arena_robot.drivers.conformance import suite
+    from arena_robot.drivers.conformance.suite import driver_rig
     from arena_robot.policy.loading import parse_kwargs
 
     checks = suite.SUITES[args.part].moving
     with driver_rig(args.part, args.backend, parse_kwargs(args.param)) as rig:
-        found = dry.would_send(checks, rig) if checks else []
+        found = suite.would_send(checks, rig) if checks else []
     if args.json:
         print(json_text({'dry_run': dict(found)}))
         return 0

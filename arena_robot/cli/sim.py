@@ -93,7 +93,7 @@ def contact_sheet_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_contact_sheet(args: argparse.Namespace) -> int:
     """Render every task of the simulated station from all three cameras into one image."""
-    from arena_robot.drivers.sim.contact_sheet import contact_sheet, write_picture
+    from arena_robot.drivers.sim.expert import contact_sheet, write_picture
     from arena_robot.drivers.sim.tasks import TASKS
     names = TASKS.names() if args.tasks == 'all' else args.tasks.split(',')
     sheet = contact_sheet(names, args.seed, args.width, args.columns, beauty=not args.plain)

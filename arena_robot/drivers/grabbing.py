@@ -1,7 +1,12 @@
-"""A camera behind a library that blocks until the next frame: the thread that reads it."""
+"""
+A camera behind a library that blocks until the next frame: the thread that reads it.
+
+:class:`Arrivals` has the capture and arrival times of the newest frames.
+"""
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,13 +15,13 @@ from arena_robot.core.camera import CameraInfo
 from arena_robot.core.clock import Clock, SystemClock
 from arena_robot.core.errors import DriverError, NotConnected, ReadTimeout, StaleData
 from arena_robot.core.observation import Image, Pixels
-from arena_robot.drivers.arrivals import Arrivals
 from arena_robot.drivers.base import StereoFrame
 from arena_robot.drivers.part import Opened
 
 log = logging.getLogger(__name__)
 
 FIRST_S, AGAIN_S, JOIN_S = 2.0, 1.0, 2.0
+KEPT = 120
 
 
 @dataclass(frozen=True)
@@ -191,3 +196,20 @@ class GrabbingCamera(Opened):
             self._problem = problem
             if self._frame is not None:
                 self._lost = self._frame.dropped
+
+
+class Arrivals:
+    """Stores (stamp_ns, came_ns) of the newest frames; one thread writes, any thread reads."""
+
+    def __init__(self) -> None:
+        self._pairs: tuple[tuple[int, int], ...] = ()
+        self._newest: deque[tuple[int, int]] = deque(maxlen=KEPT)
+
+    def note(self, stamp_ns: int, came_ns: int) -> None:
+        """Store one frame's times."""
+        self._newest.append((stamp_ns, came_ns))
+        self._pairs = tuple(self._newest)
+
+    def pairs(self) -> Sequence[tuple[int, int]]:
+        """Return the newest frames' times, oldest first."""
+        return self._pairs

@@ -1,10 +1,13 @@
 """
 Tables of driver classes by part and backend, and of grippers, with those of installed packages.
 
-A module is imported only when it is used.
+A module is imported only when it is used. The arguments of a driver's constructor are read here
+too: a node offers each as a parameter.
 """
 
 import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,6 +21,8 @@ from arena_robot.robots.grippers import GRIPPERS, GripperModel
 DriverClass = type[Any]     # called with the driver's own arguments
 
 PROTOCOLS: dict[str, type] = {'arm': Arm, 'gripper': Gripper, 'camera': Camera}
+SCALARS = (bool, int, float, str)
+CLOCK = 'clock'
 
 
 def _checked(part: str, found: object, backend: str) -> DriverClass:
@@ -46,14 +51,14 @@ DRIVERS: dict[str, Table[DriverClass]] = {
     'gripper': _table('gripper', {
         'sim': 'arena_robot.drivers.sim.gripper:SimGripper',
         'replay': 'arena_robot.drivers.replay:ReplayGripper',
-        'robotiq': 'arena_robot.drivers.robotiq.gripper:RobotiqGripper',
+        'robotiq': 'arena_robot.drivers.robotiq:RobotiqGripper',
         'droid_nuc': 'arena_robot.drivers.droid_nuc.gripper:DroidNucGripper',
     }),
     'camera': _table('camera', {
         'sim': 'arena_robot.drivers.sim.camera:SimCamera',
         'replay': 'arena_robot.drivers.replay:ReplayCamera',
-        'zed': 'arena_robot.drivers.zed.camera:ZedCamera',
-        'uvc': 'arena_robot.drivers.uvc.camera:UvcCamera',
+        'zed': 'arena_robot.drivers.zed:ZedCamera',
+        'uvc': 'arena_robot.drivers.uvc:UvcCamera',
         'realsense': 'arena_robot.drivers.realsense:RealsenseCamera',
     }),
 }
@@ -88,3 +93,78 @@ def require_part(part: str, made: object) -> None:
     if broken := broken_members(made, PROTOCOLS[part]):
         raise ConfigError(f'{type(made).__name__} does not keep the protocol {part.title()} of '
                           f'arena_robot.drivers.base; it lacks {", ".join(broken)}')
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument; ``default`` is None where it has none, or where None is its default."""
+
+    name: str
+    required: bool
+    default: Any = None
+
+
+def arguments(found: type[Any]) -> tuple[Argument, ...]:
+    """
+    Return the arguments of a driver's constructor.
+
+    Raises ConfigError for one that a parameter cannot set: ``*args``, ``**kwargs``, an argument
+    without a name, and a default that is neither None, a bool, int, float or str, nor a list of
+    one of these.
+    """
+    try:
+        known = inspect.signature(found).parameters
+    except ValueError as error:
+        raise ConfigError(f'{found.__name__}: its arguments cannot be read: {error}') from error
+    return tuple(_argument(found, one) for one in known.values())
+
+
+def check_names(found: type[Any], given: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a name that is no argument of ``found``, with the nearest one."""
+    known = [one.name for one in arguments(found)]
+    for name in given:
+        if name not in known:
+            raise ConfigError(f"{found.__name__} has no parameter '{name}'.{nearest(name, known)}")
+
+
+def fitted(found: type[Any], argument: Argument, value: Any) -> Any:
+    """
+    Return ``value`` as a driver takes it: 1 as 1.0 or '1' and a list as a tuple where meant.
+
+    Raises ConfigError when it has another type than the argument's default.
+    """
+    if argument.default is None:
+        return tuple(value) if isinstance(value, list) else value
+    if isinstance(argument.default, tuple):
+        items = tuple(value) if isinstance(value, list | tuple) else (value,)
+        kinds = {type(one) for one in argument.default}
+        return tuple(_scalar(found, argument.name, kind, item) for item in items
+                     for kind in kinds or {type(item)})
+    return _scalar(found, argument.name, type(argument.default), value)
+
+
+def _argument(found: type[Any], one: inspect.Parameter) -> Argument:
+    if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD, one.POSITIONAL_ONLY):
+        raise ConfigError(f'{found.__name__} takes {str(one).split("=")[0]}, which no parameter '
+                          'can set; give each argument of its constructor a name')
+    if one.default is one.empty:
+        return Argument(one.name, required=True)
+    default = tuple(one.default) if isinstance(one.default, list) else one.default
+    items = default if isinstance(default, tuple) else (default,)
+    alike = len({type(item) for item in items}) <= 1
+    if one.name == CLOCK or default is None or (
+            alike and all(type(item) in SCALARS for item in items)):
+        return Argument(one.name, required=False, default=default)
+    raise ConfigError(f'{found.__name__}: {one.name}={one.default!r:.60} cannot be a parameter; '
+                      'a default is None, a bool, int, float or str, or a list of one of these')
+
+
+def _scalar(found: type[Any], name: str, kind: type, value: Any) -> Any:
+    if kind is float and type(value) is int:
+        return float(value)
+    if kind is str and type(value) is int:
+        return str(value)       # a serial number
+    if type(value) is not kind:
+        raise ConfigError(f'{found.__name__}: {name} must be a {kind.__name__}, found '
+                          f'{type(value).__name__} {value!r:.60}')
+    return value

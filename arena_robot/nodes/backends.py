@@ -12,9 +12,8 @@ from typing import Any
 from typing_extensions import Self
 
 from arena_robot.core.errors import ConfigError
-from arena_robot.drivers.arguments import CLOCK, arguments
 from arena_robot.drivers.base import Part
-from arena_robot.drivers.table import driver, require_part
+from arena_robot.drivers.table import CLOCK, arguments, driver, require_part
 from arena_robot.nodes.arm.params import ArmParams
 from arena_robot.nodes.camera.params import CameraParams
 from arena_robot.nodes.gripper.params import GripperParams

@@ -1,4 +1,4 @@
-"""A robot by its name, the limits that a station sets for it, and the times of its motions."""
+"""A robot by its name, the limits that a station sets for it, the way and time of a motion."""
 
 import dataclasses
 import math
@@ -56,3 +56,10 @@ def motion_s(q_from: Floats, q_to: Floats, duration_s: float | None, robot: Robo
     if not 0.0 < time_s < math.inf:
         raise SafetyError(f'a motion must take some finite time, got {duration_s} s')
     return time_s
+
+
+def min_jerk(start: Floats, goal: Floats, share: float) -> Floats:
+    """Return the joints (7,) rad after a ``share`` of the motion's time; at the ends beyond it."""
+    s = min(1.0, max(0.0, share))
+    shape = s ** 3 * (10 - 15 * s + 6 * s * s)
+    return np.asarray(start + shape * (goal - start))

@@ -153,7 +153,7 @@ def test_a_pose_that_fits_badly_is_named(capsys):
 
 
 def calibrate_camera_result(errors):
-    from arena_robot.drivers.calibration.hand_eye import Extrinsics
+    from arena_robot.drivers.calibration import Extrinsics
     return Extrinsics((0.0,) * 6, 1.0, errors, 0.5, 0.1)
 
 

@@ -8,7 +8,7 @@ from arena_robot.cli.main import main
 from arena_robot.cli.station import station
 from arena_robot.cli.station.emulated import emulated
 from arena_robot.drivers.emulators import zed
-from arena_robot.drivers.uvc.camera import UvcCamera
+from arena_robot.drivers.uvc import UvcCamera
 from arena_robot.nodes.station_file import shipped
 from arena_robot.nodes.supervisor import write_parameters
 

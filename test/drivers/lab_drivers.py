@@ -11,8 +11,8 @@ from arena_robot.core.observation import (
     ObjectStatus,
     RobotMode,
 )
-from arena_robot.drivers.arrivals import Arrivals
 from arena_robot.drivers.base import StereoFrame
+from arena_robot.drivers.grabbing import Arrivals
 from arena_robot.drivers.part import Opened
 from arena_robot.drivers.sim.zed_models import camera_info
 

@@ -6,8 +6,7 @@ from calibration_scene import BOARD, TRUTH, K, scene
 from scipy.spatial.transform import Rotation
 
 from arena_robot.core.errors import ConfigError, DataError
-from arena_robot.drivers.calibration.board import CharucoBoard
-from arena_robot.drivers.calibration.hand_eye import BoardView, calibrate
+from arena_robot.drivers.calibration import BoardView, CharucoBoard, calibrate
 from arena_robot.safety.camera_frames import matrix_of
 
 

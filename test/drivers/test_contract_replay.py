@@ -13,8 +13,14 @@ from arena_robot.drivers.conformance.pytest_suite import (
 )
 from arena_robot.drivers.conformance.rig import ArmRig, CameraRig, GripperRig
 from arena_robot.drivers.conformance.suite import ARM, GRIPPER
-from arena_robot.drivers.recorded import Recorded, Track
-from arena_robot.drivers.replay import Player, ReplayArm, ReplayCamera, ReplayGripper
+from arena_robot.drivers.replay import (
+    Player,
+    Recorded,
+    ReplayArm,
+    ReplayCamera,
+    ReplayGripper,
+    Track,
+)
 from arena_robot.drivers.sim.zed_models import camera_info
 
 

@@ -24,7 +24,7 @@ def lab(monkeypatch):
 
 
 def test_the_checks_load_neither_pytest_nor_the_simulator():
-    code = ('import sys, arena_robot.drivers.conformance.rigs, '
+    code = ('import sys, arena_robot.drivers.conformance.rig, '
             'arena_robot.drivers.conformance.suite\n'
             'print(*{"pytest", "mujoco", "rclpy"} & set(sys.modules))')
     found = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True,

@@ -13,7 +13,7 @@ from arena_robot.core.observation import RobotMode
 from arena_robot.drivers.conformance.pytest_suite import ArmConformance, GripperConformance
 from arena_robot.drivers.conformance.rig import ArmRig, GripperRig
 from arena_robot.drivers.droid_nuc import arm as arm_module
-from arena_robot.drivers.droid_nuc import client, motion, server_thread
+from arena_robot.drivers.droid_nuc import client, server_thread, targets
 from arena_robot.drivers.droid_nuc.arm import DroidNucArm
 from arena_robot.drivers.droid_nuc.client import ZerorpcClient
 from arena_robot.drivers.droid_nuc.gripper import DroidNucGripper
@@ -134,7 +134,7 @@ def not_followed(nuc, gripper):
     until(lambda: abs(gripper.wait_state(BUSY_S).position - gripper.wait_state(BUSY_S).position)
           < 2e-4 and not nuc.station.gripper.state(BUSY_S).is_moving)
     nuc.faults.gripper_dead = True
-    sent = 1.0 if gripper.wait_state(BUSY_S).position < motion.OPEN else 0.0
+    sent = 1.0 if gripper.wait_state(BUSY_S).position < targets.OPEN else 0.0
     gripper.command(GripperCommand(sent, 0))
     return sent
 
@@ -272,7 +272,7 @@ def test_a_second_program_that_commands_the_arm_is_told(nuc, arm, monkeypatch):
 
 
 def test_a_gripper_that_does_not_follow_is_a_fault_and_wants_a_relaunch(nuc, gripper, monkeypatch):
-    monkeypatch.setattr(motion, 'UNRESPONSIVE_NS', 700_000_000)
+    monkeypatch.setattr(targets, 'UNRESPONSIVE_NS', 700_000_000)
     sent = not_followed(nuc, gripper)
     until(lambda: gripper.wait_state(BUSY_S).fault == 9)
     with pytest.raises(DriverError, match=r'gripper fault 9: the fingers do not follow.*activate'):

@@ -11,12 +11,19 @@ from bad_input import told
 from arena_robot.core.errors import NotConnected
 from arena_robot.drivers.droid_nuc import client
 from arena_robot.drivers.droid_nuc.arm import DroidNucArm
-from arena_robot.drivers.droid_nuc.client import RemoteError, ServerLost, ZerorpcClient
-from arena_robot.drivers.droid_nuc.events import EventError, unpacked
-from arena_robot.drivers.droid_nuc.motion import FingerMotion
-from arena_robot.drivers.droid_nuc.reading import NotDroid, NucTime, position_of, reading_of
-from arena_robot.drivers.droid_nuc.targets import NucTargets
-from arena_robot.drivers.emulators.zerorpc_server import ZerorpcServer
+from arena_robot.drivers.droid_nuc.client import (
+    EventError,
+    NotDroid,
+    NucTime,
+    RemoteError,
+    ServerLost,
+    ZerorpcClient,
+    position_of,
+    reading_of,
+    unpacked,
+)
+from arena_robot.drivers.droid_nuc.targets import FingerMotion, NucTargets
+from arena_robot.drivers.emulators.droid_nuc import ZerorpcServer
 
 BUSY_S = 30.0     # how long a busy machine may take
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 
-from arena_robot.drivers.franka.sockets import closed_by_peer
+from arena_robot.drivers.franka.process import closed_by_peer
 
 CLIENT = """
 import socket, sys

@@ -7,8 +7,13 @@ import pytest
 from arena_robot.core.action import ArmCommand
 from arena_robot.core.clock import ManualClock
 from arena_robot.core.errors import DataError, DriverError, StaleData
-from arena_robot.drivers.recorded import read_recorded
-from arena_robot.drivers.replay import Player, ReplayArm, ReplayCamera, ReplayGripper
+from arena_robot.drivers.replay import (
+    Player,
+    ReplayArm,
+    ReplayCamera,
+    ReplayGripper,
+    read_recorded,
+)
 
 BEGIN = 1_700_000_000_000_000_000
 MS = 1_000_000

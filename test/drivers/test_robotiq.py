@@ -13,16 +13,16 @@ from arena_robot.drivers.conformance.gripper import command_is_clipped_and_retur
 from arena_robot.drivers.conformance.pytest_suite import GripperConformance
 from arena_robot.drivers.conformance.rig import GripperRig
 from arena_robot.drivers.emulators.robotiq import EmulatedFingers, RobotiqEmulator
-from arena_robot.drivers.robotiq.frames import (
+from arena_robot.drivers.robotiq import (
     NOT_ACTIVATED,
     FrameError,
     Outputs,
+    RobotiqGripper,
     crc,
     read_reply,
     read_request,
     write_request,
 )
-from arena_robot.drivers.robotiq.gripper import RobotiqGripper
 
 pytest.importorskip('serial', reason='pyserial is missing: make setup')
 

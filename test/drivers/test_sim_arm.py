@@ -11,7 +11,7 @@ from scipy.spatial.transform import Rotation
 from arena_robot.core.action import ArmCommand
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.observation import RobotMode
-from arena_robot.drivers.sim.impedance import DROID
+from arena_robot.drivers.sim.arm_control import DROID
 from arena_robot.drivers.sim.station import SimStation
 from arena_robot.robots.arms import FRANKA_DH, FRANKA_FLANGE_M, RESET_JOINTS, ROBOTS
 from arena_robot.safety.limits import robot_of

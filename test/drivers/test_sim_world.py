@@ -8,8 +8,7 @@ import pytest
 from arena_robot.core.action import ArmCommand, GripperCommand
 from arena_robot.core.errors import ConfigError, DriverError, StaleData
 from arena_robot.drivers.sim.expert import ExpertMotions
-from arena_robot.drivers.sim.kept_start import KeptStart, read_start, write_start
-from arena_robot.drivers.sim.station import SimStation
+from arena_robot.drivers.sim.station import KeptStart, SimStation, read_start, write_start
 
 
 def station(task='cube_in_bowl', seed=0, **options):

@@ -12,14 +12,12 @@ from bad_input import TOLD_S, told
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.errors import ConfigError, NotConnected, ReadTimeout, StaleData
 from arena_robot.drivers import grabbing
+from arena_robot.drivers import uvc as uvc_camera
 from arena_robot.drivers.conformance.any_part import newest_reading_is_of_now
 from arena_robot.drivers.conformance.camera import eyes_have_one_stamp_and_the_promised_size
 from arena_robot.drivers.conformance.pytest_suite import CameraConformance
 from arena_robot.drivers.conformance.rig import CameraRig
-from arena_robot.drivers.uvc import camera as uvc_camera
-from arena_robot.drivers.uvc.camera import UvcCamera
-from arena_robot.drivers.uvc.stereo import rectification
-from arena_robot.drivers.uvc.usb import video_devices
+from arena_robot.drivers.uvc import UvcCamera, rectification, video_devices
 
 SERIAL, SIZE = '20000001', (672, 376)
 BUSY_S = 30.0

@@ -12,12 +12,12 @@ from bad_input import TOLD_S, told
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.errors import ConfigError, DriverError, NotConnected, StaleData
 from arena_robot.drivers import grabbing
+from arena_robot.drivers import zed as zed_camera
 from arena_robot.drivers.conformance.pytest_suite import CameraConformance
 from arena_robot.drivers.conformance.rig import CameraRig
 from arena_robot.drivers.emulators.zed import EmulatedZed, make_folder, picture, plug_in
 from arena_robot.drivers.sim.zed_models import camera_info
-from arena_robot.drivers.zed import camera as zed_camera
-from arena_robot.drivers.zed.camera import ZedCamera
+from arena_robot.drivers.zed import ZedCamera
 
 LEFT, WRIST = '20000001', '10000003'
 PLUGGED = {LEFT: EmulatedZed('left'), WRIST: EmulatedZed('wrist')}

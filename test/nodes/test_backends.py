@@ -8,7 +8,7 @@ from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.parameter import Parameter
 
 from arena_robot.core.errors import ConfigError
-from arena_robot.drivers.conformance.rigs import driver_rig
+from arena_robot.drivers.conformance.suite import driver_rig
 from arena_robot.nodes.gripper.node import GripperNode
 from arena_robot.nodes.spin import Spin
 from arena_robot.nodes.supervisor import overrides_file

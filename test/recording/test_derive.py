@@ -224,7 +224,7 @@ def test_pictures_that_are_none_are_named():
 
 
 def test_the_replay_drivers_play_what_was_derived(derived, maker):
-    from arena_robot.drivers.recorded import read_recorded
+    from arena_robot.drivers.replay import read_recorded
     folder, _ = derived
     recorded = read_recorded(folder)
     assert recorded.q.shape == (400, 7)

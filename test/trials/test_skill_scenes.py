@@ -6,7 +6,7 @@ import pytest
 
 from arena_robot.core.errors import ConfigError
 from arena_robot.drivers.sim.scene import SceneSpec, build_scene
-from arena_robot.drivers.sim.scene_links import SceneLinks
+from arena_robot.drivers.sim.truth import SceneLinks
 from arena_robot.drivers.sim.world import SimWorld
 from arena_robot.safety.limits import robot_of
 from arena_robot.skills.base import SkillObject

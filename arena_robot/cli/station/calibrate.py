@@ -28,8 +28,7 @@ from arena_robot.core.errors import ConfigError, DriverError
 
 if TYPE_CHECKING:
     from arena_robot.core.observation import Floats, Pixels
-    from arena_robot.drivers.calibration.board import CharucoBoard
-    from arena_robot.drivers.calibration.hand_eye import BoardView, Extrinsics
+    from arena_robot.drivers.calibration import BoardView, CharucoBoard, Extrinsics
     from arena_robot.nodes.remote.calibration import StationCamera
 
 WORST = 3.0     # times the median error, above which a picture is named
@@ -58,8 +57,7 @@ def camera_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_camera(args: argparse.Namespace) -> int:
     """Collect pictures, compute, print, and write."""
-    from arena_robot.drivers.calibration.board import CharucoBoard
-    from arena_robot.drivers.calibration.hand_eye import calibrate
+    from arena_robot.drivers.calibration import CharucoBoard, calibrate
     board = CharucoBoard(args.columns, args.rows, args.square_mm * 1e-3, args.marker_mm * 1e-3,
                          args.dictionary)
     if args.board_picture:
@@ -180,7 +178,7 @@ def poses_in(path: Path) -> 'list[Floats]':
 def found_in(board: 'CharucoBoard', shots: 'Sequence[tuple[Floats, Pixels]]', say: Any
              ) -> 'list[BoardView]':
     """Return the views in which the board was found."""
-    from arena_robot.drivers.calibration.hand_eye import BoardView
+    from arena_robot.drivers.calibration import BoardView
     from arena_robot.safety.camera_frames import matrix_of
     out = []
     for flange, picture in shots:

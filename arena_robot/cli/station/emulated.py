@@ -99,9 +99,8 @@ def _here(name: str, host: str) -> str:
 
 def _stand_in(folder: Path, cameras: Mapping[str, Section]) -> bool:
     """Make what the cameras read; return whether ``folder`` stands in for the ZED SDK."""
-    from arena_robot.drivers.emulators.uvc import make_frames
-    from arena_robot.drivers.emulators.zed import EmulatedZed, make_folder
-    from arena_robot.drivers.uvc.camera import eye_size
+    from arena_robot.drivers.emulators.zed import EmulatedZed, make_folder, make_frames
+    from arena_robot.drivers.uvc import eye_size
     zeds = {}
     for name, values in cameras.items():
         seen = EmulatedZed(str(values.get('role', 'left')), SCENE)

@@ -4,7 +4,7 @@ The checks as pytest classes, for the tests of a driver.
 In a test file of yours::
 
     from arena_robot.drivers.conformance.pytest_suite import CameraConformance
-    from arena_robot.drivers.conformance.rigs import driver_rig
+    from arena_robot.drivers.conformance.suite import driver_rig
 
     class TestMyCamera(CameraConformance):
         @pytest.fixture

@@ -1,16 +1,50 @@
-"""Run the checks on one part: what moves nothing first, then, if allowed, commands and motions."""
+"""
+Run the checks on one part: what moves nothing first, then, if allowed, commands and motions.
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+:func:`driver_rig` makes the part that a backend names. A dry run makes the checks that move with a
+part that only notes what it would be sent.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any, cast
+
+import numpy as np
+from typing_extensions import Self
 
 from arena_robot.core import conformance
+from arena_robot.core.action import ArmCommand, GripperCommand
+from arena_robot.core.clock import Clock, SystemClock
+from arena_robot.core.config import nearest
 from arena_robot.core.conformance import FAIL, Check, CheckFailed, Result, skipped
-from arena_robot.core.errors import ArenaError
+from arena_robot.core.errors import ArenaError, ConfigError, SafetyError
+from arena_robot.core.observation import (
+    EYES,
+    ROLES,
+    ArmState,
+    Floats,
+    GripperState,
+    RobotMode,
+    view,
+)
+from arena_robot.drivers.base import Arm, Camera, Gripper, Part
 from arena_robot.drivers.conformance import arm, camera, gripper
-from arena_robot.drivers.conformance.rig import AnyRig
+from arena_robot.drivers.conformance.arm import MOTIONS as ARM_MOTIONS
+from arena_robot.drivers.conformance.gripper import MOTIONS as GRIPPER_MOTIONS
+from arena_robot.drivers.conformance.rig import AnyRig, ArmRig, CameraRig, GripperRig
+from arena_robot.drivers.table import CLOCK, GRIPPER_MODELS, arguments, check_names, driver, fitted
+from arena_robot.robots.arms import DOF, PANDA
+from arena_robot.safety.limits import motion_s
 
 AnyCheck = Check[Any]   # of the rig of its kind of part
+STROKE_S = 1.5
+_FAR = {'far_target_is_clipped': 'a real arm is not asked for a target out of reach'}
+_PLAYED = 'a recording does not move'
+_NO_GEOMETRY = 'a recording does not hold the geometry of its cameras'
+_ONE_EYE = 'only one eye of this camera was recorded'
+_WRIST = 6
 
 
 @dataclass(frozen=True)
@@ -80,3 +114,265 @@ def _explained(error: Exception) -> CheckFailed:
     code = f' [{error.code}]' if isinstance(error, ArenaError) else ''
     return CheckFailed("the check's calls", f'{type(error).__name__}: {error}{code}',
                        'see arena_robot/drivers/base.py for what each method promises')
+
+
+class Noting:
+    """A part that is not there; ``noted`` are the calls that would have been sent."""
+
+    def __init__(self) -> None:
+        self.noted: list[tuple[str, str]] = []
+
+    def open(self) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Do nothing."""
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+
+    def note(self, verb: str, values: object = '') -> None:
+        """Keep a call."""
+        self.noted.append((verb, str(values)))
+
+
+class DryArm(Noting):
+    """An arm that is at once where it is sent, from the ``state`` of the real one."""
+
+    def __init__(self, state: ArmState) -> None:
+        super().__init__()
+        self._state = state
+
+    def state(self, max_age_s: float = 0.1) -> ArmState:
+        """Return where it would be."""
+        return self._state
+
+    def wait_state(self, timeout_s: float) -> ArmState:
+        """Return where it would be."""
+        return self._state
+
+    def command(self, command: ArmCommand) -> ArmCommand:
+        """Note a target."""
+        self._go('command', command.q, RobotMode.MOVE)
+        return command
+
+    def move_to(self, q: Floats, duration_s: float | None = None) -> float:
+        """Note a motion."""
+        start = self._state.q
+        self._go('move_to', q, RobotMode.IDLE)
+        return motion_s(start, np.asarray(q), duration_s, PANDA)
+
+    def stop(self) -> None:
+        """Note it."""
+        self.note('stop')
+        self._state = replace(self._state, mode=RobotMode.IDLE)
+
+    def recover(self) -> None:
+        """Note it."""
+        self.note('recover')
+
+    def _go(self, verb: str, q: Floats, mode: RobotMode) -> None:
+        q = np.asarray(q, dtype=float)
+        if q.shape != (DOF,) or not np.all(np.isfinite(q)):
+            self.note(f'{verb}, which the driver has to refuse', q)
+            raise SafetyError(f'an arm target must be {DOF} finite numbers, got {q!r}')
+        self.note(verb, '[' + ' '.join(f'{one:.3f}' for one in q) + ']')
+        self._state = replace(self._state, q=q, q_desired=q, dq=np.zeros(DOF), mode=mode)
+
+
+class DryGripper(Noting):
+    """A gripper whose fingers take ``STROKE_S`` for every way."""
+
+    def __init__(self, state: GripperState) -> None:
+        super().__init__()
+        self._state, self._from, self._passed_s = state, state.position, STROKE_S
+
+    def advance(self, seconds: float) -> None:
+        """Move the fingers on."""
+        self._passed_s += seconds
+
+    def state(self, max_age_s: float = 0.2) -> GripperState:
+        """Return where the fingers would be."""
+        share = min(1.0, self._passed_s / STROKE_S)
+        position = self._from + share * (self._state.requested_position - self._from)
+        return replace(self._state, position=position, is_moving=share < 1.0)
+
+    def wait_state(self, timeout_s: float) -> GripperState:
+        """Return where the fingers would be."""
+        return self.state()
+
+    def command(self, command: GripperCommand) -> GripperCommand:
+        """Note a target."""
+        values = (command.position, command.speed, command.force)
+        if not np.all(np.isfinite(values)):
+            self.note('command, which the driver has to refuse', command)
+            raise SafetyError(f'a gripper command must be finite, got {command}')
+        position, speed, force = (min(1.0, max(0.0, one)) for one in values)
+        self.note('command', f'position {position:g}, speed {speed:g}, force {force:g}')
+        self._from, self._passed_s = self.state().position, 0.0
+        self._state = replace(self._state, requested_position=position)
+        return replace(command, position=position, speed=speed, force=force)
+
+    def stop(self) -> None:
+        """Note it."""
+        self.note('stop')
+        self._from, self._passed_s = self.state().position, STROKE_S
+        self._state = replace(self._state, requested_position=self._from)
+
+    def activate(self) -> None:
+        """Note it."""
+        self.note('activate')
+
+
+def would_send(checks: Sequence[AnyCheck], rig: AnyRig) -> list[tuple[str, list[str]]]:
+    """
+    Return for each check what it would send; only the state of the rig's part is read.
+
+    Equal calls in a row are one line with the first, the last and their number.
+    """
+    with rig.opened() as part:
+        state: Any = part.state(rig.max_age_s)  # type: ignore[union-attr]
+    found = []
+    for check in checks:
+        dry: DryArm | DryGripper
+        if isinstance(rig, ArmRig):
+            dry = DryArm(state)
+            own: AnyRig = ArmRig(dry, rig.clock, withheld=rig.withheld, joints=rig.joints,
+                                 sleep=dry.advance)
+        else:
+            dry = DryGripper(state)
+            own = GripperRig(dry, rig.clock, withheld=rig.withheld, sleep=dry.advance)
+        result = run_check(check, own)
+        found.append((check.__name__.replace('_', ' '),
+                      _lines(dry.noted) or [f'nothing: {result.detail}']))
+    return found
+
+
+def _lines(noted: list[tuple[str, str]]) -> list[str]:
+    lines = []
+    for verb, calls in groupby(noted, key=lambda call: call[0]):
+        values = [value for _, value in calls]
+        more = f' … {values[-1]}, {len(values)} in all' if len(values) > 2 else ''
+        lines += [f'{verb} {value}{more}'.rstrip() for value in values[:1 if more else None]]
+    return lines
+
+
+@contextmanager
+def driver_rig(kind: str, backend: str, params: Mapping[str, Any] | None = None,
+               ) -> Iterator[AnyRig]:
+    """
+    Make the part that ``backend`` names, not yet open, and end what it needs afterwards.
+
+    ``params`` are arguments of the driver's constructor; of ``sim``: task, robot and, of a camera,
+    role; of ``replay``: folder and, of a camera, role and focal; of a gripper also its
+    ``gripper_type``. Raises ConfigError.
+    """
+    made = driver(kind, backend)
+    values = dict(params or {})
+    options: dict[str, Any] = {}
+    if kind == 'gripper' and 'gripper_type' in values:
+        options['model'] = GRIPPER_MODELS.find(str(values.pop('gripper_type')))
+    if backend == 'sim':
+        with _simulated(kind, values) as rig:
+            yield rig
+    elif backend == 'replay':
+        yield _replayed(kind, values)
+    else:
+        clock = SystemClock()
+        yield _rig(kind, _made(made, values, clock), clock, **options)
+
+
+def _rig(kind: str, part: Part, clock: Clock, **options: Any) -> AnyRig:
+    if kind == 'camera':
+        return CameraRig(cast(Camera, part), clock, **options)
+    if kind == 'gripper':
+        return GripperRig(cast(Gripper, part), clock, **options)
+    options = {'withheld': _FAR, 'joints': (_WRIST,), **options}
+    return ArmRig(cast(Arm, part), clock, **options)
+
+
+def _made(found: type[Any], values: dict[str, Any], clock: Clock) -> Part:
+    """Return the part as a node makes it. Raises ConfigError."""
+    check_names(found, values)
+    known = arguments(found)
+    if any(one.name == CLOCK for one in known):
+        values = {CLOCK: clock, **values}
+    missing = [one.name for one in known if one.required and one.name not in values]
+    if missing:
+        raise ConfigError(f'{found.__name__} needs {", ".join(missing)}: give each as '
+                          '--param NAME=VALUE')
+    return cast(Part, found(**{
+        one.name: values[one.name] if one.name == CLOCK else fitted(found, one, values[one.name])
+        for one in known if one.name in values}))
+
+
+def _known(values: Mapping[str, Any], names: tuple[str, ...], backend: str) -> None:
+    for name in values:
+        if name not in names:
+            raise ConfigError(f"the backend {backend} has no parameter '{name}'."
+                              f'{nearest(name, names)}')
+
+
+@contextmanager
+def _simulated(kind: str, values: Mapping[str, Any]) -> Iterator[AnyRig]:
+    from arena_robot.drivers.sim.station import SimStation
+    camera = kind == 'camera'
+    _known(values, ('task', 'robot', *(('role',) if camera else ())), 'sim')
+    role = _role(values) if camera else ''
+    station = SimStation.make(str(values.get('task', 'do_not_move')),
+                              robot=str(values.get('robot', 'panda')),
+                              cameras=(role,) if camera else ())
+    part = station.cameras[role] if camera else station.arm if kind == 'arm' else station.gripper
+    trips = {'arm': lambda: station.arm.inject(RobotMode.REFLEX),
+             'gripper': lambda: station.gripper.inject(8)}
+    options: dict[str, Any] = {'own_rate': True} if camera else {}
+    if kind == 'arm':
+        options = {'joints': tuple(range(7)), 'withheld': {}}
+    start = station.save()
+
+    def mend() -> None:
+        station.world.faults.dead.clear()
+        station.restore(start)
+
+    station.world.start()
+    try:
+        yield _rig(kind, part, station.clock, trip=trips.get(kind), mend=mend, harmless=True,
+                   silence=lambda: station.world.faults.dead.add(role or kind), **options)
+    finally:
+        station.close()
+
+
+def _replayed(kind: str, values: Mapping[str, Any]) -> AnyRig:
+    from arena_robot.drivers.replay import open_recorded, replayed
+    camera = kind == 'camera'
+    _known(values, ('folder', *(('role', 'focal') if camera else ())), 'replay')
+    if 'folder' not in values:
+        raise ConfigError('the backend replay needs --param folder=DIR, an episode folder')
+    role, clock = _role(values) if camera else '', SystemClock()
+    player = open_recorded(str(values['folder']), clock)
+    part = replayed(kind, player, role, float(values.get('focal', 0.414)))
+    moving = {'arm': ARM_MOTIONS, 'gripper': GRIPPER_MOTIONS}.get(kind, ())
+    withheld = {check.__name__: _PLAYED for check in moving}
+    if camera:
+        withheld['eyes_differ_by_the_baseline'] = _NO_GEOMETRY
+        if not all(view(role, eye) in player.recorded.views for eye in EYES):
+            withheld['eyes_have_one_stamp_and_the_promised_size'] = _ONE_EYE
+
+    def silence() -> None:
+        player.offset_ns = clock.now_ns() - player.recorded.end_ns
+
+    return _rig(kind, part, clock, silence=silence, mend=player.rewind, harmless=True,
+                withheld=withheld)
+
+
+def _role(values: Mapping[str, Any]) -> str:
+    role = str(values.get('role', 'left'))
+    if role not in ROLES:
+        raise ConfigError(f"no camera role '{role}'.{nearest(role, ROLES)}")
+    return role

@@ -9,18 +9,18 @@ from arena_robot.core.action import ArmCommand
 from arena_robot.core.clock import Clock, SystemClock
 from arena_robot.core.errors import DriverError, SafetyError
 from arena_robot.core.observation import ArmState, Floats, RobotMode
-from arena_robot.drivers.droid_nuc.client import RemoteError, ZerorpcClient
-from arena_robot.drivers.droid_nuc.reading import (
+from arena_robot.drivers.droid_nuc.client import (
     JUMPED_NS,
     NucTime,
     Reading,
+    RemoteError,
+    ZerorpcClient,
     joints_of,
     reading_of,
 )
-from arena_robot.drivers.droid_nuc.server_thread import ServerThread
-from arena_robot.drivers.droid_nuc.shared_poll import GripperReport
+from arena_robot.drivers.droid_nuc.server_thread import GripperReport, ServerThread
 from arena_robot.drivers.droid_nuc.targets import NucTargets
-from arena_robot.drivers.polled import Polled, fixed
+from arena_robot.drivers.part import Polled, fixed
 from arena_robot.robots.arms import DOF
 from arena_robot.safety.limits import motion_s, robot_of
 

@@ -1,29 +1,78 @@
-"""A client of a zerorpc server for one thread: every call has a timeout, nothing is kept."""
+"""
+A client of DROID's zerorpc server for one thread: every call has a timeout, nothing is kept.
+
+Events of zerorpc's protocol version 3 are a header, a name and arguments, packed with msgpack.
+What the server says is checked, and its clock mapped to the station's.
+"""
 
 import socket
 import threading
 import time
+import uuid
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+import msgpack
+import numpy as np
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
 from arena_robot.core.errors import DriverError
-from arena_robot.drivers.droid_nuc.events import (
-    ERROR,
-    HEARTBEAT,
-    MORE,
-    OK,
-    Event,
-    EventError,
-    unpacked,
-)
+from arena_robot.core.observation import Floats
+from arena_robot.drivers.part import fixed
+from arena_robot.robots.arms import DOF
 
 CONNECT_S, CALL_S = 1.0, 1.0    # a station's own network answers within milliseconds
 LOOK_MS = 50                    # how late a call may notice that it was interrupted
 MOST_BYTES = 1 << 20            # an answer of get_robot_state has about 1 kB
 LOST = (zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
         | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_AUTH)
+OK, ERROR = 'OK', 'ERR'
+HEARTBEAT, MORE = '_zpc_hb', '_zpc_more'
+WAYS = 1000         # readings from which the shortest way is taken
+JUMPED_NS = 10**9
+
+
+class EventError(DriverError):
+    """What came is not an event of zerorpc."""
+
+
+def _new_id() -> bytes:
+    return uuid.uuid4().hex.encode()
+
+
+@dataclass(frozen=True)
+class Event:
+    """
+    An event; ``answers`` is the id of the request that it belongs to, None for a request.
+
+    An id goes back as it came: zerorpc makes bytes, and finds no request for the same as text.
+    """
+
+    name: str
+    args: Sequence[Any]
+    answers: bytes | str | None = None
+    identity: bytes | str = field(default_factory=_new_id)
+
+    def packed(self) -> bytes:
+        """Return the event's bytes. Raises TypeError for what msgpack cannot hold."""
+        header: dict[str, Any] = {'message_id': self.identity, 'v': 3}
+        if self.answers is not None:
+            header['response_to'] = self.answers
+        out: bytes = msgpack.packb((header, self.name, list(self.args)), use_bin_type=True)
+        return out
+
+
+def unpacked(blob: bytes) -> Event:
+    """Return the event of some bytes. Raises EventError."""
+    try:
+        header, name, args = msgpack.unpackb(blob, raw=False)
+        return Event(str(name), args if isinstance(args, list) else [args],
+                     header.get('response_to'), header['message_id'])
+    except (ValueError, TypeError, AttributeError, KeyError, msgpack.UnpackException) as error:
+        raise EventError(f'{blob[:40]!r} is not an event of zerorpc') from error
 
 
 class ServerLost(DriverError):
@@ -156,3 +205,84 @@ def _why(error: OSError) -> str:
     if isinstance(error, TimeoutError):
         return 'nothing answers there'
     return error.strerror or str(error)
+
+
+class NotDroid(DriverError):
+    """The server's answer is not that of DROID's server."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """
+    One answer of ``get_robot_state``; ``nuc_ns`` is the robot's stamp on the NUC's clock.
+
+    ``q`` (7,) rad, ``dq`` (7,) rad/s, ``tau`` (7,) N m measured, ``pose`` (6,) of the flange,
+    ``gripper`` 0 open to 1 closed.
+    """
+
+    nuc_ns: int
+    q: Floats
+    dq: Floats
+    tau: Floats
+    pose: Floats
+    gripper: float
+    command_succeeded: bool
+
+
+def reading_of(answer: Any) -> Reading:
+    """Return the reading in an answer of ``get_robot_state``. Raises NotDroid."""
+    try:
+        state, stamps = answer
+        return Reading(
+            int(stamps['robot_timestamp_seconds']) * 10**9 + int(stamps['robot_timestamp_nanos']),
+            _numbers(state, 'joint_positions', DOF), _numbers(state, 'joint_velocities', DOF),
+            _numbers(state, 'motor_torques_measured', DOF),
+            _numbers(state, 'cartesian_position', 6), position_of(state['gripper_position']),
+            bool(state['prev_command_successful']))
+    except (KeyError, TypeError, ValueError) as error:
+        raise NotDroid("get_robot_state does not answer as DROID's server does: "
+                       f'{type(error).__name__}: {error}') from error
+
+
+def joints_of(answer: Any, method: str) -> Floats:
+    """Return the seven numbers that a method of the server answers. Raises NotDroid."""
+    try:
+        return _numbers({method: answer}, method, DOF)
+    except (TypeError, ValueError) as error:
+        raise NotDroid(f"{method} does not answer as DROID's server does: {error}") from error
+
+
+def position_of(answer: Any) -> float:
+    """Return the answer of ``get_gripper_position``, 0 open to 1 closed. Raises NotDroid."""
+    if isinstance(answer, bool) or not isinstance(answer, (int, float)) or not np.isfinite(answer):
+        raise NotDroid(f"the gripper's position is {answer!r:.60}, DROID's server gives a number")
+    return min(max(float(answer), 0.0), 1.0)
+
+
+class NucTime:
+    """
+    The NUC's clock on the station's.
+
+    A stamp was made before its answer came: the shortest way of the last readings bounds the
+    offset, and half of the shortest round trip is taken for that way.
+    """
+
+    def __init__(self) -> None:
+        self._ways: deque[int] = deque(maxlen=WAYS)
+        self._trips: deque[int] = deque(maxlen=WAYS)
+
+    def stamp_ns(self, nuc_ns: int, sent_ns: int, came_ns: int) -> int:
+        """Return the station's time of ``nuc_ns``, of a call from ``sent_ns`` to ``came_ns``."""
+        way = came_ns - nuc_ns
+        if self._ways and abs(way - self._ways[-1]) > JUMPED_NS:     # a clock was set
+            self._ways.clear()
+        self._ways.append(way)
+        self._trips.append(max(came_ns - sent_ns, 0))
+        return min(nuc_ns + min(self._ways) - min(self._trips) // 2, came_ns)
+
+
+def _numbers(state: Mapping[str, Any], name: str, size: int) -> Floats:
+    values: Floats = np.array(state[name], dtype=float)
+    if values.shape != (size,) or not np.all(np.isfinite(values)):
+        raise ValueError(f'{name} must be {size} finite numbers, found {state[name]!r:.80}')
+    return fixed(values)

@@ -10,12 +10,10 @@ from arena_robot.core.clock import Clock, SystemClock
 from arena_robot.core.errors import DriverError, SafetyError
 from arena_robot.core.observation import GripperState, ObjectStatus
 from arena_robot.drivers.droid_nuc.arm import PORT
-from arena_robot.drivers.droid_nuc.client import ZerorpcClient
-from arena_robot.drivers.droid_nuc.motion import FingerMotion
-from arena_robot.drivers.droid_nuc.reading import JUMPED_NS, position_of
-from arena_robot.drivers.droid_nuc.server_thread import ServerThread
-from arena_robot.drivers.droid_nuc.shared_poll import ReportedGripper
-from arena_robot.drivers.polled import Polled
+from arena_robot.drivers.droid_nuc.client import JUMPED_NS, ZerorpcClient, position_of
+from arena_robot.drivers.droid_nuc.server_thread import ReportedGripper, ServerThread
+from arena_robot.drivers.droid_nuc.targets import FingerMotion
+from arena_robot.drivers.part import Polled
 from arena_robot.robots.grippers import ROBOTIQ_2F85
 
 log = logging.getLogger(__name__)

@@ -1,16 +1,25 @@
-"""Which joint target is due on the way to DROID's server."""
+"""
+Which joint target is due on the way to DROID's server, and what the fingers do.
 
+The server gives positions only: whether the fingers move or hold something is concluded from them.
+"""
+
+from collections import deque
 from enum import Enum
 
 import numpy as np
 
-from arena_robot.core.observation import STILL_RAD_S, Floats
-from arena_robot.drivers.min_jerk import min_jerk
+from arena_robot.core.observation import STILL_RAD_S, Floats, ObjectStatus
+from arena_robot.safety.limits import min_jerk
 
 AGAIN_NS = round(1e9 / 15)      # the server drops targets while its controller starts
 MOVE_NS = round(1e9 / 30)       # the server has a thread for each target: not too close together
 HELD_NS = 10**9                 # how long the pose that is held is sent again
 BRAKE_NS = 500_000_000          # twice what an emulated arm needs at most
+ARRIVED, MOVED = 0.02, 0.004    # shares of the stroke
+LOOK_NS, BEGIN_NS = 200_000_000, 500_000_000
+UNRESPONSIVE_NS = 2_000_000_000
+OPEN = 0.02
 
 
 class TargetPhase(str, Enum):
@@ -111,3 +120,57 @@ class NucTargets:
             self.phase = TargetPhase.HOLD
             self._due_ns, self._end_ns = now_ns + AGAIN_NS, now_ns + HELD_NS
         return np.asarray(self.target)
+
+
+class FingerMotion:
+    """
+    Fingers that were told to go to ``requested`` (None: they were told nothing).
+
+    ``position`` is the newest. ``unresponsive`` is set when they do not leave a position that
+    nothing can hold them at: fully open when they are to close, or any when they are to open.
+    ``follows`` says whether they have moved since the request.
+    """
+
+    def __init__(self) -> None:
+        self.requested: float | None = None
+        self.unresponsive = False
+        self.status = ObjectStatus.AT_REQUESTED
+        self.position = self._from = 0.0
+        self._begin_ns = 0
+        self.follows = True
+        self._seen: deque[tuple[int, float]] = deque()
+
+    @property
+    def travelling(self) -> bool:
+        """Return whether they are on their way."""
+        return self.requested is not None and self.status is ObjectStatus.MOVING
+
+    def go(self, position: float, now_ns: int) -> None:
+        """Take a new request."""
+        self.requested, self._from, self._begin_ns = position, self.position, now_ns
+        self.unresponsive = False
+        self.follows = abs(position - self.position) < ARRIVED
+        self.status = ObjectStatus.AT_REQUESTED if self.follows else ObjectStatus.MOVING
+
+    def see(self, position: float, now_ns: int) -> None:
+        """Take a measured position."""
+        self.position = position
+        self._seen.append((now_ns, position))
+        while self._seen[0][0] < now_ns - LOOK_NS:
+            self._seen.popleft()
+        if self.requested is None:
+            return
+        places = [place for _, place in self._seen]
+        moves = max(places) - min(places) > MOVED
+        self.follows |= abs(position - self._from) > MOVED
+        passed_ns = now_ns - self._begin_ns
+        if abs(position - self.requested) < ARRIVED:
+            self.status = ObjectStatus.AT_REQUESTED
+        elif moves or passed_ns < BEGIN_NS:
+            self.status = ObjectStatus.MOVING
+        elif self.requested > position:
+            self.status = ObjectStatus.GRIPPED_CLOSING
+        else:
+            self.status = ObjectStatus.GRIPPED_OPENING
+        free = self.requested < self._from or self._from < OPEN
+        self.unresponsive = free and not self.follows and passed_ns > UNRESPONSIVE_NS

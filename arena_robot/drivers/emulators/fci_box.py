@@ -1,4 +1,8 @@
-"""The protocol of a control box: its modes, what it answers, and what ends a motion."""
+"""
+The protocol of a control box: its modes, what it answers, and what ends a motion.
+
+Clients get the arm's URDF from it: kinematics, inertias and limits.
+"""
 
 import struct
 import time
@@ -8,9 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from arena_robot.core.observation import STILL_RAD_S, RobotMode
-from arena_robot.drivers.emulators.fci_client import FciClient
-from arena_robot.drivers.emulators.fci_faults import FciFaults
-from arena_robot.drivers.emulators.fci_model import box_urdf
+from arena_robot.drivers.emulators.fci_client import FciClient, FciFaults
 from arena_robot.drivers.emulators.fci_motion import TICK_S, FciMotion, braking, collided, fill
 from arena_robot.drivers.franka.wire import (
     BAD_VALUE,
@@ -32,12 +34,16 @@ from arena_robot.drivers.franka.wire import (
     MoveStatus,
 )
 from arena_robot.drivers.sim.station import SimStation
-from arena_robot.robots.arms import DOF
+from arena_robot.robots.arms import DOF, Robot
+from arena_robot.safety.urdf import joint_origins
 
 FOR_EVER_S = 1e9
 RECOVERY_TICKS = 100
 IDLE_TICKS = 8                  # between two steps of an arm that stands still
 MOVES = (RobotMode.IDLE, RobotMode.MOVE)
+# Of each joint: what the FR3's own description says about speed near the ends of its range.
+VELOCITY_OFFSET = (0.30, 0.20, 0.20, 0.30, 0.35, 0.35, 0.35)
+DECELERATION = (6.0, 2.585, 3.5, 4.0, 17.0, 5.5, 17.0)
 
 
 class FciBox:
@@ -234,3 +240,28 @@ class FciBox:
 
     def _log(self, words: str) -> None:
         self.events.append((self.ticks, words))
+
+
+def box_urdf(robot: Robot) -> str:
+    """Return the text, with ``link0`` to ``link8`` and ``joint1`` to ``joint8``."""
+    lines = [f'<?xml version="1.0"?><robot name="{robot.name}"><link name="link0"/>']
+    limits, links = robot.limits, robot.links
+    for i, ((x, y, z), roll) in enumerate(joint_origins(robot)):
+        xx, yy, zz, xy, xz, yz = links[i].inertia
+        centre = ' '.join(map(repr, links[i].com))
+        lines.append(
+            f'<link name="link{i + 1}"><inertial><origin xyz="{centre}" rpy="0 0 0"/>'
+            f'<mass value="{links[i].mass!r}"/><inertia ixx="{xx!r}" ixy="{xy!r}" ixz="{xz!r}" '
+            f'iyy="{yy!r}" iyz="{yz!r}" izz="{zz!r}"/></inertial></link>'
+            f'<joint name="joint{i + 1}" type="revolute"><origin rpy="{roll!r} 0 0" '
+            f'xyz="{x!r} {y!r} {z!r}"/><parent link="link{i}"/><child link="link{i + 1}"/>'
+            f'<axis xyz="0 0 1"/><limit effort="{robot.joint_torque[i]!r}" '
+            f'velocity="{robot.joint_velocity[i]!r}" lower="{limits.hardware_lower[i]!r}" '
+            f'upper="{limits.hardware_upper[i]!r}"/><position_based_velocity_limits '
+            f'velocity_offset="{VELOCITY_OFFSET[i]}" deceleration_limit="{DECELERATION[i]}"/>'
+            '</joint>')
+    lines.append(
+        f'<link name="link{DOF + 1}"/><joint name="joint{DOF + 1}" type="fixed">'
+        f'<origin rpy="0 0 0" xyz="0 0 {robot.flange_m!r}"/><parent link="link{DOF}"/>'
+        f'<child link="link{DOF + 1}"/></joint></robot>')
+    return '\n'.join(lines)

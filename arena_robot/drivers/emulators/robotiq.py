@@ -13,7 +13,7 @@ from pathlib import Path
 
 from typing_extensions import Self
 
-from arena_robot.drivers.robotiq.frames import (
+from arena_robot.drivers.robotiq import (
     ACTIVATING,
     ACTIVE,
     CLOSED,

@@ -4,7 +4,8 @@ Emulated ZED cameras for machines without the ZED SDK: a folder that stands in f
 The folder holds a package ``pyzed`` and a file ``cameras.json``. Programs that have the folder on
 PYTHONPATH see the cameras of the file as if they were plugged in. The file may be changed while
 they run: a camera that is taken out of it is unplugged, and ``fault`` makes the SDK return that
-ERROR_CODE. A camera is open in one program at a time.
+ERROR_CODE. A camera is open in one program at a time. Without the SDK, the backend uvc plays a
+file of such a camera's frames in a loop.
 """
 
 import fcntl
@@ -21,7 +22,7 @@ import numpy as np
 
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import ConfigError
-from arena_robot.core.files import write_json
+from arena_robot.core.files import write_bytes, write_json
 from arena_robot.core.observation import EYES, ROLES, Pixels
 
 CAMERAS = 'cameras.json'
@@ -135,3 +136,18 @@ def _rendered(role: str, scene: str) -> Mapping[str, Pixels]:
     with SimStation.make(scene, cameras=(role,), size=RENDERED) as station:
         frame = station.cameras[role].frame()
     return dict(zip(EYES, (frame.left.pixels, frame.right.pixels), strict=True))
+
+
+def make_frames(path: Path, camera: EmulatedZed, size: tuple[int, int]) -> None:
+    """
+    Write a YUYV frame of both eyes side by side; ``size`` (width, height) is one eye's.
+
+    Raises ConfigError when ``path`` is a device, or the width is odd.
+    """
+    if path.exists() and not path.is_file():
+        raise ConfigError(f'{path} is no file of frames; name a file that may be written')
+    if size[0] % 2:
+        raise ConfigError(f'a YUYV frame has an even width, found {size[0]}')
+    path.parent.mkdir(parents=True, exist_ok=True)
+    both = np.hstack([picture(camera, eye, size)[..., :3] for eye in EYES])
+    write_bytes(path, cv2.cvtColor(both, cv2.COLOR_BGR2YUV_YUY2).tobytes())

@@ -13,12 +13,19 @@ from arena_robot.core.action import ArmCommand
 from arena_robot.core.clock import Clock, SystemClock
 from arena_robot.core.errors import DriverError, NotConnected, SafetyError
 from arena_robot.core.observation import ArmState, Floats, RobotMode
-from arena_robot.drivers.franka.advice import HINTS, NO_ANSWER, advised, explained
 from arena_robot.drivers.franka.board import FrankaCommand, FrankaOrder, FrankaRequest, FrankaState
 from arena_robot.drivers.franka.client import FrankaConfig, reach
-from arena_robot.drivers.franka.preflight import require_box, require_settings, require_version
+from arena_robot.drivers.franka.probe import (
+    HINTS,
+    NO_ANSWER,
+    advised,
+    explained,
+    require_box,
+    require_settings,
+    require_version,
+)
 from arena_robot.drivers.franka.process import ControlProcess
-from arena_robot.drivers.polled import Polled, fixed
+from arena_robot.drivers.part import Polled, fixed
 from arena_robot.robots.arms import DOF
 from arena_robot.safety.collision import CollisionThresholds
 from arena_robot.safety.kinematics import flange_pose

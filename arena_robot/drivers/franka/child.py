@@ -34,7 +34,7 @@ from arena_robot.drivers.franka.client import (
     FrankaReading,
     FrankaRefused,
 )
-from arena_robot.drivers.min_jerk import min_jerk
+from arena_robot.safety.limits import min_jerk
 
 PERIOD_NS = 4_000_000
 # A robot takes some 10 ms to be connected (franka_ros2's logs), libfranka misses states after 1 s.

@@ -1,5 +1,11 @@
-"""Looks at a control box without any library: its FCI version, its mode, how states arrive."""
+"""
+Looks at a control box without any library: its FCI version, its mode, how states arrive.
 
+Settings and box are looked at before a Franka is connected. ADVICE has what a person can do about
+what a Franka, its library or the connection said.
+"""
+
+import re
 import socket
 import struct
 import time
@@ -8,14 +14,47 @@ from itertools import pairwise
 
 import numpy as np
 
-from arena_robot.core.errors import DriverError
+from arena_robot.core.errors import DriverError, NotConnected
 from arena_robot.core.observation import RobotMode
-from arena_robot.drivers.franka.advice import NO_ANSWER, NO_FCI
-from arena_robot.drivers.franka.wire import CONNECT, CONNECTED, DIALECTS, HEADER, ROBOT_PORT
+from arena_robot.drivers.franka.client import FrankaConfig
+from arena_robot.drivers.franka.wire import (
+    CONNECT,
+    CONNECTED,
+    DIALECTS,
+    HEADER,
+    ROBOT_PORT,
+    VERSIONS,
+)
 
 ANSWER_S, STATE_S = 0.8, 1.0
 OTHER = 1       # a version that no supported system has: the box says its own, sends no states
 CLOSED = (ConnectionResetError, BrokenPipeError)
+# A robot in programming mode, or stopped by a safety rule, shows the mode of the user stop.
+HINTS = {
+    RobotMode.USER_STOPPED: "the user stop is pressed: release it; where it is released, choose "
+                            "execution mode in Franka's Desk, and remove safety rules in Watchman",
+    RobotMode.GUIDING: 'the arm is guided by hand: let go of its buttons',
+    RobotMode.OTHER: "the robot is not ready: open the brakes and activate FCI in Franka's Desk, "
+                     'in execution mode',
+}
+RECOVER = {RobotMode.REFLEX: 'see that nothing touches the arm, then recover it: on the page, by '
+           '!recover in `arena session`, or ~/error_recovery of arm_node'}
+NO_ANSWER = ('check robot_ip, cable and power, that FCI is active and that no other program uses '
+             'the robot; a firewall must let UDP through')
+NO_FCI = ("activate FCI in Franka's Desk, in execution mode, and end other programs that use the "
+          'robot: it has one client at a time')
+SAFETY = 'safety function'
+WENT = 'the control process was ended, which stops the robot'
+# The first that fits; words of both libraries and of this package.
+ADVICE = (
+    ('refused', f'check robot_ip; {NO_FCI}'),
+    (SAFETY, "choose execution mode in Franka's Desk, and remove safety rules in "
+     'Watchman'),
+    ('(?i)incompatible|object size|unexpected response', 'the system of the robot and the library '
+     'do not fit: check robot_type, use the other backend, or update the robot'),
+    ('(?i)clos|reset by peer|net exception|interrupt', NO_FCI),
+    ('(?i)time-?d? ?out|unreachable|no route|silent|does not answer', NO_ANSWER),
+)
 
 
 @dataclass(frozen=True)
@@ -129,3 +168,66 @@ def _connect(line: socket.socket, version: int, port: int) -> tuple[int, int]:
                           'robot_ip')
     status, found = CONNECTED.unpack_from(answer, HEADER.size)
     return int(status), int(found)
+
+
+def advised(words: str) -> str:
+    """Return what was said when no connection could be made, and what can be done about it."""
+    found = next((advice for pattern, advice in ADVICE if re.search(pattern, words)), '')
+    return f'{words.rstrip(". ")}; {found}' if found and found not in words else words
+
+
+def explained(error: str) -> str:
+    """Return an error of a motion, with what can be done where its own words do not say it."""
+    return advised(error) if SAFETY in error else error
+
+
+def system_of(version: int) -> str:
+    """Return which systems of a robot have a version of the FCI."""
+    newest, panda = VERSIONS['fr3'], VERSIONS['panda']
+    return ('system 5.9.0 or newer of an FR3' if version == newest else
+            'a newer system than any that was tried' if version > newest else
+            'a system before 5.9.0 of an FR3' if version > panda else
+            'system 4.2.1 of a Panda' if version == panda else
+            'a system before 4.2.1 of a Panda')
+
+
+def misfit(version: int, robot_type: str) -> str:
+    """Return what to do when a robot speaks this version of the FCI, '' when it fits."""
+    wanted = VERSIONS.get(robot_type, 0)
+    if version == wanted:
+        return ''
+    if version in VERSIONS.values():
+        return 'correct robot_type, or update the robot'
+    return (f'for {system_of(version)} use backend ros_control with a library of your own, or '
+            f'update the robot to {system_of(VERSIONS["fr3"])} or {system_of(VERSIONS["panda"])}')
+
+
+def require_settings(library: str, robots: tuple[str, ...], config: FrankaConfig) -> None:
+    """Raise NotConnected for settings that the library cannot have."""
+    if config.robot_type not in robots:
+        raise NotConnected(f'{library} drives {" and ".join(robots)} only, robot_type is '
+                           f'{config.robot_type}; use franka_rs or droid_nuc')
+    if config.torques and not (config.realtime or config.address.startswith('127.')):
+        raise NotConnected('torques need realtime: true and a real-time kernel')
+
+
+def require_box(config: FrankaConfig) -> None:
+    """
+    Raise NotConnected within 2 s where no control box of this robot answers.
+
+    The libraries would wait for ever for one that is silent or closes the connection.
+    """
+    try:
+        version = version_at(config.address)
+    except DriverError as error:
+        raise NotConnected(f'no connection to the robot at {config.address}: '
+                           + str(error).replace(': ', '; ', 1)) from error
+    require_version(version, config.robot_type)
+
+
+def require_version(version: int, robot_type: str) -> None:
+    """Raise NotConnected when a robot of this type speaks another version of the FCI."""
+    if advice := misfit(version, robot_type):
+        known = '' if version in VERSIONS.values() else 'incompatible library version as '
+        raise NotConnected(f'{known}the robot speaks version {version} of the FCI, a {robot_type} '
+                           f'version {VERSIONS[robot_type]}: {advice}')

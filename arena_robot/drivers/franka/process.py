@@ -1,6 +1,12 @@
-"""The control process as its driver sees it: started, watched, killed when it hangs."""
+"""
+The control process as its driver sees it: started, watched, killed when it hangs.
 
+The kernel says what became of its connections when the process itself waits for ever.
+"""
+
+import contextlib
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -8,10 +14,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from arena_robot.core.process import Process
-from arena_robot.drivers.franka.advice import NO_ANSWER, NO_FCI, WENT
 from arena_robot.drivers.franka.board import FrankaBoard, FrankaState
 from arena_robot.drivers.franka.client import FrankaConfig
-from arena_robot.drivers.franka.sockets import closed_by_peer
+from arena_robot.drivers.franka.probe import NO_ANSWER, NO_FCI, WENT
 
 SILENT_NS = 500_000_000         # without a new state: killed
 START_NS = 20_000_000_000       # until the first sign of a process; imports on a busy machine
@@ -19,6 +24,8 @@ AGAIN_NS = 1_000_000_000        # between two attempts to start one
 # A library that waits for an answer may not notice that the robot has closed the connection.
 LOOK_NS, HUNG_NS = 50_000_000, 300_000_000
 SHARED = Path('/dev/shm')
+CLOSE_WAIT = '08'       # the other end has closed, this one not yet
+STATE, INODE = 3, 9     # columns of /proc/PID/net/tcp
 
 
 class ControlProcess:
@@ -128,3 +135,26 @@ class ControlProcess:
     def _last_words(self) -> str:
         lines = self._process.said().strip().splitlines()
         return lines[-1][:300] if lines else 'it said nothing'
+
+
+def closed_by_peer(pid: int, proc: Path = Path('/proc')) -> bool:
+    """Return whether the other end of a TCP connection of a process has closed it (on Linux)."""
+    waiting = set()
+    for family in ('tcp', 'tcp6'):
+        try:
+            lines = (proc / str(pid) / 'net' / family).read_text(encoding='ascii').splitlines()
+        except OSError:
+            continue
+        waiting |= {f'socket:[{line.split()[INODE]}]' for line in lines[1:]
+                    if line.split()[STATE] == CLOSE_WAIT}
+    return bool(waiting) and not waiting.isdisjoint(_open_in(proc / str(pid) / 'fd'))
+
+
+def _open_in(folder: Path) -> set[str]:
+    """Return what the file descriptors of a process are."""
+    found = set()
+    with contextlib.suppress(OSError):          # the process has ended
+        for one in folder.iterdir():
+            with contextlib.suppress(OSError):  # a file was closed meanwhile
+                found.add(os.readlink(one))
+    return found

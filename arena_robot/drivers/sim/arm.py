@@ -7,7 +7,7 @@ from arena_robot.core.action import ArmCommand
 from arena_robot.core.errors import DriverError, ReadTimeout, SafetyError, StaleData
 from arena_robot.core.observation import ArmState, Floats, RobotMode
 from arena_robot.drivers.part import Opened
-from arena_robot.drivers.sim.poses import pose_of
+from arena_robot.drivers.sim.mjcf import pose_of
 from arena_robot.drivers.sim.world import SimWorld, is_finite
 from arena_robot.robots.arms import DOF
 from arena_robot.safety.collision import CollisionThresholds

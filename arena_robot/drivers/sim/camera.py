@@ -12,10 +12,10 @@ from arena_robot.core.camera import CameraInfo
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import ConfigError, ReadTimeout, StaleData
 from arena_robot.core.observation import EYES, ROLES, Image, Pixels, view
-from arena_robot.drivers.arrivals import Arrivals
 from arena_robot.drivers.base import StereoFrame
+from arena_robot.drivers.grabbing import Arrivals
 from arena_robot.drivers.part import Opened
-from arena_robot.drivers.sim.poses import pose_of
+from arena_robot.drivers.sim.mjcf import pose_of
 from arena_robot.drivers.sim.render import Renderer, Shot
 from arena_robot.drivers.sim.world import SimWorld
 from arena_robot.drivers.sim.zed_models import camera_info

@@ -2,11 +2,9 @@
 
 from dataclasses import dataclass
 
-from arena_robot.drivers.sim.fixtures import PushButton
-from arena_robot.drivers.sim.grips import add_grip, add_peg, colour
-from arena_robot.drivers.sim.hinged_fixtures import DARK, GREY
-from arena_robot.drivers.sim.mjcf import Node
-from arena_robot.drivers.sim.poses import yaw_quat
+from arena_robot.drivers.sim.fixtures import DARK, GREY, PushButton
+from arena_robot.drivers.sim.mjcf import Node, yaw_quat
+from arena_robot.drivers.sim.props import add_grip, add_peg, colour
 
 
 @dataclass(frozen=True)

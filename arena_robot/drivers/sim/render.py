@@ -1,7 +1,8 @@
 """
 Rendering of a world, by one thread that owns the OpenGL context.
 
-Uses snapshots in its own MjData, so rendering never blocks the physics.
+Uses snapshots in its own MjData, so rendering never blocks the physics. The static objects that a
+fixed camera sees are rendered once per scene, as its backdrop.
 """
 
 import math
@@ -11,12 +12,13 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
+import cv2
 import mujoco
 import numpy as np
+from numpy.typing import NDArray
 
 from arena_robot.core.errors import DriverError
 from arena_robot.core.observation import Pixels
-from arena_robot.drivers.sim.backdrop import Backdrop, Depths
 from arena_robot.drivers.sim.gripper_model import BAR_END, BAR_PIVOT, FINGERS
 from arena_robot.drivers.sim.scene import CompiledScene
 from arena_robot.drivers.sim.world import Snapshot
@@ -25,6 +27,26 @@ MAX_WIDTH, MAX_HEIGHT = 1280, 720
 _PLAIN = ((256, 12, 3), (480, 16, 4), (MAX_HEIGHT, 28, 8))  # up to height: slices, stacks
 _OFFSCREEN = mujoco.mjtFramebuffer.mjFB_OFFSCREEN
 _STATIC, _MOVING = mujoco.mjtCatBit.mjCAT_STATIC, mujoco.mjtCatBit.mjCAT_DYNAMIC
+Depths = NDArray[np.float32]
+
+
+class Backdrop:
+    """
+    An image (H, W, 3) of the static objects, with the depth (H, W) of each pixel.
+
+    The result equals rendering everything, as long as nothing is transparent: each pixel is that
+    of the nearer of two objects, rendered in the same way. At the same depth the moving object is
+    shown.
+    """
+
+    def __init__(self, pixels: Pixels, depth: Depths) -> None:
+        self._pixels, self._depth = pixels, depth
+
+    def behind(self, pixels: Pixels, depth: Depths) -> Pixels:
+        """Return an image of the moving objects in front of this background."""
+        picture: Pixels = self._pixels.copy()
+        cv2.copyTo(pixels, (depth <= self._depth).view(np.uint8), picture)
+        return picture
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,14 @@ from arena_robot.drivers.sim.arm_model import add_arm, add_servos
 from arena_robot.drivers.sim.gripper_model import add_finger_servos, add_gripper, add_wrist_camera
 from arena_robot.drivers.sim.mjcf import Node
 from arena_robot.drivers.sim.props import Prop
-from arena_robot.drivers.sim.room_model import Look, add_room, add_tripod_camera, look_for
-from arena_robot.drivers.sim.textures import floor_png, wood_png
+from arena_robot.drivers.sim.room_model import (
+    Look,
+    add_room,
+    add_tripod_camera,
+    floor_png,
+    look_for,
+    wood_png,
+)
 from arena_robot.drivers.sim.zed_models import add_eyes
 from arena_robot.robots.arms import Robot
 

@@ -1,8 +1,14 @@
-"""A whole simulated DROID station: one world, one arm, one gripper, three stereo cameras."""
+"""
+A whole simulated DROID station: one world, one arm, one gripper, three stereo cameras.
+
+A saved start can be put in a file, so that it outlives the process of the simulation.
+"""
 
 import copy
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from types import TracebackType
 
 import mujoco
@@ -10,13 +16,13 @@ import numpy as np
 from typing_extensions import Self
 
 from arena_robot.core.errors import DriverError
+from arena_robot.core.files import write_json
 from arena_robot.core.observation import EYES, ROLES
 from arena_robot.drivers.sim.arm import SimArm
 from arena_robot.drivers.sim.camera import SimCamera, Studio
 from arena_robot.drivers.sim.gripper import SimGripper
-from arena_robot.drivers.sim.gripper_control import GripperControl
-from arena_robot.drivers.sim.kept_start import KeptStart
-from arena_robot.drivers.sim.poses import yaw_quat
+from arena_robot.drivers.sim.gripper_model import GripperControl
+from arena_robot.drivers.sim.mjcf import yaw_quat
 from arena_robot.drivers.sim.scene import CompiledScene, SceneSpec, build_scene
 from arena_robot.drivers.sim.tasks import TASKS
 from arena_robot.drivers.sim.tasks.base import Task
@@ -27,6 +33,39 @@ from arena_robot.safety.limits import robot_of
 
 SETTLE_S = 0.15
 _ORACLE_TICKS = 5
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class KeptStart:
+    """A start by its task, seed and physics (MuJoCo's integration state) with the gripper open."""
+
+    task: str
+    seed: int
+    physics: tuple[float, ...]
+
+
+def write_start(path: Path, start: KeptStart) -> None:
+    """Replace the file's content, whose folder is made. Raises DriverError."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, {'version': VERSION, **asdict(start)}, indent=None)
+    except OSError as error:
+        raise DriverError(f'the start could not be kept in {path}: {error.strerror}') from error
+
+
+def read_start(path: Path) -> KeptStart | None:
+    """Return the start in a file, None where there is no file. Raises DriverError."""
+    try:
+        kept = json.loads(path.read_text(encoding='utf-8'))
+        if kept['version'] != VERSION:
+            raise ValueError(f"version {kept['version']}, this is {VERSION}")
+        return KeptStart(str(kept['task']), int(kept['seed']), tuple(map(float, kept['physics'])))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DriverError(f'{path} holds no start of a scene: {error}; delete it, and restore the '
+                          'scene by ~/reset_scene') from error
 
 
 @dataclass(frozen=True)

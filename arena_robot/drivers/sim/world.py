@@ -1,4 +1,8 @@
-"""One simulated world: owns MuJoCo's data and time, and steps it on request or in a thread."""
+"""
+One simulated world: owns MuJoCo's data and time, and steps it on request or in a thread.
+
+Its time is a core Clock too.
+"""
 
 import heapq
 import itertools
@@ -7,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import mujoco
 import numpy as np
@@ -14,10 +19,8 @@ import numpy as np
 from arena_robot.core.errors import DriverError
 from arena_robot.core.observation import Floats
 from arena_robot.drivers.sim.arm_control import ArmControl
-from arena_robot.drivers.sim.gripper_control import GripperControl
-from arena_robot.drivers.sim.gripper_model import FINGERS
+from arena_robot.drivers.sim.gripper_model import FINGERS, GripperControl
 from arena_robot.drivers.sim.scene import CompiledScene
-from arena_robot.drivers.sim.sim_clock import SimClock
 from arena_robot.robots.grippers import ROBOTIQ_2F85
 
 log = logging.getLogger(__name__)
@@ -282,3 +285,41 @@ class SimWorld:
 def is_finite(values: Floats) -> bool:
     """Return whether every number is finite."""
     return bool(np.all(np.isfinite(values)))
+
+
+class Steppable(Protocol):
+    """Interface of a world for the clock."""
+
+    def now_ns(self) -> int:
+        """Return the world's time."""
+
+    def run_until_ns(self, stamp_ns: int) -> None:
+        """Return once the world's time is ``stamp_ns`` or later."""
+
+
+class SimClock:
+    """
+    Simulated time; integer nanoseconds since the world's epoch.
+
+    ``sleep_until_ns`` waits for the thread that runs the world. Without such a thread, the sleep
+    itself advances the simulation, so code written against a Clock runs as fast as it can.
+    """
+
+    def __init__(self, world: Steppable) -> None:
+        self._world = world
+
+    def now_ns(self) -> int:
+        """Return the world's time."""
+        return self._world.now_ns()
+
+    def steady_ns(self) -> int:
+        """Return the world's time, which never jumps."""
+        return self._world.now_ns()
+
+    def sleep_until_ns(self, stamp_ns: int) -> None:
+        """Return once the world's time is ``stamp_ns`` or later."""
+        self._world.run_until_ns(stamp_ns)
+
+    def sleep_until_steady_ns(self, stamp_ns: int) -> None:
+        """Return once the world's time is ``stamp_ns`` or later."""
+        self._world.run_until_ns(stamp_ns)

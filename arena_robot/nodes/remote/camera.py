@@ -14,8 +14,8 @@ from sensor_msgs.msg import CameraInfo as CameraInfoMessage
 from arena_robot.core.camera import CameraInfo
 from arena_robot.core.errors import DataError, ReadTimeout
 from arena_robot.core.observation import EYES, Image
-from arena_robot.drivers.arrivals import Arrivals
 from arena_robot.drivers.base import StereoFrame
+from arena_robot.drivers.grabbing import Arrivals
 from arena_robot.nodes import convert, qos
 from arena_robot.nodes.endpoints import Way, ends
 from arena_robot.nodes.remote.part import Newest, RemotePart

@@ -11,8 +11,8 @@ from arena_robot.core.observation import Floats, ObjectStatus
 from arena_robot.drivers.guarded import guarded
 from arena_robot.drivers.sim.expert import NEAR_M, PERIOD_S, SPEED_M_S, TURN_RAD_S
 from arena_robot.drivers.sim.kinematics import PadKinematics, downward
-from arena_robot.drivers.sim.scene_links import SceneLinks
 from arena_robot.drivers.sim.station import SimStation
+from arena_robot.drivers.sim.truth import SceneLinks
 from arena_robot.robots.grippers import ROBOTIQ_2F85
 
 CLEAR_M = 0.25          # height of the pads on the way over everything

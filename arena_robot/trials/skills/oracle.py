@@ -2,10 +2,8 @@
 
 from collections.abc import Iterator
 
-from arena_robot.drivers.sim.scene_links import SceneLinks
-from arena_robot.drivers.sim.tasks.base import ExpertHands, Setup
-from arena_robot.drivers.sim.tasks.oracle import apart
-from arena_robot.drivers.sim.truth import SceneTruth
+from arena_robot.drivers.sim.tasks.base import ExpertHands, Setup, apart
+from arena_robot.drivers.sim.truth import SceneLinks, SceneTruth
 from arena_robot.skills.specs.goals import JointGoal, LiftGoal, PlaceGoal, PressGoal, SkillTask
 
 STARTED = 0.05      # of a joint's range: how near its start must be to the task's own

@@ -12,7 +12,7 @@ import numpy as np
 
 from arena_robot.core.observation import Floats
 from arena_robot.drivers.sim.expert import PERIOD_S, SPEED_M_S, TURN_RAD_S
-from arena_robot.drivers.sim.scene_links import JointMotion, SceneLinks
+from arena_robot.drivers.sim.truth import JointMotion, SceneLinks
 from arena_robot.trials.skills.motion import PadPose
 
 _UP = np.array([0.0, 0.0, 0.12])

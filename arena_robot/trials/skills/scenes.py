@@ -6,8 +6,14 @@ import numpy as np
 
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.observation import Floats
-from arena_robot.drivers.sim.fixtures import Drawer, Zone
-from arena_robot.drivers.sim.hinged_fixtures import HingedDoor, HingedLid, Laptop, SwivelDisplay
+from arena_robot.drivers.sim.fixtures import (
+    Drawer,
+    HingedDoor,
+    HingedLid,
+    Laptop,
+    SwivelDisplay,
+    Zone,
+)
 from arena_robot.drivers.sim.panel_fixtures import (
     Buttons,
     Knobs,

@@ -11,9 +11,8 @@ from typing import ClassVar
 import numpy as np
 
 from arena_robot.core.errors import ConfigError
-from arena_robot.drivers.sim.scene_links import SceneLinks
 from arena_robot.drivers.sim.station import task_generator
-from arena_robot.drivers.sim.truth import SceneTruth
+from arena_robot.drivers.sim.truth import SceneLinks, SceneTruth
 from arena_robot.skills.base import Solution
 from arena_robot.skills.specs.table import find_task
 from arena_robot.trials.skills.oracle import SkillScene

@@ -7,11 +7,18 @@ import numpy as np
 from arena_robot.core.observation import Floats
 from arena_robot.drivers.sim.fixtures import Drawer, LidBox, PushButton
 from arena_robot.drivers.sim.props import Block
-from arena_robot.drivers.sim.tasks.base import ExpertHands, Place, Setup
-from arena_robot.drivers.sim.tasks.layout import Layout, choose, colours
-from arena_robot.drivers.sim.tasks.oracle import Approach, share
+from arena_robot.drivers.sim.tasks.base import (
+    Approach,
+    ExpertHands,
+    Layout,
+    Place,
+    Setup,
+    choose,
+    colours,
+    present,
+    share,
+)
 from arena_robot.drivers.sim.tasks.pick import HALF, scatter
-from arena_robot.drivers.sim.tasks.potential import present
 from arena_robot.drivers.sim.truth import SceneTruth
 
 _NARROW = 0.52   # gripper position whose fingers fit behind the drawer's bar

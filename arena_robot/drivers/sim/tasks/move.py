@@ -5,14 +5,22 @@ from collections.abc import Iterator
 import numpy as np
 
 from arena_robot.drivers.sim.fixtures import Stain, Zone
-from arena_robot.drivers.sim.props import Block
-from arena_robot.drivers.sim.tasks.base import ExpertHands, Place, Setup
-from arena_robot.drivers.sim.tasks.layout import Layout, choose, colours
-from arena_robot.drivers.sim.tasks.oracle import Approach, apart, share
+from arena_robot.drivers.sim.props import Block, Bottle, Cup
+from arena_robot.drivers.sim.tasks.base import (
+    Approach,
+    ExpertHands,
+    Layout,
+    Place,
+    Setup,
+    apart,
+    choose,
+    colours,
+    held,
+    present,
+    share,
+)
 from arena_robot.drivers.sim.tasks.pick import scatter
-from arena_robot.drivers.sim.tasks.potential import held, present
 from arena_robot.drivers.sim.truth import SceneTruth
-from arena_robot.drivers.sim.vessels import Bottle, Cup
 
 BOOK = (0.055, 0.055, 0.014)
 SPONGE = (0.032, 0.024, 0.014)

@@ -4,13 +4,23 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from arena_robot.drivers.sim.props import Block
-from arena_robot.drivers.sim.tasks.base import ExpertHands, Place, Setup
-from arena_robot.drivers.sim.tasks.layout import Layout, choose, colours
-from arena_robot.drivers.sim.tasks.oracle import Approach, Carry, apart, share
-from arena_robot.drivers.sim.tasks.potential import CarryPotential, held, present
+from arena_robot.drivers.sim.props import Block, Bowl, Cup, Plate
+from arena_robot.drivers.sim.tasks.base import (
+    Approach,
+    Carry,
+    CarryPotential,
+    ExpertHands,
+    Layout,
+    Place,
+    Setup,
+    apart,
+    choose,
+    colours,
+    held,
+    present,
+    share,
+)
 from arena_robot.drivers.sim.truth import SceneTruth
-from arena_robot.drivers.sim.vessels import Bowl, Cup, Plate
 
 HALF = 0.022
 

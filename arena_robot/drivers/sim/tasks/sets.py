@@ -5,14 +5,25 @@ from collections.abc import Iterator
 import numpy as np
 
 from arena_robot.drivers.sim.fixtures import Towel
-from arena_robot.drivers.sim.props import Block
-from arena_robot.drivers.sim.tasks.base import ExpertHands, Place, Setup
-from arena_robot.drivers.sim.tasks.layout import Layout, choose, colours
-from arena_robot.drivers.sim.tasks.oracle import Approach, Carry, apart, share
+from arena_robot.drivers.sim.props import Block, Cup, Tray
+from arena_robot.drivers.sim.tasks.base import (
+    Approach,
+    Carry,
+    CarryPotential,
+    Closer,
+    ExpertHands,
+    Layout,
+    Place,
+    Setup,
+    apart,
+    choose,
+    colours,
+    held,
+    present,
+    share,
+)
 from arena_robot.drivers.sim.tasks.pick import HALF, scatter
-from arena_robot.drivers.sim.tasks.potential import CarryPotential, Closer, held, present
 from arena_robot.drivers.sim.truth import SceneTruth
-from arena_robot.drivers.sim.vessels import Cup, Tray
 
 _SMALL = 0.016
 

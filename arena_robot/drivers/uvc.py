@@ -1,10 +1,16 @@
-"""A USB camera through V4L2: a ZED without its SDK, or a camera with one eye."""
+"""
+A USB camera through V4L2: a ZED without its SDK, or a camera with one eye.
 
+It is found by its serial number in ``/sys``; a ZED's pictures are rectified by the calibration
+file that comes with each.
+"""
+
+import configparser
 import errno
 import os
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,16 +22,8 @@ from arena_robot.core.camera import CameraInfo
 from arena_robot.core.clock import Clock
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import ConfigError, DriverError, NotConnected
-from arena_robot.core.observation import EYES, Pixels
+from arena_robot.core.observation import EYES, Floats, Pixels
 from arena_robot.drivers.grabbing import Grab, GrabbingCamera
-from arena_robot.drivers.uvc.stereo import (
-    FILE_AT,
-    FOLDERS,
-    Rectification,
-    calibration_file,
-    rectification,
-)
-from arena_robot.drivers.uvc.usb import VideoDevice, choose, video_devices
 
 # Sizes of one eye.
 SIZES = {'HD2K': (2208, 1242), 'HD1080': (1920, 1080), 'HD720': (1280, 720), 'VGA': (672, 376)}
@@ -41,6 +39,165 @@ WHY = {
     errno.ENOSPC: 'the USB controller has no bandwidth left: smaller resolution or fps, or '
                   'another USB controller',
 }
+# The file's word for a resolution, by the width of one eye.
+SECTIONS = {2208: '2k', 1920: 'fhd', 1280: 'hd', 672: 'vga'}
+FOLDERS = ('~/zed/settings', '/usr/local/zed/settings')
+FILE_AT = 'https://calib.stereolabs.com/?SN='
+MM = 1e-3
+STEREOLABS = '2b03'
+# The sensors of a ZED are a USB device of their own beside the camera; only they have the serial
+# number.
+ZED_SENSORS = ('f681', 'f781', 'f881')
+
+
+@dataclass(frozen=True)
+class Rectification:
+    """
+    How both eyes are rectified to one geometry: ``k`` (3, 3) of both and the baseline.
+
+    ``maps`` are OpenCV's, per eye.
+    """
+
+    k: Floats
+    baseline_m: float
+    maps: Mapping[str, tuple[Any, Any]]
+
+    def apply(self, eye: str, pixels: Pixels) -> Pixels:
+        """Return the rectified picture of an eye."""
+        first, second = self.maps[eye]
+        return np.asarray(cv2.remap(pixels, first, second, cv2.INTER_LINEAR), np.uint8)
+
+
+def calibration_file(asked: str, serial: str) -> Path | None:
+    """Return the file that was asked for, or the camera's where Stereolabs' programs keep it."""
+    if asked:
+        path = Path(asked).expanduser()
+        if not path.is_file():
+            raise NotConnected(f'uvc.calibration: there is no file {path}')
+        return path
+    places = [Path(folder).expanduser() / f'SN{serial}.conf' for folder in FOLDERS]
+    return next((path for path in places if path.is_file()), None)
+
+
+def rectification(path: Path, size: tuple[int, int]) -> Rectification:
+    """
+    Return the rectification for a size of one eye in pixels.
+
+    Raises NotConnected for a file that lacks it.
+    """
+    file = configparser.ConfigParser(strict=False, inline_comment_prefixes=(';', '#'))
+    try:
+        file.read_string(path.read_text(encoding='utf-8'))
+    except (OSError, ValueError, configparser.Error) as error:
+        raise NotConnected(f'{path} is no calibration file of a ZED: {error}') from error
+    word = SECTIONS.get(size[0])
+    if word is None:
+        raise NotConnected(f'{path} has no calibration for {size[0]} x {size[1]}; it has those of '
+                           'HD2K, HD1080, HD720 and VGA')
+    sections = {name.lower(): dict(file[name]) for name in file.sections()}
+    try:
+        return _rectification(sections, word, size)
+    except (KeyError, ValueError, cv2.error) as error:
+        raise NotConnected(f'{path} is no calibration file of a ZED: {error!r}; download it from '
+                           f'{FILE_AT}SERIAL') from error
+
+
+def _rectification(sections: Mapping[str, Mapping[str, str]], word: str,
+                   size: tuple[int, int]) -> Rectification:
+    eyes = {eye: _eye(sections[f'{eye}_cam_{word}']) for eye in EYES}
+    both = sections['stereo']
+
+    def number(*names: str) -> float:
+        return next((float(both[name]) for name in names if name in both), 0.0)
+
+    turn, _ = cv2.Rodrigues(np.array([number(f'rx_{word}'), number(f'cv_{word}', f'ry_{word}'),
+                                      number(f'rz_{word}')]))
+    # The file's baseline is positive; so P2[0, 3] is too, and ROS wants it negative.
+    shift = np.array([[float(both['baseline'])], [number(f'ty_{word}', 'ty')],
+                      [number(f'tz_{word}', 'tz')]])
+    (k1, d1), (k2, d2) = eyes['left'], eyes['right']
+    r1, r2, p1, p2 = cv2.stereoRectify(k1, d1, k2, d2, size, turn, shift,
+                                       flags=cv2.CALIB_ZERO_DISPARITY, alpha=0)[:4]
+    maps = {eye: cv2.initUndistortRectifyMap(k, d, r, p[:, :3], size, cv2.CV_16SC2)
+            for eye, (k, d), r, p in (('left', eyes['left'], r1, p1),
+                                      ('right', eyes['right'], r2, p2))}
+    baseline_m = abs(float(p2[0, 3] / p2[0, 0])) * MM
+    k = np.asarray(p1[:, :3], np.float64)
+    if not np.all(np.isfinite(k)) or k[0, 0] <= 0.0 or not 0.01 < baseline_m < 1.0:
+        raise ValueError(f'focal length {k[0, 0]} px, baseline {baseline_m} m')
+    return Rectification(k, baseline_m, maps)
+
+
+def _eye(section: Mapping[str, str]) -> tuple[Floats, Floats]:
+    """Return camera matrix and distortion; configparser has made the keys lower case."""
+    k = np.array([[float(section['fx']), 0.0, float(section['cx'])],
+                  [0.0, float(section['fy']), float(section['cy'])], [0.0, 0.0, 1.0]])
+    return k, np.array([float(section.get(name, 0.0)) for name in ('k1', 'k2', 'p1', 'p2', 'k3')])
+
+
+@dataclass(frozen=True)
+class VideoDevice:
+    """
+    A camera on USB: the path of its pictures, its name and serial number.
+
+    A camera without a serial number has the name of its USB port instead, such as
+    ``usb-1-2.1``, which stays the same as long as it is plugged in there.
+    """
+
+    path: str
+    name: str
+    vendor: str
+    serial: str
+
+    @property
+    def is_zed(self) -> bool:
+        """Return whether Stereolabs made it."""
+        return self.vendor == STEREOLABS
+
+
+def video_devices(sys: Path = Path('/sys')) -> list[VideoDevice]:
+    """Return the USB cameras that are plugged in, each once."""
+    found = []
+    for node in sorted((sys / 'class/video4linux').glob('video*')):
+        if _text(node / 'index') not in ('', '0'):
+            continue            # the second node of a camera has its metadata
+        interface = (node / 'device').resolve()
+        usb = interface.parent
+        if not (usb / 'idVendor').is_file():
+            continue            # not on USB
+        vendor = _text(usb / 'idVendor')
+        serial = _zed_serial(usb) if vendor == STEREOLABS else _text(usb / 'serial')
+        found.append(VideoDevice(f'/dev/{node.name}', _text(node / 'name') or node.name, vendor,
+                                 serial or f'usb-{usb.name}'))
+    return found
+
+
+def choose(devices: Sequence[VideoDevice], serial: str) -> VideoDevice:
+    """Return the camera with a serial number, or the only one. Raises NotConnected."""
+    known = ', '.join(f'{one.serial} ({one.name}, {one.path})' for one in devices) or 'none'
+    right = [one for one in devices if one.serial == serial] if serial else list(devices)
+    if len(right) == 1:
+        return right[0]
+    if not right:
+        raise NotConnected((f'no USB camera with serial number {serial} is plugged in'
+                            if serial else 'no USB camera is plugged in') + f'; found: {known}')
+    raise NotConnected(f'USB cameras found: {known}; set ' + (
+        'uvc.device: these have one serial number' if serial else 'serial_number to one of them'))
+
+
+def _zed_serial(usb: Path) -> str:
+    """Return the serial number that the sensors tell, on the hub that is in the camera."""
+    for beside in sorted(usb.parent.glob(f'{usb.name.rpartition(".")[0]}.*')):
+        if _text(beside / 'idVendor') == STEREOLABS and _text(beside / 'idProduct') in ZED_SENSORS:
+            return _text(beside / 'serial')
+    return ''
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding='utf-8', errors='replace').strip()
+    except OSError:
+        return ''
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,0 @@
-"""Where a camera is: ChArUco boards in pictures, and the pose that explains them."""

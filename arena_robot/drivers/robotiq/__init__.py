@@ -1,1 +1,0 @@
-"""The Robotiq 2F-85 over Modbus RTU on a serial port."""

@@ -1,1 +1,0 @@
-"""USB cameras through V4L2, and the ZED among them without its SDK."""

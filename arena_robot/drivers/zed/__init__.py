@@ -1,1 +1,0 @@
-"""ZED cameras through Stereolabs' SDK."""
