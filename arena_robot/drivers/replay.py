@@ -20,13 +20,14 @@ from numpy.typing import NDArray
 from arena_robot.core.action import ArmCommand, GripperCommand
 from arena_robot.core.camera import CameraInfo
 from arena_robot.core.clock import Clock
-from arena_robot.core.errors import DataError, DriverError, ReadTimeout, SafetyError, StaleData
+from arena_robot.core.errors import DataError, DriverError, ReadTimeout, StaleData
 from arena_robot.core.observation import EYES, ArmState, Floats, GripperState, Image, Pixels, view
 from arena_robot.drivers.base import StereoFrame
 from arena_robot.drivers.grabbing import KEPT
 from arena_robot.drivers.part import Opened
 from arena_robot.robots.arms import DOF
 from arena_robot.robots.grippers import ROBOTIQ_2F85
+from arena_robot.safety.filter import clipped, finite
 
 _KEPT = 1000
 Stamps = NDArray[np.int64]
@@ -276,7 +277,7 @@ class ReplayArm(Opened):
     def command(self, command: ArmCommand) -> ArmCommand:
         """Store a command; return the recording's target."""
         self._require_open('the replayed arm')
-        self._checked(command.q)
+        finite(command.q, DOF, 'arm target')
         self.commands.append(command)
         row = self._player.newest(self._stamps)
         return ArmCommand(self._player.recorded.q_desired[row].copy(), command.stamp_ns)
@@ -284,7 +285,7 @@ class ReplayArm(Opened):
     def move_to(self, q: Floats, duration_s: float | None = None) -> float:
         """Raise DriverError: a recording cannot be moved."""
         self._require_open('the replayed arm')
-        self._checked(q)
+        finite(q, DOF, 'goal')
         raise DriverError('a replayed arm does not move; use the simulated one to try motions')
 
     def stop(self) -> None:
@@ -297,11 +298,6 @@ class ReplayArm(Opened):
     @property
     def _stamps(self) -> Stamps:
         return self._player.recorded.arm_stamps
-
-    def _checked(self, q: Floats) -> None:
-        values = np.asarray(q, dtype=float)
-        if values.shape != (DOF,) or not np.all(np.isfinite(values)):
-            raise SafetyError(f'an arm target must be {DOF} finite numbers, got {q!r}')
 
     def _state(self, row: int) -> ArmState:
         r = self._player.recorded
@@ -330,11 +326,7 @@ class ReplayGripper(Opened):
     def command(self, command: GripperCommand) -> GripperCommand:
         """Store a command clipped to 0..1."""
         self._require_open('the replayed gripper')
-        asked = np.array([command.position, command.speed, command.force], dtype=float)
-        if not np.all(np.isfinite(asked)):
-            raise SafetyError(f'a gripper command must be finite, got {command}')
-        position, speed, force = (float(v) for v in np.clip(asked, 0.0, 1.0))
-        sent = GripperCommand(position, command.stamp_ns, speed, force)
+        sent = clipped(command)
         self.commands.append(sent)
         return sent
 

@@ -13,14 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from arena_robot.core.action import GripperCommand
 from arena_robot.core.clock import Clock, SystemClock
-from arena_robot.core.errors import DriverError, NotConnected, SafetyError, StaleData
+from arena_robot.core.errors import DriverError, NotConnected, StaleData
 from arena_robot.core.observation import GripperState, ObjectStatus
 from arena_robot.drivers.part import Polled
 from arena_robot.robots.grippers import ROBOTIQ_2F85
+from arena_robot.safety.filter import clipped
 
 log = logging.getLogger(__name__)
 
@@ -285,10 +284,7 @@ class RobotiqGripper(Polled[GripperState]):
     def command(self, command: GripperCommand) -> GripperCommand:
         """Go to a position, with speed and force, each clipped to 0..1; the newest wins."""
         self._require_open('the gripper')
-        asked = np.array([command.position, command.speed, command.force], dtype=float)
-        if not np.all(np.isfinite(asked)):
-            raise SafetyError(f'a gripper command must be finite, got {command}')
-        position, speed, force = np.clip(asked, 0.0, 1.0).tolist()
+        sent = clipped(command)
         if self._problem:
             raise DriverError(self._problem)
         fault = self.state(FRESH_S).fault
@@ -296,9 +292,9 @@ class RobotiqGripper(Polled[GripperState]):
             raise DriverError(f'gripper fault {fault}: {FAULTS.get(fault, "unknown")}; '
                               'activate() it (the fingers open and close fully)')
         with self._new:
-            self._wanted = Outputs(go=True, position=_counts(position), speed=round(255 * speed),
-                                   force=round(255 * force))
-        return GripperCommand(position, command.stamp_ns, speed, force)
+            self._wanted = Outputs(go=True, position=_counts(sent.position),
+                                   speed=round(255 * sent.speed), force=round(255 * sent.force))
+        return sent
 
     def stop(self) -> None:
         """Stop the fingers where they are; returns when the gripper has taken it."""

@@ -22,15 +22,15 @@ from arena_robot.core.observation import Floats, Observation
 from arena_robot.policy.base import Policy, PolicySpec
 from arena_robot.policy.call_thread import CallThread
 from arena_robot.policy.chunk_progress import ChunkProgress
+from arena_robot.safety.action_spaces import binarised
 
-GRIPPER_CLOSES_ABOVE = 0.5
 NEWEST = 5    # answers whose times say how early the next query is made
 
 
-def binarised(values: Floats) -> Floats:
+def with_binary_gripper(values: Floats) -> Floats:
     """Return an action with its last number, the gripper, made 0.0 or 1.0."""
     result = np.array(values, np.float64)
-    result[-1] = 1.0 if result[-1] > GRIPPER_CLOSES_ABOVE else 0.0
+    result[-1] = binarised(float(result[-1]))
     return result
 
 
@@ -125,7 +125,7 @@ class ChunkExecutor:
         chunk, number = progress.chunk, progress.step
         assert chunk is not None
         requested = progress.take()
-        return ChunkStep(Action(binarised(requested), chunk.space), requested, chunk,
+        return ChunkStep(Action(with_binary_gripper(requested), chunk.space), requested, chunk,
                          progress.asked_at, progress.index, number, waited_s)
 
     def infer(self, observation: Observation, episode: str = '') -> Chunk:

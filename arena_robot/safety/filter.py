@@ -12,7 +12,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from arena_robot.core.action import Action, ActionSpace, Clamp, ClampReason, SafeCommand
+from arena_robot.core.action import (
+    Action,
+    ActionSpace,
+    Clamp,
+    ClampReason,
+    GripperCommand,
+    SafeCommand,
+)
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import SafetyError, StaleData
 from arena_robot.core.observation import ArmState, Floats
@@ -162,6 +169,13 @@ def finite(values: Floats | Sequence[float], size: int, what: str) -> Floats:
     if not np.all(np.isfinite(out)):
         raise SafetyError(f'{what} must be {size} finite numbers, found {out.tolist()}')
     return out
+
+
+def clipped(command: GripperCommand) -> GripperCommand:
+    """Return a command with each number within 0 to 1; SafetyError unless all are finite."""
+    asked = finite([command.position, command.speed, command.force], 3, 'gripper command')
+    position, speed, force = np.clip(asked, 0.0, 1.0).tolist()
+    return GripperCommand(position, command.stamp_ns, speed, force)
 
 
 def _in_range(arm: Floats, space: ActionSpace, clamps: list[Clamp]) -> Floats:

@@ -13,7 +13,7 @@ from policy_samples import Noted, observation
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.errors import BadReply, PolicyTimeout, PolicyUnavailable
 from arena_robot.policy.base import PolicySpec
-from arena_robot.policy.chunks import ChunkExecutor, binarised
+from arena_robot.policy.chunks import ChunkExecutor, with_binary_gripper
 from arena_robot.policy.resizing import Resizing
 
 
@@ -47,7 +47,7 @@ def test_no_image_work_between_queries(frames):
     (0.5, 0.0), (np.nextafter(0.5, 1.0), 1.0), (0.0, 0.0), (1.0, 1.0), (-3.0, 0.0), (0.51, 1.0)])
 def test_the_gripper_closes_strictly_above_a_half(asked, sent):
     values = np.append(np.linspace(-0.3, 0.3, 7), asked)
-    made = binarised(values)
+    made = with_binary_gripper(values)
     assert made[-1] == sent
     assert np.array_equal(made[:-1], values[:-1])
     assert values[-1] == asked

@@ -36,6 +36,7 @@ from arena_robot.drivers.conformance.gripper import MOTIONS as GRIPPER_MOTIONS
 from arena_robot.drivers.conformance.rig import AnyRig, ArmRig, CameraRig, GripperRig
 from arena_robot.drivers.table import CLOCK, GRIPPER_MODELS, arguments, check_names, driver, fitted
 from arena_robot.robots.arms import DOF, PANDA
+from arena_robot.safety.filter import clipped, finite
 from arena_robot.safety.limits import motion_s
 
 AnyCheck = Check[Any]   # of the rig of its kind of part
@@ -178,10 +179,11 @@ class DryArm(Noting):
         self.note('recover')
 
     def _go(self, verb: str, q: Floats, mode: RobotMode) -> None:
-        q = np.asarray(q, dtype=float)
-        if q.shape != (DOF,) or not np.all(np.isfinite(q)):
-            self.note(f'{verb}, which the driver has to refuse', q)
-            raise SafetyError(f'an arm target must be {DOF} finite numbers, got {q!r}')
+        try:
+            q = finite(q, DOF, 'arm target')
+        except SafetyError:
+            self.note(f'{verb}, which the driver has to refuse', np.asarray(q))
+            raise
         self.note(verb, '[' + ' '.join(f'{one:.3f}' for one in q) + ']')
         self._state = replace(self._state, q=q, q_desired=q, dq=np.zeros(DOF), mode=mode)
 
@@ -209,15 +211,16 @@ class DryGripper(Noting):
 
     def command(self, command: GripperCommand) -> GripperCommand:
         """Note a target."""
-        values = (command.position, command.speed, command.force)
-        if not np.all(np.isfinite(values)):
+        try:
+            sent = clipped(command)
+        except SafetyError:
             self.note('command, which the driver has to refuse', command)
-            raise SafetyError(f'a gripper command must be finite, got {command}')
-        position, speed, force = (min(1.0, max(0.0, one)) for one in values)
-        self.note('command', f'position {position:g}, speed {speed:g}, force {force:g}')
+            raise
+        self.note('command', f'position {sent.position:g}, speed {sent.speed:g}, '
+                  f'force {sent.force:g}')
         self._from, self._passed_s = self.state().position, 0.0
-        self._state = replace(self._state, requested_position=position)
-        return replace(command, position=position, speed=speed, force=force)
+        self._state = replace(self._state, requested_position=sent.position)
+        return sent
 
     def stop(self) -> None:
         """Note it."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from arena_robot.core.action import ArmCommand
 from arena_robot.core.clock import Clock, SystemClock
-from arena_robot.core.errors import DriverError, SafetyError
+from arena_robot.core.errors import DriverError
 from arena_robot.core.observation import ArmState, Floats, RobotMode
 from arena_robot.drivers.droid_nuc.client import (
     JUMPED_NS,
@@ -22,6 +22,7 @@ from arena_robot.drivers.droid_nuc.server_thread import GripperReport, ServerThr
 from arena_robot.drivers.droid_nuc.targets import NucTargets
 from arena_robot.drivers.part import Polled, fixed
 from arena_robot.robots.arms import DOF
+from arena_robot.safety.filter import finite
 from arena_robot.safety.limits import motion_s, robot_of
 
 log = logging.getLogger(__name__)
@@ -279,10 +280,7 @@ class DroidNucArm(Polled[ArmState]):
 
     def _checked(self, q: Floats) -> Floats:
         self._require_open('the arm')
-        q = np.asarray(q, dtype=float)
-        if q.shape != (DOF,) or not np.all(np.isfinite(q)):
-            raise SafetyError(f'an arm target must be {DOF} finite numbers, got {q!r}')
-        return np.clip(q, self._lower, self._upper)
+        return np.clip(finite(q, DOF, 'arm target'), self._lower, self._upper)
 
 
 def _target(q: Floats) -> tuple[object, ...]:

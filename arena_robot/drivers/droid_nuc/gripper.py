@@ -3,11 +3,9 @@
 import contextlib
 import logging
 
-import numpy as np
-
 from arena_robot.core.action import GripperCommand
 from arena_robot.core.clock import Clock, SystemClock
-from arena_robot.core.errors import DriverError, SafetyError
+from arena_robot.core.errors import DriverError
 from arena_robot.core.observation import GripperState, ObjectStatus
 from arena_robot.drivers.droid_nuc.arm import PORT
 from arena_robot.drivers.droid_nuc.client import JUMPED_NS, ZerorpcClient, position_of
@@ -15,6 +13,7 @@ from arena_robot.drivers.droid_nuc.server_thread import ReportedGripper, ServerT
 from arena_robot.drivers.droid_nuc.targets import FingerMotion
 from arena_robot.drivers.part import Polled
 from arena_robot.robots.grippers import ROBOTIQ_2F85
+from arena_robot.safety.filter import clipped
 
 log = logging.getLogger(__name__)
 
@@ -80,20 +79,17 @@ class DroidNucGripper(Polled[GripperState]):
     def command(self, command: GripperCommand) -> GripperCommand:
         """Go to a position; speed and force are the server's own."""
         self._require_open('the gripper')
-        asked = np.array([command.position, command.speed, command.force], dtype=float)
-        if not np.all(np.isfinite(asked)):
-            raise SafetyError(f'a gripper command must be finite, got {command}')
-        position, speed, force = np.clip(asked, 0.0, 1.0).tolist()
+        sent = clipped(command)
         with self._new:
             if self._server.problem:
                 raise DriverError(self._server.problem)
             if self._motion.unresponsive:
                 raise DriverError(f'{UNRESPONSIVE_WORDS}; activate() it')
-            if position != self._motion.requested:
-                self._motion.go(position, self._clock.steady_ns())
-                self._unsent = position
+            if sent.position != self._motion.requested:
+                self._motion.go(sent.position, self._clock.steady_ns())
+                self._unsent = sent.position
         self._server.wake()
-        return GripperCommand(position, command.stamp_ns, speed, force)
+        return sent
 
     def stop(self) -> None:
         """Command the measured position; DriverError if the server was not told."""

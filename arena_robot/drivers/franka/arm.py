@@ -11,7 +11,7 @@ import numpy as np
 
 from arena_robot.core.action import ArmCommand
 from arena_robot.core.clock import Clock, SystemClock
-from arena_robot.core.errors import DriverError, NotConnected, SafetyError
+from arena_robot.core.errors import DriverError, NotConnected
 from arena_robot.core.observation import ArmState, Floats, RobotMode
 from arena_robot.drivers.franka.board import FrankaCommand, FrankaOrder, FrankaRequest, FrankaState
 from arena_robot.drivers.franka.client import FrankaConfig, reach
@@ -28,6 +28,7 @@ from arena_robot.drivers.franka.process import ControlProcess
 from arena_robot.drivers.part import Polled, fixed
 from arena_robot.robots.arms import DOF
 from arena_robot.safety.collision import CollisionThresholds
+from arena_robot.safety.filter import finite
 from arena_robot.safety.kinematics import flange_pose
 from arena_robot.safety.limits import motion_s, robot_of
 
@@ -288,10 +289,7 @@ class FrankaArm(Polled[ArmState]):
 
     def _checked(self, q: Floats) -> Floats:
         self._require_open('the arm')
-        q = np.asarray(q, dtype=float)
-        if q.shape != (DOF,) or not np.all(np.isfinite(q)):
-            raise SafetyError(f'an arm target must be {DOF} finite numbers, got {q!r}')
-        return np.clip(q, self._lower, self._upper)
+        return np.clip(finite(q, DOF, 'arm target'), self._lower, self._upper)
 
 
 class FrankaRsArm(FrankaArm):

@@ -4,13 +4,14 @@ import mujoco
 import numpy as np
 
 from arena_robot.core.action import ArmCommand
-from arena_robot.core.errors import DriverError, ReadTimeout, SafetyError, StaleData
+from arena_robot.core.errors import DriverError, ReadTimeout, StaleData
 from arena_robot.core.observation import ArmState, Floats, RobotMode
 from arena_robot.drivers.part import Opened
 from arena_robot.drivers.sim.mjcf import pose_of
-from arena_robot.drivers.sim.world import SimWorld, is_finite
+from arena_robot.drivers.sim.world import SimWorld
 from arena_robot.robots.arms import DOF
 from arena_robot.safety.collision import CollisionThresholds
+from arena_robot.safety.filter import finite
 from arena_robot.safety.limits import motion_s
 
 
@@ -101,9 +102,7 @@ class SimArm(Opened):
             self.world.arm.trip(mode, error)
 
     def _checked(self, q: Floats) -> Floats:
-        q = np.asarray(q, dtype=float)
-        if q.shape != (DOF,) or not is_finite(q):
-            raise SafetyError(f'an arm target must be {DOF} finite numbers, got {q!r}')
+        q = finite(q, DOF, 'arm target')
         if 'arm' in self.world.faults.dead:
             raise DriverError('the simulated arm does not answer')
         mode = self.world.arm.mode

@@ -3,12 +3,13 @@
 import numpy as np
 
 from arena_robot.core.action import GripperCommand
-from arena_robot.core.errors import DriverError, ReadTimeout, SafetyError, StaleData
+from arena_robot.core.errors import DriverError, ReadTimeout, StaleData
 from arena_robot.core.observation import GripperState, ObjectStatus
 from arena_robot.drivers.part import Opened
 from arena_robot.drivers.sim.gripper_model import STROKE_M
 from arena_robot.drivers.sim.world import SimWorld
 from arena_robot.robots.grippers import ROBOTIQ_2F85
+from arena_robot.safety.filter import clipped
 
 
 class SimGripper(Opened):
@@ -46,16 +47,13 @@ class SimGripper(Opened):
     def command(self, command: GripperCommand) -> GripperCommand:
         """Go to a position, speed and force, each clipped to 0..1."""
         self._require_open('the simulated gripper')
-        asked = np.array([command.position, command.speed, command.force], dtype=float)
-        if not np.all(np.isfinite(asked)):
-            raise SafetyError(f'a gripper command must be finite, got {command}')
+        sent = clipped(command)
         self._require_answer()
         if self.world.gripper.fault:
             raise DriverError(f'gripper fault {self.world.gripper.fault}; activate() it again')
-        position, speed, force = np.clip(asked, 0.0, 1.0)
         with self.world.ticked:
-            self.world.gripper.go(ROBOTIQ_2F85.width_m(position), speed, force)
-        return GripperCommand(float(position), command.stamp_ns, float(speed), float(force))
+            self.world.gripper.go(ROBOTIQ_2F85.width_m(sent.position), sent.speed, sent.force)
+        return sent
 
     def stop(self) -> None:
         """Stop the fingers where they are."""

@@ -282,11 +282,6 @@ class SimWorld:
                 due = time.monotonic()
 
 
-def is_finite(values: Floats) -> bool:
-    """Return whether every number is finite."""
-    return bool(np.all(np.isfinite(values)))
-
-
 class Steppable(Protocol):
     """Interface of a world for the clock."""
 

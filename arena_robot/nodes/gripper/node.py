@@ -30,7 +30,7 @@ from arena_robot.nodes.part_node import PartNode
 from arena_robot.nodes.spin import run_node
 from arena_robot.robots.grippers import prefixed
 from arena_robot.safety.action_spaces import binarised
-from arena_robot.safety.filter import finite
+from arena_robot.safety.filter import clipped, finite
 from arena_robot.safety.watchdog import CommandWatchdog
 
 GRIPPED = (ObjectStatus.GRIPPED_CLOSING, ObjectStatus.GRIPPED_OPENING)
@@ -133,13 +133,13 @@ class GripperNode(PartNode[GripperParams]):
              force: float | None = None) -> None:
         """Go to ``position`` 0..1; SafetyError when it is not a number."""
         now = self._now.values
-        asked = finite([position, now.speed if speed is None else speed,
-                        now.force if force is None else force], 3, 'gripper command')
-        position, speed, force = np.clip(asked, 0.0, 1.0).tolist()
         clock = self.timeline.part
+        sent = clipped(GripperCommand(
+            position, clock.now_ns(), now.speed if speed is None else speed,
+            now.force if force is None else force))
         self._goals += 1
-        self.gripper.command(GripperCommand(position, clock.now_ns(), speed, force))
-        self._commanded_ns, self._force = clock.steady_ns(), force
+        self.gripper.command(sent)
+        self._commanded_ns, self._force = clock.steady_ns(), sent.force
 
     def angle(self, position: float) -> float:
         """Return the finger joint (rad) of a position 0..1."""

@@ -11,7 +11,6 @@ from collections import deque
 from concurrent import futures
 from typing import Any
 
-import numpy as np
 from rclpy.node import Node
 from sensor_msgs.msg import JointState
 
@@ -28,7 +27,7 @@ from arena_robot.nodes.calls import send_goal
 from arena_robot.nodes.remote.camera import RemoteCamera
 from arena_robot.nodes.remote.part import Newest, RemotePart
 from arena_robot.robots.arms import DOF
-from arena_robot.safety.filter import finite
+from arena_robot.safety.filter import clipped, finite
 
 log = logging.getLogger(__name__)
 CLOSE_S = 0.5
@@ -235,16 +234,14 @@ class RemoteGripper(RemotePart):
     def command(self, command: GripperCommand) -> GripperCommand:
         """Send a position, speed and force, each clipped to 0..1; stamp 0 is the current time."""
         self._require_open(self._name)
-        asked = finite([command.position, command.speed, command.force], 3, 'gripper command')
-        sent = np.clip(asked, 0.0, 1.0)
+        sent = clipped(command)
         fault = self._newest.get(1.0).fault
         if fault:
             raise DriverError(f'gripper fault {fault}; activate() it again')
-        position, speed, force = sent.tolist()
         self._target.publish(GripperTarget(
             header=convert.header(command.stamp_ns or self._clock.now_ns(), ''),
-            position=position, speed=speed, force=force))
-        return GripperCommand(position, command.stamp_ns, speed, force)
+            position=sent.position, speed=sent.speed, force=sent.force))
+        return sent
 
     def stop(self) -> None:
         """Stop the fingers. Nothing while not open."""

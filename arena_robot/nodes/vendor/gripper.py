@@ -24,7 +24,7 @@ from arena_robot.nodes.remote.part import Newest
 from arena_robot.nodes.vendor.franka import imported
 from arena_robot.nodes.vendor.params import PARALLEL, TOPIC, RosControlGripperParams
 from arena_robot.robots.grippers import GripperModel
-from arena_robot.safety.filter import finite
+from arena_robot.safety.filter import clipped
 
 SAME, MOVING = 0.005, 0.02    # share of the stroke; share per second
 BEYOND = 0.15                 # of the closed position: how far outside its range a joint may be
@@ -96,15 +96,14 @@ class RosControlGripper(Opened):
     def command(self, command: GripperCommand) -> GripperCommand:
         """Send a goal if it differs from the last one; speed is the vendor's own."""
         self._require_open('the gripper')
-        asked = finite([command.position, command.speed, command.force], 3, 'gripper command')
-        position, speed, force = np.clip(asked, 0.0, 1.0).tolist()
+        wanted = clipped(command)
+        numbers = (wanted.position, wanted.speed, wanted.force)
         with self._lock:
             sent = self._sent
-            if sent is None or max(abs(a - b) for a, b in zip(
-                    sent, (position, speed, force), strict=True)) > SAME:
-                self._sent, self._stalled = (position, speed, force), False
-                self._send(position, force)
-        return GripperCommand(position, command.stamp_ns, speed, force)
+            if sent is None or max(abs(a - b) for a, b in zip(sent, numbers, strict=True)) > SAME:
+                self._sent, self._stalled = numbers, False
+                self._send(wanted.position, wanted.force)
+        return wanted
 
     def stop(self) -> None:
         """Cancel the goal: the controller holds the fingers where they are."""
