@@ -81,9 +81,6 @@ class WiredDesk(InProcessDesk):
     def views(self):
         return ()
 
-    def consent(self):
-        return ''
-
 
 class ServedArena:
     """The server as the station's arena, with made-up policies."""

@@ -81,6 +81,12 @@ class ActingArm(Arm, Protocol):
         for an action that may not be carried out, DriverError when the driver did not take it.
         """
 
+    def halt(self) -> None:
+        """Stop for a session: come to rest, and refuse every command until :meth:`resume`."""
+
+    def resume(self) -> None:
+        """Release :meth:`halt`; a stop that the lab latched stays in force. Nothing moves."""
+
 
 @runtime_checkable
 class StopsInCollision(Protocol):

@@ -20,7 +20,7 @@ from arena_robot.robots.arms import ArmLimits, Robot
 from arena_robot.safety.collision import CollisionThresholds
 from arena_robot.safety.filter import Safety
 from arena_robot.safety.limits import motion_s
-from arena_robot.safety.watchdog import CommandWatchdog
+from arena_robot.safety.watchdog import CommandWatchdog, StopOwner
 
 PEAK = 1.875    # of the speed of a min-jerk motion, over its mean
 
@@ -115,14 +115,15 @@ class GuardedArm:
         self.watchdog.drop()
         self._stop()
 
-    def halt(self, reason: str) -> None:
-        """Stop, and refuse every command until :meth:`resume`."""
-        self.watchdog.halt(reason)
+    def halt(self, reason: str = 'STOP was pressed; the next step of the session releases it',
+             owner: StopOwner = StopOwner.SESSION) -> None:
+        """Stop, and refuse every command until :meth:`resume` of the same owner."""
+        self.watchdog.halt(reason, owner)
         self._stop()
 
-    def resume(self) -> None:
-        """Accept commands again after a halt; nothing moves by itself."""
-        self.watchdog.resume()
+    def resume(self, owner: StopOwner = StopOwner.SESSION) -> None:
+        """Release a halt; nothing moves by itself, and the other owner's stays in force."""
+        self.watchdog.resume(owner)
 
     def recover(self) -> None:
         """Clear a reflex or user stop, then hold; a halt stays in force."""

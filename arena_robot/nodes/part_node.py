@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from lifecycle_msgs.msg import State as StateId
-from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from rclpy.callback_groups import CallbackGroup, MutuallyExclusiveCallbackGroup
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.publisher import Publisher
 from rclpy.service import Service
@@ -187,7 +187,8 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
             self.trigger_activate()
         return bool(self.state_id() == StateId.PRIMARY_STATE_ACTIVE)
 
-    def trigger(self, name: str, work: Callable[[], str | None]) -> None:
+    def trigger(self, name: str, work: Callable[[], str | None],
+                group: CallbackGroup | None = None) -> None:
         """Create a Trigger service ``~/name`` that answers with the message of ``work``."""
         def serve(request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
             try:
@@ -198,7 +199,7 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
                 self.get_logger().warning(f'{name}: {error}')
             return response
         self.keep(self.create_service(Trigger, f'~/{name}', serve,
-                                      callback_group=self.safe_group))
+                                      callback_group=group or self.safe_group))
 
     def keep(self, entity: Any) -> Any:
         """Register an entity made in configure, to be destroyed in cleanup."""

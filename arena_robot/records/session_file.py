@@ -79,6 +79,22 @@ class Rerun:
 
 
 @dataclass(frozen=True)
+class Repair:
+    """
+    A recovery of the arm or an activation of the gripper, named in ``what`` as its button.
+
+    ``by`` asked for it. ``result`` is 'done' or what went wrong; it is empty, and ``ended_ns`` 0,
+    where the station ended before.
+    """
+
+    what: str
+    by: str
+    asked_ns: int
+    ended_ns: int = 0
+    result: str = ''
+
+
+@dataclass(frozen=True)
 class SessionFile:
     """
     Everything in a ``session.json``; ``created`` and ``updated`` are ISO 8601 or empty.
@@ -91,7 +107,8 @@ class SessionFile:
     ``reruns`` are the rollouts that were repeated, oldest first. With ``equal_latency`` the
     policies took equally long. ``third_person`` is the outside camera that a policy with only one
     saw, empty where nobody knows. ``promises`` are what the server signed at draw and submission.
-    ``photo_code`` is what the server wanted to see in the start photograph.
+    ``photo_code`` is what the server wanted to see in the start photograph. ``repairs`` are what a
+    person did about an arm or a gripper that had stopped by itself.
     """
 
     session_id: str
@@ -124,6 +141,7 @@ class SessionFile:
     third_person: str = ''
     promises: tuple[str, ...] = ()
     photo_code: str = ''
+    repairs: tuple[Repair, ...] = ()
 
     def policy(self, slot: str) -> str:
         """Return the policy in a slot, or the slot's own name while it is secret."""

@@ -1,17 +1,25 @@
 """
-Command watchdog: stop latch, stale commands, and timeout of a command stream.
+Command watchdog: stop latches, stale commands, and timeout of a command stream.
 
 All command sources of one arm share one watchdog. After :meth:`CommandWatchdog.halt` only
-:meth:`CommandWatchdog.resume` allows commands again; a command from before a halt, a drop or a
-resume is always refused.
+:meth:`CommandWatchdog.resume` of the same owner allows commands again; a command from before a
+halt, a drop or a resume is always refused.
 """
 
 import threading
+from enum import Enum
 
 from arena_robot.core.clock import Clock, JumpDetector
 from arena_robot.core.errors import LateCommand, SafetyError
 
 FUTURE_S = 0.05
+
+
+class StopOwner(Enum):
+    """Whose stop is latched. Each owner releases only its own: the arm waits for both."""
+
+    LAB = 'lab'
+    SESSION = 'session'
 
 
 class CommandWatchdog:
@@ -28,7 +36,7 @@ class CommandWatchdog:
         self._timeout_s = timeout_s
         self._max_age_s = max_age_s
         self._lock = threading.Lock()
-        self._halted = ''
+        self._halts: dict[StopOwner, str] = {}
         self._not_before_ns: int | None = None
         self._newest_ns: int | None = None
         self._accepted_ns: int | None = None    # steady
@@ -36,8 +44,8 @@ class CommandWatchdog:
 
     @property
     def halted(self) -> str:
-        """Reason of the halt; empty when commands are allowed."""
-        return self._halted
+        """Reasons of the halts that are in force; empty when commands are allowed."""
+        return '; '.join(self._halts.values())
 
     @property
     def streaming(self) -> bool:
@@ -83,19 +91,19 @@ class CommandWatchdog:
 
     def open_or_raise(self) -> None:
         """Raise SafetyError while halted."""
-        if self._halted:
-            raise SafetyError(f'halted ({self._halted}): call resume before commanding the arm')
+        if self._halts:
+            raise SafetyError(f'halted: {self.halted}')
 
-    def halt(self, reason: str) -> None:
-        """Refuse commands until :meth:`resume`."""
+    def halt(self, reason: str, owner: StopOwner = StopOwner.LAB) -> None:
+        """Refuse commands until :meth:`resume` of ``owner``; ``reason`` says what releases it."""
         with self._lock:
-            self._halted = reason or 'stopped'
+            self._halts = {**self._halts, owner: reason}
             self._forget()
 
-    def resume(self) -> None:
-        """Allow commands made from now on."""
+    def resume(self, owner: StopOwner = StopOwner.LAB) -> None:
+        """Allow commands made from now on, unless the other owner's halt is in force."""
         with self._lock:
-            self._halted = ''
+            self._halts = {one: why for one, why in self._halts.items() if one is not owner}
             self._forget()
 
     def drop(self) -> None:

@@ -200,6 +200,25 @@ def test_leaving_leaves_the_session_as_it_is(desk, typed, capsys):
     assert 'stays as it is' in capsys.readouterr().out
 
 
+def test_people_in_the_pictures_are_told_before_the_pair_is_asked_for(desk, typed, capsys):
+    desk.consent = lambda: 'Pictures are kept for a year; ask Ada for deletion.'
+    evaluator = typed(['?'])
+    assert Terminal(desk).lead('ada', TASK) == 1
+    assert 'Whoever is in the pictures: Pictures are kept for a year' in capsys.readouterr().out
+    assert evaluator.asked == ['Press Enter once they know that: ']
+    assert desk.state().state is State.PREFLIGHT
+    typed(['', '?'])
+    assert Terminal(desk).lead('ada', TASK) == 1
+    assert desk.state().state is State.ASSIGNED
+
+
+def test_what_arm_and_gripper_need_is_said_with_what_to_type():
+    said = ' '.join(state_lines(DeskState(repairs=('recover', 'activate_gripper'))))
+    assert 'The arm has stopped by itself' in said
+    assert 'Type !recover at any prompt' in said
+    assert 'Type !gripper at any prompt' in said
+
+
 def test_ending_asks_why(desk, typed):
     typed(['!', 'the bowl broke'])
     assert Terminal(desk).lead('ada', TASK) == 1

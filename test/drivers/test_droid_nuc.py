@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from arena_robot.core.action import ArmCommand, GripperCommand
-from arena_robot.core.errors import DriverError, NotConnected, ReadTimeout, StaleData
+from arena_robot.core.errors import (
+    DriverError,
+    NotConnected,
+    ReadTimeout,
+    SafetyError,
+    StaleData,
+)
 from arena_robot.core.observation import RobotMode
 from arena_robot.drivers.conformance.pytest_suite import ArmConformance, GripperConformance
 from arena_robot.drivers.conformance.rig import ArmRig, GripperRig
@@ -18,6 +24,8 @@ from arena_robot.drivers.droid_nuc.arm import DroidNucArm
 from arena_robot.drivers.droid_nuc.client import ZerorpcClient
 from arena_robot.drivers.droid_nuc.gripper import DroidNucGripper
 from arena_robot.drivers.emulators.droid_nuc import DroidNucEmulator
+from arena_robot.drivers.guarded import guarded
+from arena_robot.robots.arms import PANDA
 
 BUSY_S, STEP_S = 30.0, 0.02     # how long a busy machine may take to see a change; a step
 
@@ -160,6 +168,20 @@ def follow(arm):
 def at_rest(nuc):
     until(lambda: np.max(np.abs(nuc.station.arm.state(1e9).dq)) < 0.02, 'rest')
     return nuc.station.arm.state(1e9).q
+
+
+def test_after_stop_no_newer_command_reaches_the_server(nuc, arm):
+    guard, clock = guarded(arm, PANDA, nuc.station.clock), nuc.station.clock
+    follow(arm)
+    guard.halt()
+    held = at_rest(nuc)
+    for _ in range(15):
+        with pytest.raises(SafetyError, match='STOP was pressed'):
+            guard.command(ArmCommand(held + 0.1, clock.now_ns()))
+        time.sleep(0.02)
+    assert np.max(np.abs(at_rest(nuc) - held)) < 0.02
+    guard.resume()
+    guard.command(ArmCommand(held, clock.now_ns()))
 
 
 def test_silence_is_told_and_what_was_commanded_is_not_carried_out_later(nuc, arm, fall_silent):

@@ -76,7 +76,7 @@ def test_a_recorder_that_listens_is_no_arm(lab):
     assert any('does not subscribe to arm_node/arm_action (arena_msgs/msg/PolicyAction)' in w
                for w in said)
     assert any('offer the action arm_node/go_home' in w for w in said)
-    for name in ('hold', 'stop', 'resume', 'error_recovery'):
+    for name in ('hold', 'session_stop', 'session_resume', 'error_recovery'):
         assert any(f'offer the service arm_node/{name} (std_srvs/srv/Trigger)' in w for w in said)
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import sys
+import threading
 import time
 import uuid
 
@@ -10,6 +11,7 @@ import pytest
 from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.parameter import Parameter
 from session_rig import Rig, until
+from std_srvs.srv import Trigger
 
 from arena_msgs.msg import ArmLimits
 from arena_robot.core.action import Action, ActionSpace, ArmCommand, SafeCommand
@@ -18,6 +20,7 @@ from arena_robot.core.errors import DriverError, LateCommand, SafetyError, Stale
 from arena_robot.core.tuning import switch_threads_soon
 from arena_robot.nodes import qos
 from arena_robot.nodes.arm.node import ArmNode
+from arena_robot.nodes.calls import result
 from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.remote.robot import RemoteArm
 from arena_robot.nodes.simulation.node import compose
@@ -141,6 +144,72 @@ def test_a_command_that_comes_too_late_or_while_halted_is_told_as_such(arm):
     arm.resume()
     time.sleep(0.05)
     arm.act(still, time.time_ns()).result(5.0)
+
+
+def trigger(station, name):
+    """Call a service of the arm node; return its answer."""
+    client = station[0].create_client(Trigger, f'arm_node/{name}')
+    assert client.wait_for_service(10.0)
+    try:
+        return result(client.call_async(Trigger.Request()), 10.0, name)
+    finally:
+        station[0].destroy_client(client)
+
+
+@pytest.mark.parametrize('busy_s', [0.0, 0.06])
+def test_after_stop_in_a_session_no_newer_command_moves_the_arm(station, arm, busy_s, monkeypatch):
+    driver, turned = station[1], Action(np.array([1.0, *np.zeros(7)]), ActionSpace.JOINT_VELOCITY)
+    command = driver.command
+
+    def blocks(target):
+        time.sleep(busy_s)
+        return command(target)
+    monkeypatch.setattr(driver, 'command', blocks)
+    sent = [arm.act(turned, time.time_ns()) for _ in range(3)]
+    arm.halt()
+    for one in sent:
+        one.exception(10.0)    # taken or refused: what matters is what comes now
+    accepted = len(driver.accepted)
+    for _ in range(10):
+        with pytest.raises(SafetyError, match='halted: STOP was pressed in a session'):
+            arm.act(turned, time.time_ns()).result(10.0)
+    with pytest.raises(DriverError, match='STOP was pressed'):
+        arm.move_to(np.array(RESET_JOINTS), 0.5)
+    assert len(driver.accepted) == accepted
+    assert 'STOP was pressed' in trigger(station, 'resume').message, "the lab's releases it not"
+    with pytest.raises(SafetyError, match='STOP was pressed'):
+        arm.act(turned, time.time_ns()).result(10.0)
+
+
+def test_a_session_never_releases_a_stop_of_the_lab(station, arm):
+    still = Action(np.zeros(8), ActionSpace.JOINT_VELOCITY)
+    assert trigger(station, 'stop').success
+    arm.halt()
+    arm.resume()
+    with pytest.raises(SafetyError, match=r'halted: ~/stop was called; ~/resume releases it$'):
+        arm.act(still, time.time_ns()).result(5.0)
+    assert trigger(station, 'resume').message == 'commands are accepted again'
+    time.sleep(0.05)
+    arm.act(still, time.time_ns()).result(5.0)
+
+
+def test_stop_does_not_wait_for_a_recovery(station, arm, monkeypatch):
+    begun, ends = threading.Event(), threading.Event()
+
+    def recover():
+        begun.set()
+        assert ends.wait(20.0)
+    monkeypatch.setattr(station[1], 'recover', recover, raising=False)
+    recovery = threading.Thread(target=arm.recover)
+    recovery.start()
+    try:
+        assert begun.wait(10.0)
+        arm.halt()
+        assert station[2].guard.watchdog.halted
+        assert recovery.is_alive()
+    finally:
+        ends.set()
+        recovery.join()
 
 
 def test_commands_of_one_stamp_are_each_told(arm):

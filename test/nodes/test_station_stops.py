@@ -203,7 +203,7 @@ def test_a_reflex_is_reported_and_recovered(arm, client):
 
 
 def test_services_answer_in_words(client, arm):
-    for name in ('stop', 'resume', 'hold', 'error_recovery'):
+    for name in ('stop', 'session_stop', 'session_resume', 'resume', 'hold', 'error_recovery'):
         service = client.create_client(Trigger, f'arm_node/{name}')
         assert service.wait_for_service(5.0)
         reply = result(service.call_async(Trigger.Request()), 3.0, name)

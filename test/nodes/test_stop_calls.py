@@ -30,7 +30,7 @@ class HangingArm:
     def __init__(self, station):
         self.arm = station.arm
         self.asked, self.answers, self.error = threading.Semaphore(0), threading.Event(), None
-        station.arm.stop = self.stop
+        station.arm.halt = self.stop
 
     def stop(self):
         self.asked.release()

@@ -13,11 +13,12 @@ from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
 from arena_robot.core.action import ArmCommand
-from arena_robot.core.errors import DriverError, NotConnected, StaleData
+from arena_robot.core.errors import DriverError, NotConnected, SafetyError, StaleData
 from arena_robot.core.observation import RobotMode
 from arena_robot.drivers.conformance.arm import MOTIONS
 from arena_robot.drivers.conformance.pytest_suite import ArmConformance
 from arena_robot.drivers.conformance.rig import ArmRig
+from arena_robot.drivers.guarded import guarded
 from arena_robot.nodes import qos
 from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.spin import Spin
@@ -97,6 +98,25 @@ def test_it_moves_rests_and_reads_joints_in_any_order(arm, lab):
     arm.command(ArmCommand(rest + 0.02, 0))
     eventually(lambda: arm.wait_state(2.0).mode is RobotMode.MOVE, 'a stream')
     assert np.any(lab.sim.arm.state().tau_ext) == np.any(arm.franka.tau_ext)
+
+
+def test_after_stop_no_newer_command_reaches_the_controller(arm, lab):
+    node = lab.client
+    clock = RosClock(node.get_clock(), node.context)
+    guard = guarded(arm, FR3, clock)
+    start = arm.wait_state(2.0).q
+    guard.move_to(start - 0.4 * np.sign(start[0] or 1.0) * np.eye(7)[0], 1.6)
+    eventually(lambda: speed(arm.wait_state(2.0)) > 0.2, 'a motion')
+    guard.halt()
+    eventually(lambda: speed(arm.wait_state(2.0)) < 0.02, 'rest')
+    at = arm.wait_state(2.0).q
+    for _ in range(15):
+        with pytest.raises(SafetyError, match='STOP was pressed'):
+            guard.command(ArmCommand(start, clock.now_ns()))
+        time.sleep(0.02)
+    assert np.max(np.abs(arm.wait_state(2.0).q - at)) < 0.02
+    guard.resume()
+    guard.command(ArmCommand(at, clock.now_ns()))
 
 
 @pytest.mark.parametrize('from_desired', [False, True])

@@ -2,7 +2,7 @@ import pytest
 
 from arena_robot.core.clock import ManualClock
 from arena_robot.core.errors import SafetyError
-from arena_robot.safety.watchdog import CommandWatchdog
+from arena_robot.safety.watchdog import CommandWatchdog, StopOwner
 
 MS = 1_000_000
 
@@ -58,6 +58,19 @@ def test_after_a_halt_only_resume_opens(watchdog, clock):
     watchdog.resume()
     with pytest.raises(SafetyError, match='before the last stop'):
         watchdog.accept(before)
+    watchdog.accept(clock.now_ns())
+
+
+@pytest.mark.parametrize('first', StopOwner)
+def test_each_owner_releases_its_own_halt_alone(watchdog, clock, first):
+    second = next(one for one in StopOwner if one is not first)
+    watchdog.halt('the lab stopped it', StopOwner.LAB)
+    watchdog.halt('STOP in a session', StopOwner.SESSION)
+    assert watchdog.halted == 'the lab stopped it; STOP in a session'
+    watchdog.resume(first)
+    with pytest.raises(SafetyError, match='halted'):
+        watchdog.accept(clock.now_ns())
+    watchdog.resume(second)
     watchdog.accept(clock.now_ns())
 
 

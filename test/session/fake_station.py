@@ -31,11 +31,15 @@ class LoopClock:
 
 
 class FakeArm:
-    """Is at once where an action sends it; refuses the action number ``refuses``, from 1."""
+    """
+    Is at once where an action sends it; refuses the action number ``refuses``, from 1.
+
+    It refuses everything while it is halted.
+    """
 
     def __init__(self, clock):
         self.clock, self.log, self.q, self.fail = clock, [], np.zeros(7), None
-        self.acted, self.refuses = 0, None
+        self.acted, self.refuses, self.halted = 0, None, False
 
     def state(self, max_age_s=0.1):
         if self.fail:
@@ -54,8 +58,8 @@ class FakeArm:
     def act(self, action, stamp_ns):
         self.acted += 1
         made = Future()
-        if self.acted == self.refuses:
-            made.set_exception(SafetyError('too near the table'))
+        if self.halted or self.acted == self.refuses:
+            made.set_exception(SafetyError('halted' if self.halted else 'too near the table'))
         else:
             made.set_result(SafeCommand(self.command(ArmCommand(self.target(action), stamp_ns)).q))
         return made
@@ -64,12 +68,21 @@ class FakeArm:
         return action.values[:7]
 
     def move_to(self, q, duration_s=None):
+        if self.halted:
+            raise SafetyError('halted')
         self.log.append(('move', q))
         self.q = q
         return 1.0
 
     def stop(self):
         self.log.append(('stop', None))
+
+    def halt(self):
+        self.halted = True
+        self.stop()
+
+    def resume(self):
+        self.halted = False
 
 
 class FakeGripper:

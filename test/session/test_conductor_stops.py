@@ -122,6 +122,31 @@ def test_a_stop_while_a_rollout_is_prepared_keeps_it_from_beginning(tmp_path):
     assert station.conductor.run(Slot.A).steps > 0
 
 
+def test_a_stop_after_the_scene_was_confirmed_wants_it_confirmed_again(tmp_path):
+    station = Station(tmp_path)
+    go(station.conductor, State.RESET)
+    station.conductor.confirm_reset()
+    station.conductor.stop()
+    with pytest.raises(SessionError, match='STOP was pressed since the scene was confirmed'):
+        station.conductor.run(Slot.B)
+    station.conductor.confirm_reset()
+    assert station.conductor.run(Slot.B).end is EndReason.TIMEOUT
+
+
+def test_a_command_that_the_stop_refuses_is_no_failure_of_the_arm(tmp_path):
+    station = Station(tmp_path, steps=400)
+    go(station.conductor, State.START_PHOTOGRAPHED)
+    act = station.arm.act
+
+    def stopped_before_it_arrives(action, stamp_ns):
+        if station.arm.acted == 6:
+            station.conductor.motions.begin_stop()
+            station.arm.halt()
+        return act(action, stamp_ns)
+    station.arm.act = stopped_before_it_arrives
+    assert station.conductor.run(Slot.A).end is EndReason.STOPPED
+
+
 def test_a_session_that_the_arena_cancelled_is_aborted_here(tmp_path):
     station = Station(tmp_path)
     go(station.conductor, State.SCORING_A)

@@ -3,14 +3,25 @@
 import contextlib
 import dataclasses
 import threading
+import time
 
 import numpy as np
 import pytest
 from fake_station import FakeArm, FakeCamera, FakeGripper, FakePolicy, LoopClock, Sink
 
-from arena_robot.core.action import ActionSpace, Chunk
+from arena_robot.core.action import ActionSpace, ArmCommand, Chunk
 from arena_robot.core.episode import EndReason, Slot
-from arena_robot.core.errors import DriverError, PolicyUnavailable, ReadTimeout, SessionError
+from arena_robot.core.errors import (
+    DriverError,
+    PolicyUnavailable,
+    ReadTimeout,
+    SafetyError,
+    SessionError,
+)
+from arena_robot.drivers.guarded import GuardedArm
+from arena_robot.robots.arms import PANDA, RESET_JOINTS
+from arena_robot.safety.filter import Safety
+from arena_robot.safety.watchdog import CommandWatchdog, StopOwner
 from arena_robot.session.base import StationInfo
 from arena_robot.session.loop.parts import Parts
 from arena_robot.session.loop.robot_motions import RobotMotions
@@ -89,6 +100,102 @@ def test_an_arm_that_is_silent_is_not_at_rest():
         stage.wait_rest()
 
 
+class BlockingArm(FakeArm):
+    """Takes ``busy_s`` for each command, as a driver that waits for a server."""
+
+    busy_s, begun = 0.0, None
+
+    def command(self, command):
+        self.begun.set()
+        time.sleep(self.busy_s)
+        return super().command(command)
+
+    def recover(self):
+        self.log.append(('recover', None))
+
+
+@pytest.fixture
+def shared():
+    """Return motions, their arm behind the safety layer as others command it, and its driver."""
+    clock = LoopClock()
+    driver = BlockingArm(clock)
+    driver.begun, driver.q = threading.Event(), np.array(RESET_JOINTS)
+    arm = GuardedArm(driver, Safety(PANDA.limits, clock), CommandWatchdog(clock, 0.5), PANDA)
+    config = SessionConfig(StationInfo('bench', 'panda'))
+    parts = Parts(arm, FakeGripper(clock), {'left': FakeCamera(clock)})
+    return RobotMotions(parts, clock, config), arm, driver, clock
+
+
+def late(arm, clock):
+    """Send a target that is newer than everything before it."""
+    clock.now += 10_000_000
+    arm.command(ArmCommand(np.array(RESET_JOINTS) + 0.02, clock.now_ns()))
+
+
+@pytest.mark.parametrize('busy_s', [0.0, 0.06])
+def test_what_is_commanded_after_a_stop_moves_nothing_however_new(shared, busy_s):
+    stage, arm, driver, clock = shared
+    driver.busy_s = busy_s
+
+    def send():
+        with contextlib.suppress(SafetyError):    # where the stop comes meanwhile
+            late(arm, clock)
+    sender = threading.Thread(target=send)
+    sender.start()
+    assert driver.begun.wait(5.0)
+    stage.stop()
+    sender.join()
+    moved = sum(kind == 'q' for kind, _ in driver.log)
+    for _ in range(20):
+        with pytest.raises(SafetyError, match='STOP was pressed'):
+            late(arm, clock)
+    with pytest.raises(SafetyError, match='STOP was pressed'):
+        arm.move_to(np.array(RESET_JOINTS) + 0.1)
+    assert sum(kind == 'q' for kind, _ in driver.log) == moved
+    assert driver.log[-1] == ('stop', None), 'the last word that the driver heard'
+
+
+def test_only_the_next_step_that_moves_the_arm_ends_a_stop(shared):
+    stage, arm, _, clock = shared
+    stage.stop()
+    stage.recover()
+    with pytest.raises(SafetyError, match='STOP was pressed'):
+        late(arm, clock)
+    stage.home()
+    late(arm, clock)
+    stage.stop(EndReason.DONE)    # nobody pressed STOP
+    late(arm, clock)
+    stage.stop()
+    with stage.rollout(RolloutRequest('s1', Slot.A, 'close it'), FakePolicy(clock), Sink()):
+        late(arm, clock)
+
+
+def test_no_step_of_a_session_ends_a_stop_of_the_lab(shared):
+    stage, arm, driver, _ = shared
+    arm.halt('~/stop was called', StopOwner.LAB)
+    stage.stop()
+    driver.q = np.array(RESET_JOINTS) + 0.1
+    with pytest.raises(SafetyError, match=r'halted: ~/stop was called$'):
+        stage.home()
+    arm.resume(StopOwner.LAB)
+    stage.home()
+
+
+def test_a_stop_while_the_one_before_is_released_stays(shared):
+    stage, arm, _, clock = shared
+    stage.stop()
+    resume = arm.resume
+
+    def stopped_meanwhile():
+        stage.begin_stop().result(5.0)    # the arm has heard it before it is released
+        resume()
+    arm.resume = stopped_meanwhile
+    with pytest.raises(DriverError, match='stopped: nothing further is done'):
+        stage.home()
+    with pytest.raises(SafetyError, match='STOP was pressed'):
+        late(arm, clock)
+
+
 def test_stops_that_wait_for_an_arm_that_hangs_take_one_thread():
     stage, arm = motions([0.0])
     asked, answers = threading.Semaphore(0), threading.Event()
@@ -96,7 +203,7 @@ def test_stops_that_wait_for_an_arm_that_hangs_take_one_thread():
     def hang():
         asked.release()
         assert answers.wait(10.0)
-    arm.stop = hang
+    arm.halt = hang
     stops = [stage.begin_stop()]
     assert asked.acquire(timeout=10.0)
     stops += [stage.begin_stop() for _ in range(20)]
@@ -124,7 +231,7 @@ def test_a_press_long_after_a_lost_answer_sends_its_own_request(running, monkeyp
         assert answers.wait(10.0)
     first = threading.Lock()
     first.acquire()
-    arm.stop = first_answer_is_lost
+    arm.halt = first_answer_is_lost
     with contextlib.ExitStack() as stack:
         if running:
             stack.enter_context(stage.rollout(RolloutRequest('s1', Slot.A, 'close it'),

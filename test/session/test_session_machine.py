@@ -9,6 +9,7 @@ from arena_robot.core.episode import EndReason, Episode, Preference, Slot
 from arena_robot.core.errors import DataError, SessionError
 from arena_robot.core.verdict import Verdict, scored
 from arena_robot.records.journal_file import Entry
+from arena_robot.records.session_file import Repair
 from arena_robot.session.base import Assignment, Reveal, commitment
 from arena_robot.session.protocol.machine import Session
 from arena_robot.session.protocol.record import SessionRecord, next_state, replay
@@ -122,6 +123,8 @@ CALLS = {
     Move.REVEALED: lambda s: s.revealed(Reveal('00ff', 'red', 'blue')),
     Move.UNREVEALED: lambda s: s.unrevealed('it ended before any rollout'),
     Move.CLOCK_SET: lambda s: s.clock_set(-3600.0),
+    Move.REPAIRING: lambda s: s.repairing('recover', 'ada, terminal'),
+    Move.REPAIRED: lambda s: s.repaired(Repair('recover', 'ada, terminal', 5), 'done'),
     Move.RECOVERED: lambda s: s.recovered('the station was restarted'),
     Move.ABORTED: lambda s: s.abort('enough'),
 }

@@ -1,6 +1,7 @@
 """Whose fault each error of a driver is; how a person brings arm and gripper back."""
 
 import importlib
+import json
 import pkgutil
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from arena_robot.core.episode import EndReason, Slot
 from arena_robot.core.errors import DriverError, SafetyError, SessionError
 from arena_robot.core.observation import RobotMode
 from arena_robot.drivers.franka.wire import FciError
-from arena_robot.records.session_file import SessionSlot
+from arena_robot.records.session_file import Repair, SessionSlot, read_session
 from arena_robot.robots.arms import PANDA, RESET_JOINTS
 from arena_robot.safety.limits import move_duration_s
 from arena_robot.safety.reflexes import BY_MOTION, BY_STATION, SIMULATED
@@ -120,7 +121,9 @@ def test_recovery_wants_the_typed_word_and_the_next_way_is_slow(station):
     for typed in ('', 'yes', 'clear?'):
         with pytest.raises(SessionError, match="type 'clear' when nobody and nothing is near"):
             desk.press(Button.RECOVER, typed)
+    assert desk.state().repairs == (Button.RECOVER,)
     assert desk.press(Button.RECOVER, ' Clear ') == 'recover: done'
+    assert desk.state().repairs == ()
     desk.press(Button.PHOTOGRAPH)
     assert desk.state().state is State.START_PHOTOGRAPHED
     station.arm.q = np.array(RESET_JOINTS) + 0.3
@@ -134,6 +137,33 @@ def test_the_gripper_is_activated_by_the_typed_word(station):
     assert 'activated' not in station.gripper.log
     station.desk.press(Button.ACTIVATE_GRIPPER, 'clear')
     assert 'activated' in station.gripper.log
+
+
+def test_who_asked_for_a_repair_and_how_it_ended_are_in_the_journal(station):
+    desk, asked_ns = station.desk, station.clock.now_ns()
+    well = station.gripper.state
+    station.gripper.state = lambda age_s=0.2: replace(well(age_s), fault=5)
+    assert desk.state().repairs == (Button.RECOVER, Button.ACTIVATE_GRIPPER)
+
+    def fail():
+        entry = json.loads(journal(station)[-1])
+        assert (entry['move'], entry['data']['what']) == ('repairing', 'activate_gripper')
+        station.clock.now += 10**9
+        raise DriverError('the fingers do not answer')
+    station.gripper.activate = fail
+    with pytest.raises(DriverError, match='do not answer'):
+        desk.press(Button.ACTIVATE_GRIPPER, 'clear')
+    desk.press(Button.RECOVER, 'clear')
+    failed, done = read_session(next(station.store.root.glob('*/session.json')).parent).repairs
+    assert failed == Repair('activate_gripper', 'ada, page', asked_ns, asked_ns + 10**9,
+                            'the fingers do not answer')
+    assert (done.what, done.result) == ('recover', 'done')
+    moves = [json.loads(line)['move'] for line in journal(station)]
+    assert moves[-4:] == ['repairing', 'repaired'] * 2
+
+
+def journal(station):
+    return next(station.store.root.glob('*/journal.jsonl')).read_text().splitlines()
 
 
 def test_nothing_is_repaired_while_a_policy_runs(station):

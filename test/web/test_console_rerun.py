@@ -73,6 +73,12 @@ def test_the_reset_starts_the_slot_that_is_next(page, station):
 
 def test_an_arm_in_a_reflex_is_recovered_by_the_typed_word_and_checked_again(page, station):
     page.shows(State.PREFLIGHT, checks=(Check('arm', False, 'arm: it is in REFLEX'),))
+    assert not has(page, '#recover'), 'the arm does not say so now'
+    page.shows(State.PREFLIGHT, checks=(Check('arm', False, 'arm: it is in REFLEX'),),
+               repairs=('recover',))
+    page.until(lambda: has(page, '#recover'), 'no button')
+    assert 'stopped by itself' in page.find('#panel .bad').text
+    assert not has(page, '#activate_gripper')
     page.press('#recover')
     assert 'may move a little' in page.find('#question').text
     page.press('#yes')
@@ -86,7 +92,7 @@ def test_an_arm_in_a_reflex_is_recovered_by_the_typed_word_and_checked_again(pag
 def test_the_gripper_is_activated_before_a_motion_and_not_during_one(page, station):
     page.shows(State.RUNNING_B)
     assert not has(page, '#activate_gripper')
-    page.shows(State.RESET)
+    page.shows(State.RESET, repairs=('activate_gripper',))
     page.press('#activate_gripper')
     assert 'fingers open and close fully' in page.find('#question').text
     page.press('#no')

@@ -1,5 +1,7 @@
 """STOP on the evaluator's page: in every state, beside every question, by mouse, touch and key."""
 
+import threading
+
 import pytest
 from console_rig import MOVING
 from selenium.webdriver.common.keys import Keys
@@ -52,6 +54,28 @@ QUESTIONS = [
     (State.RESET, '#primary', {'match': 0.1}),
     (State.SCORING_A, '#score-anyway', {'slots': AGAIN}),
     (State.SCORING_B, '#mistake', {'slots': AGAIN})]
+
+
+def test_what_is_left_of_a_step_is_not_begun_after_stop(page, station):
+    station.doing_it, confirmed = threading.Event(), threading.Event()
+    press = station.press
+
+    def confirm(button, text=''):
+        station.doing_it.set()
+        assert confirmed.wait(20.0)
+        return press(button, text)
+    station.press = confirm
+    page.shows(State.RESET)
+    page.press('#primary')
+    assert station.doing_it.wait(20.0)
+    page.find('#stop').click()
+    page.until(lambda: station.stops == 1, 'no STOP')
+    confirmed.set()
+    page.until(lambda: 'STOP was pressed' in page.find('#problem').text, 'it goes on')
+    assert not station.asked('start')
+    station.press = press
+    page.press('#primary')
+    page.until(lambda: station.asked('start') == [('start', Slot.B)], 'no step any more')
 
 
 def test_stop_beside_every_question(page):

@@ -26,6 +26,7 @@ from arena_robot.session.evaluator.checks import (
     is_repeat,
 )
 from arena_robot.session.evaluator.desk import (
+    NEEDS,
     NOT_AT_REST,
     REPAIRS,
     RUBRIC,
@@ -146,6 +147,9 @@ class Terminal:
         repeat = is_repeat(instruction, earlier)
         if repeat and self._ask('This was evaluated earlier today. Again? [y/n]') != 'y':
             return
+        if consent := self._desk.consent():
+            _print((f'  Whoever is in the pictures: {consent}',))
+            self._ask('Press Enter once they know that')
         self._desk.open_session(evaluator, instruction, repeat, self._third_person)
 
     def _stop(self) -> None:
@@ -354,6 +358,9 @@ def state_lines(seen: DeskState) -> Iterator[str]:
     yield f"\n== {seen.state.value.replace('_', ' ').upper()} == {seen.message}"
     if seen.notice:
         yield f'  ! {seen.notice}'
+    for key, button in REPAIR_KEYS.items():
+        if button in seen.repairs:
+            yield f'  ! {NEEDS[button]} Type {key} at any prompt.'
     if seen.state is State.PREFLIGHT:
         for check in seen.checks:
             yield f'  {_mark(check)} {check.name}: {check.detail}'

@@ -3,11 +3,13 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped, WrenchStamped
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.publisher import Publisher
 from sensor_msgs.msg import JointState
 
@@ -36,9 +38,11 @@ from arena_robot.safety.filter import Safety
 from arena_robot.safety.kinematics import frames, jacobian
 from arena_robot.safety.limits import robot_of
 from arena_robot.safety.same_robot import require_pose
-from arena_robot.safety.watchdog import CommandWatchdog
+from arena_robot.safety.watchdog import CommandWatchdog, StopOwner
 
 OPENED_S = 5.0    # how old the reading may be that an arm was opened with
+LAB_STOP = '~/stop was called; ~/resume releases it'
+SESSION_STOP = 'STOP was pressed in a session; its next step releases it, or ~/session_resume'
 
 
 class ArmNode(PartNode[ArmParams]):
@@ -91,9 +95,12 @@ class ArmNode(PartNode[ArmParams]):
                                    self.timeline.to_ros(clock.now_ns()), self.base_frame))
         self.commands = ArmCommands(self, self.guard, self.joint_names, self.base_frame)
         self.actions = ArmActions(self, self.commands)
-        self.trigger('stop', self._stop)
-        self.trigger('hold', self._hold)
-        self.trigger('resume', self._resume)
+        stop_group = MutuallyExclusiveCallbackGroup()    # a stop does not wait for a recovery
+        for name, reason, owner in (
+                ('', LAB_STOP, StopOwner.LAB), ('session_', SESSION_STOP, StopOwner.SESSION)):
+            self.trigger(f'{name}stop', partial(self._stop, reason, owner), stop_group)
+            self.trigger(f'{name}resume', partial(self._resume, owner), stop_group)
+        self.trigger('hold', self._hold, stop_group)
         self.trigger('error_recovery', self._recover)
         self.keep(self.create_service(SetCollisionBehavior, '~/set_collision_behavior',
                                       self._set_collision_behavior,
@@ -139,7 +146,7 @@ class ArmNode(PartNode[ArmParams]):
             return ()
         level, text = diagnostics.OK, state.mode.name
         if watchdog.halted:
-            level, text = diagnostics.WARN, f'halted ({watchdog.halted}): call ~/resume'
+            level, text = diagnostics.WARN, f'halted: {watchdog.halted}'
         if state.mode is RobotMode.OTHER and state.errors:
             level, text = diagnostics.ERROR, '; '.join(state.errors)
         if state.recovery_required:
@@ -216,19 +223,20 @@ class ArmNode(PartNode[ArmParams]):
     def _margin(self, q: Floats) -> float:
         return float(np.min(np.minimum(q - self.limits.q_min, self.limits.q_max - q)))
 
-    def _stop(self) -> str:
-        self.guard.halt('~/stop was called')
+    def _stop(self, reason: str, owner: StopOwner) -> str:
+        self.guard.halt(reason, owner)
         self.commands.drop()
-        return 'stopped; the arm holds until ~/resume is called'
+        return f'stopped, and the arm holds: {reason}'
 
     def _hold(self) -> str:
         self.commands.drop()
         self.guard.stop()
         return 'the arm holds; newer commands are accepted'
 
-    def _resume(self) -> str:
-        self.guard.resume()
-        return 'commands are accepted again'
+    def _resume(self, owner: StopOwner) -> str:
+        self.guard.resume(owner)
+        still = self.guard.watchdog.halted
+        return f'the arm still holds: {still}' if still else 'commands are accepted again'
 
     def _recover(self) -> str:
         begin_ns = self.timeline.part.steady_ns()
@@ -236,7 +244,6 @@ class ArmNode(PartNode[ArmParams]):
         self.guard.recover()
         took_s = (self.timeline.part.steady_ns() - begin_ns) * 1e-9
         return f'recovered in {took_s:.2f} s; the arm holds'
-
 
     def _set_collision_behavior(
             self, request: SetCollisionBehavior.Request, response: SetCollisionBehavior.Response

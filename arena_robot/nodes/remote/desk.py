@@ -62,7 +62,7 @@ class RemoteDesk:
         self._session = session
         self._namespace = namespace
         self._views: dict[str, str] = {}
-        self._consent = ''
+        self._consent: str | None = None
         self._patience_s = patience_s
         self._spin = Spin()
         self._token = ''
@@ -169,7 +169,9 @@ class RemoteDesk:
         return tuple(self._views)
 
     def consent(self) -> str:
-        """Return what the station tells people in the pictures, after ``watch_views``."""
+        """Return what the station tells people in the pictures; '' for nothing."""
+        if self._consent is None:
+            _, self._consent = session_views(self._node, self._session, self._patience_s)
         return self._consent
 
     def frame(self, view: str) -> bytes | None:

@@ -56,7 +56,7 @@ class RemoteArm(RemotePart):
         self._subscribe(ArmDecision, 'decision', self._on_decision, qos.STREAM)
         self._target = self._publisher(JointState, 'target_joint')
         self._action = self._publisher(PolicyAction, 'arm_action')
-        self._offers('hold', 'stop', 'resume', 'error_recovery')
+        self._offers('hold', 'session_stop', 'session_resume', 'error_recovery')
         self._home = ThreadedActionClient(self._node, MoveToJoints, f'{self._name}/go_home',
                                           callback_group=self._group)
         self._made.append(self._home.destroy)
@@ -145,12 +145,14 @@ class RemoteArm(RemotePart):
             self._settled(self._newest)
 
     def halt(self) -> None:
-        """Stop, and refuse every command until :meth:`resume`."""
-        self._call('stop')
+        """Stop, and refuse every command until :meth:`resume`. Nothing while not open."""
+        if self._open:
+            self._call('session_stop')
+            self._settled(self._newest)
 
     def resume(self) -> None:
-        """Accept commands again after a halt."""
-        self._call('resume')
+        """Release :meth:`halt`; a lab's own ``~/stop`` stays in force."""
+        self._call('session_resume')
 
     def recover(self) -> None:
         """Clear a reflex or user stop."""

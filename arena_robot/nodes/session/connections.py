@@ -46,7 +46,7 @@ def arm_endpoints(arm: str) -> list[NodeEndpoint]:
                  profile=qos.COMMAND_SENT),
         NodeEndpoint(Way.ACTS, f'{arm}/go_home', type_name(MoveToJoints)),
         *(NodeEndpoint(Way.SERVES, f'{arm}/{name}', type_name(Trigger))
-          for name in ('hold', 'stop', 'resume', 'error_recovery'))]
+          for name in ('hold', 'session_stop', 'session_resume', 'error_recovery'))]
 
 
 def gripper_endpoints(gripper: str) -> list[NodeEndpoint]:

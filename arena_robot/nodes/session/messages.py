@@ -51,7 +51,7 @@ def state_message(shown: DeskState) -> arena.SessionState:
                  for s in shown.slots]
     out.match_views = list(shown.matches)
     out.moved_cameras = list(shown.moved_cameras)
-    out.outside_cameras = list(shown.outside_cameras)
+    out.outside_cameras, out.repairs = list(shown.outside_cameras), list(shown.repairs)
     out.match_scores = array('f', shown.matches.values())
     out.scene_match = _or_nan(shown.match)
     stamp = header(shown.entered_ns, '')
@@ -76,8 +76,9 @@ def desk_state(message: arena.SessionState) -> DeskState:
         matches=dict(zip(message.match_views, message.match_scores, strict=True)),
         match=_or_none(message.scene_match),
         moved_cameras=tuple(message.moved_cameras),
-        outside_cameras=tuple(message.outside_cameras), verdict=verdict_of(message.feedback),
-        draft=verdict_of(message.draft), missing=tuple(message.missing),
+        outside_cameras=tuple(message.outside_cameras), repairs=tuple(message.repairs),
+        verdict=verdict_of(message.feedback), draft=verdict_of(message.draft),
+        missing=tuple(message.missing),
         **{name: getattr(message, name) for name in names})
 
 

@@ -62,6 +62,9 @@ REPAIRS = {
     Button.RECOVER: 'The arm will be recovered: it may move a little, and its next way to the '
                     'reset pose is slow.',
     Button.ACTIVATE_GRIPPER: 'The gripper will be activated: its fingers open and close fully.'}
+NEEDS = {
+    Button.RECOVER: 'The arm has stopped by itself. Remove the cause, then recover it.',
+    Button.ACTIVATE_GRIPPER: 'The gripper is not active, or has a fault. Activate it.'}
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,8 @@ class DeskState:
 
     ``draft`` and ``draft_instruction`` are what a form shows: what was typed since, also when it
     was cleared, and otherwise what was said. ``third_person`` is which of the ``outside_cameras``
-    a policy with only one sees, ``photo_code`` what the start photograph has to show.
+    a policy with only one sees, ``photo_code`` what the start photograph has to show. ``repairs``
+    are the buttons of :data:`REPAIRS` that are needed.
     """
 
     state: State = State.IDLE
@@ -117,6 +121,7 @@ class DeskState:
     photo_code: str = ''
     missing: tuple[str, ...] = ()
     waiting: int = 0
+    repairs: tuple[str, ...] = ()
     policy_a: str = ''
     policy_b: str = ''
     verified: bool = False
@@ -223,11 +228,12 @@ class Desk(Protocol):
 
 def shown(record: SessionRecord, control: str = '', doing: str = '', problem: str = '',
           live: Mapping[str, ViewMatch] | None = None, waiting: int = 0,
-          outside: tuple[str, ...] = ()) -> DeskState:
+          outside: tuple[str, ...] = (), repairs: tuple[str, ...] = ()) -> DeskState:
     """
     Return what is shown of a record; ``live`` are matches newer than the record's.
 
-    ``outside`` are the station's outside cameras, its own choice first.
+    ``outside`` are the station's outside cameras, its own choice first; ``repairs`` what arm and
+    gripper need.
     """
     views = live or {}
     matches = {name: one.score for name, one in views.items()} or dict(record.matches)
@@ -247,7 +253,7 @@ def shown(record: SessionRecord, control: str = '', doing: str = '', problem: st
         verdict=record.verdict, draft=with_said(record.verdict, record.draft),
         draft_instruction=_first(record.draft_instruction, record.prompt),
         third_person=record.third_person or next(iter(outside), ''), outside_cameras=outside,
-        photo_code=record.photo_code, missing=record.missing(), waiting=waiting,
+        photo_code=record.photo_code, missing=record.missing(), waiting=waiting, repairs=repairs,
         policy_a=reveal.policy_a if reveal else '', policy_b=reveal.policy_b if reveal else '',
         verified=bool(record.verified))
 

@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,11 +28,17 @@ REST_S = 2.0
 # A stop without an answer for so long may be lost: the next press sends another.
 ANSWER_S = 0.3
 STOPS_IN_FLIGHT = 8
+SAID_S = 1.0    # how long a part's word that it has stopped by itself is shown
+# Ends of a rollout that leave the arm free: nobody pressed STOP, and the station is well.
+FREE_ENDS = (EndReason.DONE, EndReason.TIMEOUT)
 
 
 class RobotMotions:
     """
     Runs one motion of the robot at a time; the stop works at any time.
+
+    A stop is a state of the arm, not a command: it refuses every later command, of whatever time
+    and process, until a person begins the next step here that moves the arm.
 
     ``leave_out`` are masks by view of regions that do not count in the scene match. ``refusal``
     says why no rollout can be made now, '' when one can.
@@ -47,8 +53,8 @@ class RobotMotions:
         self._config = config
         self._leave_out = leave_out or {}
         self._busy = threading.Lock()
-        self._stopped = threading.Event()
-        self._stops = 0
+        self._stops = self._stops_before = 0    # those before the present step began
+        self._latching, self._counting = False, threading.Lock()
         self._rollout: Rollout | None = None
         self._arm_stop = JoinedCall('stop', self._stop_arm, ANSWER_S, STOPS_IN_FLIGHT)
         self._rest = JoinedCall('rest', self.wait_rest)
@@ -78,6 +84,18 @@ class RobotMotions:
         """Return the start photographs by view, RGB."""
         return dict(self._start)
 
+    def arm_tripped(self) -> bool:
+        """Return whether the arm, as far as it says now, must be recovered."""
+        with suppress(DriverError):
+            return self.parts.arm.state(SAID_S).recovery_required
+        return False
+
+    def gripper_failed(self) -> bool:
+        """Return whether the gripper, as far as it says now, must be activated."""
+        with suppress(DriverError):
+            return bool(self.parts.gripper.state(SAID_S).fault)
+        return False
+
     def stop(self, reason: EndReason = EndReason.STOPPED, detail: str = '') -> None:
         """Stop the arm now; a running rollout ends with ``reason``."""
         self.begin_stop(reason, detail).result()
@@ -89,10 +107,11 @@ class RobotMotions:
 
         Calls share a request to the arm; one that comes ANSWER_S after an unanswered request
         sends its own, so a lost answer delays no later press. At most STOPS_IN_FLIGHT wait at a
-        time.
+        time. After one of FREE_ENDS the arm takes commands again at once.
         """
-        self._stops += 1
-        self._stopped.set()
+        with self._counting:
+            self._latching = self._latching or reason not in FREE_ENDS
+            self._stops += 1
         rollout = self._rollout
         if rollout is not None:
             rollout.end(reason, detail)
@@ -177,6 +196,7 @@ class RobotMotions:
             try:
                 if stops not in (None, self._stops):
                     raise SessionError('STOP was pressed before the rollout began; start again')
+                self._release_stop()
                 yield rollout
             finally:
                 self._rollout = None
@@ -189,19 +209,36 @@ class RobotMotions:
     def _stop_arm(self) -> None:
         rollout = self._rollout
         if rollout is not None:
-            rollout.stop_arm()
+            rollout.finish_step()
+        if self._latching:
+            self.parts.arm.halt()
         else:
             self.parts.arm.stop()
 
+    def _release_stop(self) -> None:
+        """Let the arm move again; a STOP that is pressed meanwhile is latched once more."""
+        with self._counting:
+            self._refuse_stopped()
+            self._latching = False
+        try:
+            self.parts.arm.resume()
+        finally:
+            if self._was_stopped():
+                self.parts.arm.halt()
+        self._refuse_stopped()
+
+    def _was_stopped(self) -> bool:
+        return self._stops != self._stops_before
+
     def _refuse_stopped(self) -> None:
-        if self._stopped.is_set():
+        if self._was_stopped():
             raise DriverError('stopped: nothing further is done; try again when it is safe')
 
     @contextmanager
     def _alone(self, doing: str) -> Iterator[None]:
         if not self._busy.acquire(blocking=False):
             raise SessionError(f'wait: {self.doing}')
-        self._stopped.clear()
+        self._stops_before = self._stops
         self.doing = doing
         try:
             yield
@@ -211,7 +248,8 @@ class RobotMotions:
 
     def _home(self) -> None:
         goal = np.asarray(self._config.reset_q, float) if self._config.reset_q else None
-        move_to_reset(self.parts, self._clock, goal, stopped=self._stopped.is_set,
+        self._release_stop()
+        move_to_reset(self.parts, self._clock, goal, stopped=self._was_stopped,
                       slow=robot_of(self._config.station.robot) if self._recovered else None)
         self._recovered = False
 

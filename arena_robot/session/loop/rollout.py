@@ -136,19 +136,19 @@ class Rollout:
     def stop(self, reason: EndReason = EndReason.STOPPED, detail: str = '') -> None:
         """Stop the arm now and end the episode; the first reason counts."""
         self.end(reason, detail)
-        self.stop_arm()
+        self.finish_step()
+        self._parts.arm.stop()
 
     def end(self, reason: EndReason = EndReason.STOPPED, detail: str = '') -> None:
         """End the episode without waiting for the arm; no further step is begun."""
         self._wanted = self._wanted or (reason, detail)
         self._executor.cancel()
 
-    def stop_arm(self) -> None:
-        """Stop the arm after the step under way (if short); after :meth:`end` none follows."""
-        # Not inside the gate: a stop whose answer is lost must not hold up the next one.
+    def finish_step(self) -> None:
+        """Wait until the step under way has sent its command, if that is soon."""
+        # The gate is free again before the arm is stopped: a lost answer holds nothing up.
         if self._gate.acquire(timeout=STEP_ENDS_S):
             self._gate.release()
-        self._parts.arm.stop()
 
     def run(self) -> Episode:
         """Run until the episode ends; return how it ended, also after an error."""
@@ -179,6 +179,8 @@ class Rollout:
         except PolicyError as error:
             return EndReason.POLICY_ERROR, str(error)
         except (SafetyError, DriverError) as error:
+            if self._wanted and isinstance(error, SafetyError):    # refused because of the stop
+                return self._wanted
             return self._whose_stop(error), str(error)
         except ArenaError as error:
             return EndReason.INTERRUPTED, str(error)

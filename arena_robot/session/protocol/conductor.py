@@ -28,7 +28,7 @@ from arena_robot.session.ports import Audience, Check, Recorder, Scene, SessionC
 from arena_robot.session.protocol.background import announced, repeated
 from arena_robot.session.protocol.record import SessionRecord
 from arena_robot.session.protocol.recovery import end_recording, give_up, pick_up
-from arena_robot.session.protocol.states import State
+from arena_robot.session.protocol.states import TRANSITIONS, Move, State
 from arena_robot.session.protocol.store import KeptSession, SessionStore
 from arena_robot.session.protocol.submission import Submissions
 
@@ -67,12 +67,22 @@ class Conductor:
         self.live: dict[str, ViewMatch] = {}
         self.problem = ''
         self._jumps = JumpDetector(clock)
+        self._stops_confirmed = 0    # stops that came before the scene was confirmed
 
     @property
     def record(self) -> SessionRecord:
         """Return the record of the present session; an idle one when there is none."""
         session = self._session
         return session.record if session else SessionRecord(station=self._config.station.station)
+
+    @property
+    def repairs(self) -> tuple[str, ...]:
+        """Return the buttons of :data:`REPAIRS` that arm or gripper need now, where possible."""
+        if (self.record.state, Move.REPAIRING) not in TRANSITIONS:
+            return ()
+        needed = {Button.RECOVER: self.motions.arm_tripped(),
+                  Button.ACTIVATE_GRIPPER: self.motions.gripper_failed()}
+        return tuple(button for button, is_needed in needed.items() if is_needed)
 
     @property
     def waiting(self) -> int:
@@ -87,7 +97,7 @@ class Conductor:
         """Return the state for display."""
         problem = ' '.join(one for one in (self.problem, self.motions.waiting) if one)
         return shown(self.record, self.control.holder, self.motions.doing, problem, self.live,
-                     self.waiting, self._config.outside_cameras)
+                     self.waiting, self._config.outside_cameras, self.repairs)
 
     def controlled(self, token: str) -> 'Conductor':
         """Return this object to the client in control; Conflict for another's token."""
@@ -111,8 +121,8 @@ class Conductor:
             Button.RETRY: self.deliver,
             Button.RERUN: lambda: self.rerun(text),
             Button.ABORT: lambda: self.abort(text),
-            Button.RECOVER: self.recover,
-            Button.ACTIVATE_GRIPPER: self.activate_gripper,
+            Button.RECOVER: lambda: self._repair(button, self.motions.recover),
+            Button.ACTIVATE_GRIPPER: lambda: self._repair(button, self.motions.activate_gripper),
         }
         if button not in buttons:
             raise SessionError(f"there is no button '{button}'.{nearest(button, buttons)}")
@@ -122,8 +132,8 @@ class Conductor:
         return f'{button}: done'
 
     def open(self) -> None:
-        """Stop the arm, then continue the interrupted session, if there is one."""
-        self._try(self.motions.stop, 'the arm could not be stopped')
+        """Have the arm hold, then continue the interrupted session, if there is one."""
+        self._try(self.motions.parts.arm.stop, 'the arm could not be stopped')
         with self._lock:
             self._session = pick_up(self._store, self._arena, self._submissions, self._tell)
             if self._session:
@@ -202,6 +212,9 @@ class Conductor:
         """Run a slot's policy to its end; blocks until then. ``max_steps`` above 0 shortens it."""
         session, stops = self._open_session(), self.motions.stops
         session.require_ready(slot)
+        if session.state is State.RESET and stops != self._stops_confirmed:
+            raise SessionError('STOP was pressed since the scene was confirmed; when it is safe, '
+                               'confirm the scene again')
         record = session.record
         job = RolloutRequest(record.session_id, slot, record.prompt, record.third_person)
         policy = self._arena.policy(job.session_id, slot)
@@ -233,14 +246,6 @@ class Conductor:
         """Bring the arm to rest now; a running rollout ends with ``reason``."""
         self.motions.stop(reason, detail)
 
-    def recover(self) -> None:
-        """Recover the arm from a reflex or a user stop; it may move a little."""
-        announced(self.motions.recover, self._audience.changed)
-
-    def activate_gripper(self) -> None:
-        """Activate the gripper; its fingers open and close fully."""
-        announced(self.motions.activate_gripper, self._audience.changed)
-
     def score(self, slot: Slot, verdict: Verdict) -> SessionRecord:
         """Store the verdict on a slot's rollout."""
         return self._said(lambda session: session.score(slot, verdict))
@@ -263,12 +268,13 @@ class Conductor:
 
     def confirm_reset(self) -> SessionRecord:
         """Photograph and compare the scene once more, and store the evaluator's confirmation."""
-        session = self._in(State.RESET)
+        session, stops = self._in(State.RESET), self.motions.stops
         self.live = announced(lambda: self.motions.keep_reset(session.folder / RESET),
                               self._audience.changed)
         with self._lock:
             if self.live:
                 session.matched(overall(self.live), {k: m.score for k, m in self.live.items()})
+            self._stops_confirmed = stops
             return self._told(session.confirm_reset())
 
     def judge(self, verdict: Verdict) -> SessionRecord:
@@ -335,6 +341,24 @@ class Conductor:
             session = self._session = self._store.begin()
             self.live, self.problem = {}, ''
         return session
+
+    def _repair(self, button: str, work: Callable[[], None]) -> None:
+        """Recover the arm or activate the gripper; who asked and how it ended are stored."""
+        if self.motions.doing:
+            raise SessionError(f'wait: {self.motions.doing}')
+        session, by = self._open_session(), (self.record.evaluator, self.control.holder)
+        repair = session.repairing(button, ', '.join(filter(None, by)) or 'nobody in control')
+        result = 'the station failed'
+        try:
+            announced(work, self._audience.changed)
+            result = 'done'
+        except ArenaError as error:
+            result = str(error)
+            raise
+        finally:
+            if session.is_open:
+                self._try(lambda: self._told(session.repaired(repair, result)),
+                          'the end of the repair could not be stored')
 
     def _said(self, change: Callable[[KeptSession], SessionRecord]) -> SessionRecord:
         with self._lock:

@@ -8,6 +8,7 @@ from typing import Any
 from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import SessionError
 from arena_robot.core.verdict import Asked, Plain, Verdict, missing
+from arena_robot.records.session_file import Repair
 from arena_robot.session.base import Assignment, Reveal
 from arena_robot.session.evaluator.checks import (
     check_draft,
@@ -204,6 +205,15 @@ class Session:
         return self._keep(Move.CLOCK_SET, by_s=by_s, notice=(
             f"The station's clock was set by {by_s:+.1f} s. Motions and time-outs do not depend "
             'on it; the times in the records jump there.'))
+
+    def repairing(self, what: str, by: str) -> Repair:
+        """Store that ``by`` asked for a recovery or an activation; return it, for its end."""
+        return self._keep(Move.REPAIRING, what=what, by=by).repairs[-1]
+
+    def repaired(self, repair: Repair, result: str) -> SessionRecord:
+        """Store how a repair ended."""
+        return self._keep(Move.REPAIRED, what=repair.what, by=repair.by, asked_ns=repair.asked_ns,
+                          result=result)
 
     def interrupted(self, notice: str) -> None:
         """Store that the session was interrupted, now or, on a full disk, by :meth:`settle`."""

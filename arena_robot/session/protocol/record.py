@@ -23,7 +23,7 @@ from arena_robot.core.verdict import (
     with_said,
 )
 from arena_robot.records.journal_file import Entry
-from arena_robot.records.session_file import Rerun, RerunCause, SessionSlot
+from arena_robot.records.session_file import Repair, Rerun, RerunCause, SessionSlot
 from arena_robot.session.base import Reveal
 from arena_robot.session.protocol.reruns import told
 from arena_robot.session.protocol.states import TRANSITIONS, Move, State, possible
@@ -41,7 +41,7 @@ class SessionRecord:
     ``third_person`` is the outside camera that a policy with only one sees, ``photo_code`` what
     the arena wants to see in the start photograph.
     ``clock_jumps_s`` are by how much the station's clock was set. ``reruns`` were repeated.
-    ``promises`` were signed by the server.
+    ``promises`` were signed by the server. ``repairs`` are recoveries and activations.
     """
 
     state: State = State.IDLE
@@ -72,6 +72,7 @@ class SessionRecord:
     third_person: str = ''
     promises: tuple[str, ...] = ()
     photo_code: str = ''
+    repairs: tuple[Repair, ...] = ()
 
     @property
     def next_slot(self) -> Slot:
@@ -256,6 +257,15 @@ def _promises(record: SessionRecord, entry: Entry) -> tuple[str, ...]:
     return (*record.promises, found) if found else record.promises
 
 
+def _repaired(record: SessionRecord, entry: Entry) -> dict[str, Any]:
+    """Return the change by an entry that has the whole repair: the one before may be lost."""
+    data = entry.data
+    one = Repair(str(data['what']), str(data['by']), int(data['asked_ns']), entry.stamp_ns,
+                 str(data['result']))
+    others = (repair for repair in record.repairs if repair.asked_ns != one.asked_ns)
+    return {'repairs': (*others, one)}
+
+
 def _added(notice: str, more: str) -> str:
     return notice if more in notice else f'{notice} {more}'.strip()
 
@@ -305,6 +315,9 @@ _CHANGES: Mapping[Move, Any] = {
     Move.CLOCK_SET: lambda r, e: {
         'clock_jumps_s': (*r.clock_jumps_s, float(e.data['by_s'])),
         'notice': _added(r.notice, str(e.data['notice']))},
+    Move.REPAIRING: lambda r, e: {'repairs': (*r.repairs, Repair(
+        str(e.data['what']), str(e.data['by']), e.stamp_ns))},
+    Move.REPAIRED: _repaired,
     Move.SALVAGED: lambda r, e: {
         'session_id': r.session_id or str(e.data.get('session_id', '')),
         'commitment': r.commitment or str(e.data.get('commitment', '')),

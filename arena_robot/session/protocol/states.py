@@ -74,6 +74,8 @@ class Move(str, Enum):
     RECOVERED = 'recovered'          # the session was found unfinished after a restart
     ABORTED = 'aborted'
     CLOCK_SET = 'clock_set'          # somebody set the station's clock
+    REPAIRING = 'repairing'          # somebody asked to recover the arm or activate the gripper
+    REPAIRED = 'repaired'            # that ended, well or not
     SALVAGED = 'salvaged'            # lines of the journal were lost; the state after them
 
 
@@ -120,18 +122,20 @@ _AFTER_RESTART = {_S.RUNNING_A: _S.SCORING_A, _S.RUNNING_B: _S.SCORING_B}
 # While the arm moves, only the end of the rollout changes the state.
 _CAN_INVALIDATE = (_S.ASSIGNED, _S.START_PHOTOGRAPHED, _S.SCORING_A, _S.RESET, _S.SCORING_B,
                    _S.PREFERENCE, _S.REVIEW)
-_CAN_DRAFT = (_S.PREFLIGHT, _S.TASK_ENTERED, _S.RUNNING_A, _S.RUNNING_B, *_CAN_INVALIDATE)
+_CAN_REPAIR = (_S.PREFLIGHT, _S.TASK_ENTERED, *_CAN_INVALIDATE)
+_CAN_DRAFT = (_S.RUNNING_A, _S.RUNNING_B, *_CAN_REPAIR)
 _CAN_ABORT = (*_CAN_DRAFT, _S.SUBMITTING)
+_OPEN = tuple(state for state in State if state is not _S.IDLE and not state.is_final)
 
 TRANSITIONS: Mapping[tuple[State, Move], State] = {
     **_MAIN,
     **{(state, _M.INVALIDATED): _S.REVIEW for state in _CAN_INVALIDATE},
     **{(state, _M.ABORTED): _S.ABORTED for state in _CAN_ABORT},
     **{(state, _M.DRAFTED): state for state in _CAN_DRAFT},
-    **{(state, _M.RECOVERED): _AFTER_RESTART.get(state, state)
-       for state in State if state is not _S.IDLE and not state.is_final},
-    **{(state, _M.CLOCK_SET): state
-       for state in State if state is not _S.IDLE and not state.is_final},
+    **{(state, _M.RECOVERED): _AFTER_RESTART.get(state, state) for state in _OPEN},
+    **{(state, _M.CLOCK_SET): state for state in _OPEN},
+    **{(state, _M.REPAIRING): state for state in _CAN_REPAIR},
+    **{(state, _M.REPAIRED): state for state in _OPEN},
 }
 
 

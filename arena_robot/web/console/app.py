@@ -38,7 +38,7 @@ from arena_robot.session.evaluator.checks import (
     is_repeat,
 )
 from arena_robot.session.evaluator.control import Control
-from arena_robot.session.evaluator.desk import REPAIRS, RUBRIC, Button, Desk, DeskState
+from arena_robot.session.evaluator.desk import NEEDS, REPAIRS, RUBRIC, Button, Desk, DeskState
 from arena_robot.session.loop.match import AMBER_FROM, GREEN_FROM
 from arena_robot.session.protocol.states import State
 from arena_robot.web.console.guard import ConsoleGuard
@@ -135,7 +135,7 @@ def _watching(app: FastAPI, console: Console) -> None:
     def options() -> dict[str, Any]:
         return {'views': desk.views(), 'fields': [plain(one.shown()) for one in FIELDS],
                 'examples': EXAMPLES, 'rubric': RUBRIC, 'consent': desk.consent(),
-                'repairs': REPAIRS, 'clear': CLEAR,
+                'repairs': REPAIRS, 'needs': NEEDS, 'clear': CLEAR,
                 'states': [state.value for state in State],
                 'lights': {'green': GREEN_FROM, 'amber': AMBER_FROM}}
 

@@ -51,7 +51,20 @@ export async function sit(takeOver) {
   sessionStorage.setItem(SEAT, given.seat);
 }
 
-export const press = (button, text = '') => post('press', {button, text});
+let isStopped = false;
+
+// After STOP, what is left of the step under way is not sent; the next step begins anew.
+export const noteStop = (is) => { isStopped = is; };
+
+async function step(path, words) {
+  if (isStopped) {
+    throw new Error('STOP was pressed: the rest of this step is not done. Begin it again when it is safe.');
+  }
+  return post(path, words);
+}
+
+export const press = (button, text = '') => step('press', {button, text});
+export const start = (slot) => step('start', {slot});
 
 // Asks the station to stop the arm; resolves once the arm's own measurement shows rest.
 // `name` is that of the press: the station stops once for it, by whichever way it comes first.

@@ -1,6 +1,6 @@
 // The page: follows the state, shows the panel that belongs to it, and always has STOP.
 
-import {get, post, seat, sit} from './api.js';
+import {get, noteStop, seat, sit} from './api.js';
 import {buildClips, updateClips} from './clips.js';
 import {buildDeliberate, setLocked} from './deliberate.js';
 import {ask, buildAsk, byId, el, reconsider, say} from './dom.js';
@@ -143,7 +143,8 @@ function panelKey(now) {
   const more = now.state === 'review' ? [now.verdict, now.slots]
     : now.state === 'preflight' ? now.checks : [];
   const rollouts = now.slots.map((one) => [one.end, one.again, one.reruns]);
-  return JSON.stringify([now.state, now.session_id, now.inControl, now.created_ns, rollouts, more]);
+  return JSON.stringify([now.state, now.session_id, now.inControl, now.created_ns, rollouts,
+    now.repairs, more]);
 }
 
 const stepKey = (key) => key && JSON.stringify(JSON.parse(key).slice(0, 2));
@@ -186,6 +187,7 @@ function lock() {
 async function act(work) {
   if (busy) return;
   busy += 1;
+  noteStop(false);
   lock();
   tell('');
   try {

@@ -1,6 +1,6 @@
 // One panel per state: what to do, one primary button, and what else is possible.
 
-import {get, post, press} from './api.js';
+import {get, post, press, start} from './api.js';
 import {auditBox} from './audit.js';
 import {asking, moving, primary, second} from './buttons.js';
 import {ask, el, settled} from './dom.js';
@@ -11,18 +11,19 @@ import {light} from './views.js';
 // A panel is {nodes, update(state), focus}. `use` has options, act(work) and tell(text).
 export function panelFor(state, use) {
   const panel = (PANELS[state.state] ?? finished)(state, use);
-  panel.nodes = [el('h2', {tabindex: -1}, state.message), ...panel.nodes, ...leaving(state, use)];
+  panel.nodes = [el('h2', {tabindex: -1}, state.message), ...repairs(state, use), ...panel.nodes,
+    ...leaving(state, use)];
   if (!state.inControl) panel.nodes.push(el('p', {class: 'hint'}, 'You are watching.'));
   return panel;
 }
 
-const BEFORE_MOTION = ['assigned', 'start_photographed', 'reset'];
+const REPAIRS = {recover: 'Recover the arm', activate_gripper: 'Activate the gripper'};
 
-// What a person does about an arm or a gripper that stopped by itself.
+// What a person does about an arm or a gripper that has stopped by itself.
 function repairs(state, use) {
-  if (!BEFORE_MOTION.includes(state.state) && (state.state !== 'preflight' || state.ready)) return [];
-  return [['recover', 'Recover the arm'], ['activate_gripper', 'Activate the gripper']].map(
-    ([name, label]) => el('button', {id: name, type: 'button', onclick: async () => {
+  return state.repairs.map((name) => [name, REPAIRS[name]]).flatMap(([name, label]) => [
+    el('p', {class: 'hint bad'}, use.options.needs[name]),
+    el('div', {class: 'second'}, el('button', {id: name, type: 'button', onclick: async () => {
       const typed = await ask(`${use.options.repairs[name]} Look at it, step back, and type `
         + `“${use.options.clear}” when nobody and nothing is near it.`,
       {words: true, yes: label, holds: (now) => now.state === state.state});
@@ -31,11 +32,11 @@ function repairs(state, use) {
         await press(name, typed);
         if (state.state === 'preflight') await press('check');
       });
-    }}, `${label}…`));
+    }}, `${label}…`))]);
 }
 
 function leaving(state, use) {
-  const nodes = repairs(state, use);
+  const nodes = [];
   if (VALIDITY.includes(state.state) && state.verdict.valid) {
     const kept = questionKeeper(state, 'invalidate', state.draft.invalid_reason,
       (now) => post('draft', {invalid_reason: now}));
@@ -152,7 +153,7 @@ function assigned(state, use) {
 function photographed(state, use) {
   return {nodes: [
     ...photoCode(state),
-    primary('Start A', use, () => post('start', {slot: 'A'})),
+    primary('Start A', use, () => start('A')),
     el('div', {class: 'second'},
       moving(second('again', 'Photograph again', use, () => press('photograph'))))]};
 }
@@ -170,7 +171,7 @@ function reset(state, use) {
   const next = state.slots[0].end ? 'B' : 'A';
   const go = primary(`The scene is restored: start ${next}`, use, async () => {
     await press('confirm_reset');
-    await post('start', {slot: next});
+    await start(next);
   }, async () => match === null || light(match) !== 'red' || await ask(
     `The scene is only ${Math.round(100 * match)} % like the start. Start ${next} from it anyway?`,
     {yes: `Start ${next} anyway`, holds: (now) => now.state === state.state}) !== null);

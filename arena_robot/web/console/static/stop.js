@@ -2,7 +2,7 @@
 
 // It goes out by a request and by the line (line.js), whichever is first.
 
-import {stopByRequest} from './api.js';
+import {noteStop, stopByRequest} from './api.js';
 import {byId, el} from './dom.js';
 import {buildLine, stopByLine} from './line.js';
 
@@ -41,6 +41,7 @@ function shown(isUp) {
 }
 
 export async function stop() {
+  noteStop(true);
   byId('stop').classList.add('pressed');
   say('STOP is pressed. Waiting for the arm …');
   if (since === null) {
