@@ -131,7 +131,8 @@ class SessionConfig:
     Fixed settings of a station.
 
     ``outside_cameras`` are the roles of its cameras that are not on the arm: a policy with only
-    one of them sees the first, unless the evaluator chooses another for a session.
+    one of them sees the first, unless the evaluator chooses another for a session. ``backend`` is
+    the arm's driver.
     """
 
     station: StationInfo
@@ -139,3 +140,4 @@ class SessionConfig:
     reset_q: tuple[float, ...] = ()
     min_free_gb: float = 5.0
     outside_cameras: tuple[str, ...] = ('left', 'right')
+    backend: str = ''

@@ -47,7 +47,7 @@ def run_session(args: argparse.Namespace) -> int:
     Run a session from the terminal: instruction, A, reset, B, preference, review, submit.
 
     Uses a running session node; the web page (`arena console`) can show the same session at the
-    same time. While a policy runs, `t` or the space bar stops the arm at once and `d` ends the
+    same time. While a policy runs, `t` or the space bar brings the arm to rest and `d` ends the
     rollout as done.
 
         arena session                     be the evaluator

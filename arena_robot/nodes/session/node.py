@@ -80,7 +80,7 @@ class SessionNode(Listening):
             self.arena.sign_in if isinstance(self.arena, RemoteArena) else None)
         self._reports = qos.publisher(self, DiagnosticArray, '/diagnostics')
         self._photos: tuple[str, ...] = ()
-        self._told: tuple[str, tuple[str, ...]] = '', ()
+        self._said: tuple[str, tuple[str, ...]] = '', ()
         self._over = threading.Event()
         self._offer: SessionServices | None = None
         self._connected: set[int] = set()
@@ -97,7 +97,7 @@ class SessionNode(Listening):
         alive = qos.publisher(self, Empty, '~/alive')
         for name, period_s, work in (
                 ('connect', 2.0, self._connect_all), ('twins', UPKEEP_S, self._twins.look),
-                ('look', LOOK_S, self._look), ('tell', TELL_S, self._tell),
+                ('look', LOOK_S, self._look), ('tell', TELL_S, self._tell_changes),
                 ('deliver', DELIVER_S, self._deliver),
                 ('heartbeat', HEARTBEAT_S, self.conductor.heartbeat),
                 ('upkeep', UPKEEP_S, self.conductor.upkeep),
@@ -143,10 +143,10 @@ class SessionNode(Listening):
             part.open()
             self._connected.add(id(part))
 
-    def _tell(self) -> None:
+    def _tell_changes(self) -> None:
         now = self.conductor.motions.waiting, self.conductor.repairs
-        if now != self._told:
-            self._told = now
+        if now != self._said:
+            self._said = now
             self.audience.changed()
 
     def _look(self) -> None:

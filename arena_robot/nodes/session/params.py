@@ -77,7 +77,7 @@ class SessionParams(Parameters):
         '0: never', 0.0, 3600.0, unit='s')
     consent: str = param(
         '', 'what people in the pictures are told before a session: what is recorded, who sees '
-        'it, for how long, and whom to ask for deletion; the page shows it')
+        'it, for how long, and whom to ask for deletion; the page and the terminal show it')
     audit: str = param('audit_node', 'name of the audit node, for stagnation_end')
     inference_timeout: float = param(
         10.0, 'timeout of an inference', 0.1, 120.0, unit='s')
@@ -113,7 +113,8 @@ def session_config(v: SessionParams) -> SessionConfig:
     info = StationInfo(v.station, v.robot_type, len(outside),
                        'wrist' in v.roles, len(v.eyes) == 2, v.equal_latency)
     rollout = RolloutConfig(v.control_rate, v.max_steps, v.inference_timeout)
-    return SessionConfig(info, rollout, v.reset_joints, v.min_free_gb, tuple(outside))
+    return SessionConfig(info, rollout, v.reset_joints, v.min_free_gb, tuple(outside),
+                         v.backend)
 
 
 def make_arena(v: SessionParams, clock: Clock) -> LocalArena | RemoteArena:

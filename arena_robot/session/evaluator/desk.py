@@ -22,10 +22,10 @@ HINTS = {
     State.TASK_ENTERED: 'Two policies are requested from the arena.',
     State.ASSIGNED: 'Arrange the scene, step back, then photograph the start.',
     State.START_PHOTOGRAPHED: 'Keep a hand near STOP, then start A.',
-    State.RUNNING_A: 'A is running. STOP stops the arm at once.',
+    State.RUNNING_A: 'A is running. STOP brings the arm to rest.',
     State.SCORING_A: 'How far did A get? Step back: the arm moves to its reset pose next.',
     State.RESET: 'Put everything back as in the start photograph, step back, then start B.',
-    State.RUNNING_B: 'B is running. STOP stops the arm at once.',
+    State.RUNNING_B: 'B is running. STOP brings the arm to rest.',
     State.SCORING_B: 'How far did B get?',
     State.PREFERENCE: 'Which was better, and why?',
     State.REVIEW: 'Check everything once more, then submit.',
@@ -33,6 +33,8 @@ HINTS = {
     State.DONE: 'Thank you. This session is complete.',
     State.ABORTED: 'This session was ended without a verdict.',
 }
+# Where a stop takes longer than 150 ms: docs/safety.md has the measurements of all backends.
+SLOW_STOPS = {'droid_nuc': ' Over droid_nuc that takes 0.2 to 0.35 s: keep clear of its way.'}
 NOT_AT_REST = 'The arm has not confirmed that it is at rest. Use the hardware stop.'
 SCORING = {Slot.A: State.SCORING_A, Slot.B: State.SCORING_B}
 RUBRIC = ((0, 'nothing useful'), (25, 'first part, such as reaching'),
@@ -228,12 +230,13 @@ class Desk(Protocol):
 
 def shown(record: SessionRecord, control: str = '', doing: str = '', problem: str = '',
           live: Mapping[str, ViewMatch] | None = None, waiting: int = 0,
-          outside: tuple[str, ...] = (), repairs: tuple[str, ...] = ()) -> DeskState:
+          outside: tuple[str, ...] = (), repairs: tuple[str, ...] = (), backend: str = ''
+          ) -> DeskState:
     """
     Return what is shown of a record; ``live`` are matches newer than the record's.
 
     ``outside`` are the station's outside cameras, its own choice first; ``repairs`` what arm and
-    gripper need.
+    gripper need; ``backend`` is the arm's driver, of which some stop slowly.
     """
     views = live or {}
     matches = {name: one.score for name, one in views.items()} or dict(record.matches)
@@ -244,7 +247,8 @@ def shown(record: SessionRecord, control: str = '', doing: str = '', problem: st
         state=record.state, session_id=record.session_id, station=record.station,
         evaluator=record.evaluator, control=control, created_ns=record.created_ns,
         entered_ns=record.updated_ns, instruction=record.prompt, commitment=record.commitment,
-        message=_hint(record), doing=doing, notice=notice,
+        message=_hint(record) + (SLOW_STOPS.get(backend, '') if record.state.running else ''),
+        doing=doing, notice=notice,
         checks=tuple(Check(str(c['name']), bool(c['ok']), str(c['detail']),
                            bool(c.get('warning', False)))
                      for c in record.checks),

@@ -97,7 +97,8 @@ class Conductor:
         """Return the state for display."""
         problem = ' '.join(one for one in (self.problem, self.motions.waiting) if one)
         return shown(self.record, self.control.holder, self.motions.doing, problem, self.live,
-                     self.waiting, self._config.outside_cameras, self.repairs)
+                     self.waiting, self._config.outside_cameras, self.repairs,
+                     self._config.backend)
 
     def controlled(self, token: str) -> 'Conductor':
         """Return this object to the client in control; Conflict for another's token."""
