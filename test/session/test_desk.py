@@ -12,9 +12,10 @@ from arena_robot.core.errors import Conflict, SessionError
 from arena_robot.core.verdict import Verdict
 from arena_robot.session.arena.sealed_tokens import SealedTokens
 from arena_robot.session.evaluator.checks import check_slot
-from arena_robot.session.evaluator.desk import HINTS, Button
+from arena_robot.session.evaluator.desk import HINTS, Button, shown
 from arena_robot.session.evaluator.scripted import Script, Scripted
 from arena_robot.session.ports import Check
+from arena_robot.session.protocol.record import SessionRecord
 from arena_robot.session.protocol.states import State
 
 
@@ -32,6 +33,13 @@ def desk(station):
 
 def test_every_state_says_what_to_do():
     assert set(HINTS) == set(State)
+
+
+def test_a_station_that_stops_slowly_says_how_slowly_while_a_policy_runs():
+    running, over = SessionRecord(State.RUNNING_A), SessionRecord(State.SCORING_A)
+    assert '0.2 to 0.35 s' in shown(running, backend='droid_nuc').message
+    assert shown(running, backend='franka_rs').message == HINTS[State.RUNNING_A]
+    assert shown(over, backend='droid_nuc').message == HINTS[State.SCORING_A]
 
 
 def test_a_script_goes_through_a_session_and_prefers_the_higher_score(desk):

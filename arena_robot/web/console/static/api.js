@@ -53,7 +53,7 @@ export async function sit(takeOver) {
 
 let isStopped = false;
 
-// After STOP, what is left of the step under way is not sent; the next step begins anew.
+// After STOP, what is left of the step under way is not sent. The next press is a new step.
 export const noteStop = (is) => { isStopped = is; };
 
 async function step(path, words) {
