@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from tally import Tally, mutated, parse
+from tally import Tally, mutated, parse, timed
 
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.errors import DataError
@@ -47,7 +47,8 @@ def all_borders(count: int, seed: int = 1) -> list[Tally]:
     borders: tuple[Callable[[random.Random, int], Tally], ...] = (
         replies, grpc_replies, observations, policy_addresses, inner_addresses, file_names,
         session_files, episode_files, journals)
-    return [border(random.Random(seed + k), count) for k, border in enumerate(borders)]
+    return [timed(lambda k=k, border=border: border(random.Random(seed + k), count))
+            for k, border in enumerate(borders)]
 
 
 def _finite(given: object, chunk: Chunk) -> bool:

@@ -1,8 +1,9 @@
 """
 The campaign of `make attack`, on this machine only: odd inputs, damaged bags, shams, kills,
-pauses, full disks.
+pauses, full disks, and the attacks that a test holds.
 
-    python test/attack/campaign.py                    all of it, up to 25 minutes
+    python test/attack/campaign.py                    all of it, up to 40 minutes
+    python test/attack/campaign.py --only B C         results, and the server, that are attacked
     python test/attack/campaign.py --inputs 500 --bags 20 --kills 20 --faults 0 --node-kills 0
 
 The last line sums it up; the exit code is 1 when anything went wrong.
@@ -20,9 +21,10 @@ from pathlib import Path
 
 from bags import damaged_bags, growing_bags, recovery_speed
 from borders import all_borders
+from held import ATTACKS, held
 from server_calls import server_calls
 from shams import shams
-from tally import Tally, table
+from tally import Tally, table, timed
 
 HERE = Path(__file__).resolve().parent
 # Of a part that runs in a process of its own.
@@ -31,10 +33,13 @@ MOST_S = 900.0
 
 def alone(script: str, *words: str) -> Tally:
     """Return the tally of a script that runs in a process of its own; its failure is a crash."""
-    try:
+    def run() -> Tally:
         done = subprocess.run([sys.executable, '-W', 'ignore', HERE / script, '--json', *words],
                               capture_output=True, text=True, timeout=MOST_S, check=False)
         return Tally(**json.loads(done.stdout.splitlines()[-1]))
+
+    try:
+        return timed(run)
     except (subprocess.TimeoutExpired, ValueError, IndexError, TypeError) as error:
         tally = Tally(f'{script} {" ".join(words)}')
         tally.note('crashes', error)
@@ -43,20 +48,30 @@ def alone(script: str, *words: str) -> Tally:
 
 def campaign(args: argparse.Namespace, folder: Path) -> list[Tally]:
     """Return a tally of each part."""
+    letters = args.only or ['B', 'C']
+    found = [*all_borders(args.inputs, args.seed)] if not args.only else []
+    if 'B' in letters:
+        found.append(timed(lambda: shams(folder / 'shams', args.shams, args.seed)))
+    if 'C' in letters:
+        found += server_calls(folder / 'server', args.inputs, args.seed)
+    found += [held(row) for row in ATTACKS if row[0] in letters]
+    if 'C' in letters and args.faults:
+        found.append(alone('two_servers.py', '--faults', str(args.faults), '--seed',
+                           str(args.seed)))
+    return found if args.only else found + damages(args, folder)
+
+
+def damages(args: argparse.Namespace, folder: Path) -> list[Tally]:
+    """Return a tally of damaged bags, kills and full disks."""
     seed = str(args.seed)
-    found = [*all_borders(args.inputs, args.seed),
-             *server_calls(folder / 'server', args.inputs, args.seed),
-             shams(folder / 'shams', args.shams, args.seed)]
-    bags = damaged_bags(folder / 'damaged', args.bags, args.seed)
+    bags = timed(lambda: damaged_bags(folder / 'damaged', args.bags, args.seed))
     if args.megabytes:
         bags.remarks.append(recovery_speed(folder / 'large', args.megabytes))
-    found += [bags, growing_bags(folder / 'growing', args.bags // 2, args.seed)]
+    found = [bags, timed(lambda: growing_bags(folder / 'growing', args.bags // 2, args.seed))]
     if args.kills:
         found += [alone('kills.py', '--kills', str(args.kills), '--seed', seed),
                   alone('kills.py', '--kills', str(args.kills // 4), '--seed', seed,
                         '--full-disks')]
-    if args.faults:
-        found.append(alone('two_servers.py', '--faults', str(args.faults), '--seed', seed))
     if args.node_kills:
         found.append(alone('node_kills.py', '--kills', str(args.node_kills), '--seed', seed))
     return found
@@ -76,6 +91,8 @@ def main() -> int:
     parser.add_argument('--node-kills', type=int, default=60,
                         help="kills of a simulated station's nodes, in real time")
     parser.add_argument('--seed', type=int, default=1)
+    parser.add_argument('--only', nargs='+', choices=['B', 'C'], default=[],
+                        help='B: results that are shammed; C: a server that is leaned on')
     args = parser.parse_args()
     logging.disable(logging.CRITICAL)
     os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')

@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 
 import grpc
-from tally import Tally, mutated
+from tally import Tally, mutated, timed
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.server.app import ArenaServer
@@ -26,8 +26,8 @@ def server_calls(folder: Path, count: int, seed: int = 1) -> list[Tally]:
         token = server.accounts.issue(server.accounts.add_station(
             Station(0, 'bench', 'lab', 'fr3')))
         with grpc.insecure_channel(f'127.0.0.1:{server.port}') as channel:
-            return [_odd_bytes(channel, token, random.Random(seed), count),
-                    _wrong_tokens(channel, random.Random(seed + 1), count)]
+            return [timed(lambda: _odd_bytes(channel, token, random.Random(seed), count)),
+                    timed(lambda: _wrong_tokens(channel, random.Random(seed + 1), count))]
 
 
 def _call(channel: grpc.Channel, name: str, data: bytes, token: str) -> grpc.StatusCode:

@@ -9,17 +9,19 @@ import dataclasses
 import random
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from tally import Tally
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / 'server'))
 
-from arena_setting import NAMES, STATION, Setting, episode, recorded
+from arena_setting import NAMES, SENT, STATION, Setting, episode, recorded
 
 from arena_robot.core.episode import Slot
+from arena_robot.core.observation import Image
 from arena_robot.policy.examples.echo import Echo
 from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.records.episode_file import EpisodeFile, write_episode
@@ -31,10 +33,11 @@ Sham = Callable[[Any, str, Path], None]
 
 
 def _query(arena: Any, session_id: str, slot: Slot, steps: int = STEPS,
-           pause_s: float = 0.0) -> None:
-    policy = arena.policy(session_id, slot)
+           pause_s: float = 0.0, images: Mapping[str, Image] | None = None) -> None:
+    policy, seen = arena.policy(session_id, slot), observation()
     for step in range(0, steps, LENGTH):
-        policy.infer(dataclasses.replace(observation(), step=step), session_id)
+        policy.infer(dataclasses.replace(seen, step=step, images=images or seen.images),
+                     session_id)
         time.sleep(pause_s)
 
 
@@ -86,6 +89,26 @@ def old_recording(arena: Any, session_id: str, folder: Path) -> None:
             folder / slot.value, session_id, slot, STEPS, time.time_ns() - 3600 * 10**9))
 
 
+def replayed_pictures(arena: Any, session_id: str, folder: Path) -> None:
+    """Show the policy other pictures than the station records."""
+    white = {name: Image(np.full((90, 160, 3), 255, np.uint8), 0) for name in observation().images}
+    for slot in Slot:
+        begun_ns = time.time_ns()
+        _query(arena, session_id, slot, STEPS, 0.7, white)
+        _send(arena, session_id, slot,
+              recorded(folder / slot.value, session_id, slot, STEPS, begun_ns))
+
+
+def other_observations(arena: Any, session_id: str, folder: Path) -> None:
+    """Send a recording of other observations than those that passed the relay."""
+    for slot in Slot:
+        begun_ns = time.time_ns()
+        _query(arena, session_id, slot, STEPS, 0.7)
+        SENT[session_id, slot.value, 0] = 'f' * 64
+        _send(arena, session_id, slot,
+              recorded(folder / slot.value, session_id, slot, STEPS, begun_ns))
+
+
 def honest(arena: Any, session_id: str, folder: Path) -> None:
     """Run both slots as a station does."""
     for slot in Slot:
@@ -95,7 +118,8 @@ def honest(arena: Any, session_id: str, folder: Path) -> None:
               recorded(folder / slot.value, session_id, slot, STEPS, begun_ns))
 
 
-SHAMS: tuple[Sham, ...] = (nothing_ran, sixteen_bytes, hurried, another_recording, old_recording)
+SHAMS: tuple[Sham, ...] = (nothing_ran, sixteen_bytes, hurried, another_recording, old_recording,
+                           replayed_pictures, other_observations)
 
 
 def shams(folder: Path, count: int, seed: int = 1) -> Tally:

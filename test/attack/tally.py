@@ -24,6 +24,7 @@ class Tally:
     stuck: int = 0
     examples: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    seconds: float = 0.0
 
     @property
     def bad(self) -> int:
@@ -39,6 +40,14 @@ class Tally:
     def numbers(self) -> tuple[int, ...]:
         """Return the row of the table."""
         return (self.tried, self.crashes, self.wrong, self.losses, self.stuck)
+
+
+def timed(part: Callable[[], Tally]) -> Tally:
+    """Return the tally of a part, with its seconds."""
+    begin_s = time.monotonic()
+    tally = part()
+    tally.seconds = time.monotonic() - begin_s
+    return tally
 
 
 def parse(border: str, inputs: Iterable[Any], read: Callable[[Any], Any],
@@ -92,9 +101,10 @@ def mutated(rng: random.Random, seeds: list[bytes], count: int) -> Iterable[byte
 def table(tallies: list[Tally]) -> str:
     """Return the table, the examples of what went wrong, and a line that sums it up."""
     width = max(len(t.border) for t in tallies)
-    lines = [f"{'':{width}}" + ''.join(f'{name:>15}' for name in COLUMNS)]
+    lines = [f"{'':{width}}" + ''.join(f'{name:>15}' for name in (*COLUMNS, 'seconds'))]
     for one in tallies:
-        lines.append(f'{one.border:{width}}' + ''.join(f'{n:>15}' for n in one.numbers()))
+        lines.append(f'{one.border:{width}}' + ''.join(f'{n:>15}' for n in one.numbers())
+                     + f'{one.seconds:>15.1f}')
         lines += [f'    {words}' for words in (*one.examples, *one.remarks)]
     totals = [sum(column) for column in zip(*(t.numbers() for t in tallies), strict=True)]
     lines.append('attack: ' + ', '.join(f'{n} {name}' for n, name in zip(

@@ -24,6 +24,7 @@ borders = load('borders')
 server_calls = load('server_calls')
 bags = load('bags')
 shams = load('shams')
+held = load('held')
 campaign = load('campaign')
 history = load('history')
 
@@ -95,6 +96,17 @@ def test_a_history_is_explained_by_an_order_of_its_calls(calls, fits):
     past = history.History()
     past.calls = [history.Call('subject', *call) for call in calls]
     assert bool(past.unexplained()) is not fits
+
+
+def test_every_attack_that_a_test_holds_is_there():
+    for row, tests in held.ATTACKS.items():
+        for one in tests:
+            path, _, name = one.partition('::')
+            assert f'def {name}(' in (held.ROOT / path).read_text() if name else (
+                held.ROOT / path).exists(), f'{row}: {one}'
+    found = held.held('C: addresses that lead inside')
+    assert found.tried > 20
+    assert not found.bad
 
 
 def test_a_part_that_fails_is_a_crash():
