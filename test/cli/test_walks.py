@@ -6,7 +6,6 @@ import os
 import pytest
 from page_walks import ROOT, Walk, walks
 
-pytestmark = pytest.mark.alone
 pytest.importorskip('rclpy', reason='ROS 2 is not installed')
 pytest.importorskip('arena_msgs', reason='arena_msgs is not built')
 

@@ -2,7 +2,6 @@
 
 import re
 import threading
-import time
 import uuid
 
 import pytest
@@ -10,6 +9,7 @@ from rclpy.node import Node
 from sensor_msgs.msg import CameraInfo, Image
 from station_programs import ROOT
 from std_msgs.msg import String
+from waiting import until
 
 from arena_msgs.msg import ArmState, GripperTarget, PolicyAction
 from arena_robot.core.errors import NotConnected
@@ -24,14 +24,6 @@ from arena_robot.nodes.session.connections import (
     gripper_endpoints,
 )
 from arena_robot.nodes.session.params import SessionParams
-
-
-def eventually(look, what, timeout_s=10.0):
-    end_s = time.monotonic() + timeout_s
-    while not (found := look()):
-        assert time.monotonic() < end_s, what
-        time.sleep(0.02)
-    return found
 
 
 @pytest.fixture
@@ -49,7 +41,7 @@ def lab(spin):
 
 def test_a_real_station_has_all_that_a_session_needs(client, station_process):
     connections = Connections(client, SessionParams(), {})
-    eventually(lambda: all(c.ok for c in connections.checks()), 'all checks', 30.0)
+    until(lambda: all(c.ok for c in connections.checks()), 'all checks', 30.0)
     assert [c.name for c in connections.checks()] == ['arm node', 'gripper node', *(
         f'{role} camera node' for role in ('left', 'right', 'wrist')), 'arm driver']
 
@@ -70,7 +62,7 @@ def test_a_recorder_that_listens_is_no_arm(lab):
     assert 'there is no node' in said[0]
     assert 'start it' in said[0]
     lab('arm_node')
-    said = eventually(lambda: [w for w in problems(session, 'arm_node', arm_endpoints('arm_node'))
+    said = until(lambda: [w for w in problems(session, 'arm_node', arm_endpoints('arm_node'))
                                if 'no node' not in w], 'the node')
     assert len(said) == 8
     assert any('does not subscribe to arm_node/arm_action (arena_msgs/msg/PolicyAction)' in w
@@ -83,18 +75,18 @@ def test_a_recorder_that_listens_is_no_arm(lab):
 def test_a_wrong_type_a_second_publisher_and_a_qos_that_does_not_fit_are_said(lab):
     session, arm, other = lab('session'), lab('arm_node'), lab('someone')
     qos.publisher(arm, String, 'arm_node/arm_state')
-    said = eventually(lambda: [w for w in problems(session, 'arm_node', arm_endpoints('arm_node'))
+    said = until(lambda: [w for w in problems(session, 'arm_node', arm_endpoints('arm_node'))
                                if 'with the type std_msgs/msg/String' in w], 'the type')
     assert 'wanted is arena_msgs/msg/ArmState' in said[0]
     gripper = lab('gripper_node')
     wanted = gripper_endpoints('gripper_node')[1]
     qos.subscription(gripper, GripperTarget, 'gripper_node/target', lambda _: None, qos.LATCHED)
-    eventually(lambda: any('QoS of gripper_node/target does not fit' in w
+    until(lambda: any('QoS of gripper_node/target does not fit' in w
                            for w in problems(session, 'gripper_node', [wanted])), 'the QoS')
     second = lab('second_arm')
     qos.publisher(second, ArmState, 'second_arm/arm_state')
     qos.publisher(other, ArmState, 'second_arm/arm_state')
-    eventually(lambda: any(
+    until(lambda: any(
         'also published by' in w and 'someone' in w and 'arena episode replay' in w
         for w in problems(session, 'second_arm', arm_endpoints('second_arm'))), 'the second')
 
@@ -104,7 +96,7 @@ def test_a_right_eye_that_is_off_is_named(lab):
     for kind, topic in ((Image, 'image'), (CameraInfo, 'camera_info')):
         qos.publisher(zed, kind, f'zed/left/color/rect/{topic}')
     wanted = camera_endpoints('zed', 'zed5', ('left', 'right'))
-    said = eventually(lambda: w if len(w := problems(session, 'zed', wanted)) == 2 else None,
+    said = until(lambda: w if len(w := problems(session, 'zed', wanted)) == 2 else None,
                       'the left eye')
     assert 'zed/right/color/rect/image' in said[0]
     assert 'video.publish_left_right' in said[0]
@@ -148,7 +140,7 @@ def test_a_part_that_cannot_be_configured_says_why_in_the_check(lab):
             arm, task, '', level, words, {})))
     tell(diagnostics.LIFECYCLE, diagnostics.STALE,
          'not active (unconfigured): nothing arrives on /joint_states')
-    eventually(lambda: 'nothing arrives on /joint_states' in connections.checks()[0].detail,
+    until(lambda: 'nothing arrives on /joint_states' in connections.checks()[0].detail,
                'the reason')
     assert 'arm_node is not active (unconfigured): nothing' in connections.checks()[0].detail
     tell('robot mode', diagnostics.OK, 'IDLE')

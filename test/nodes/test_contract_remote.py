@@ -36,8 +36,6 @@ from arena_robot.nodes.supervisor import overrides_file
 from arena_robot.nodes.vendor.camera import RosCamera
 from arena_robot.nodes.vendor.params import RosCameraParams
 
-pytestmark = pytest.mark.alone
-
 # How old a reading may be and how long a change may take to be seen, on a busy machine.
 PATIENCE_S = 5.0
 

@@ -1,10 +1,10 @@
 """Participants of one machine find each other, however many there are."""
 
 import contextlib
-import time
 import uuid
 
 from rclpy.node import Node
+from waiting import until
 
 from arena_robot.nodes.spin import Spin
 
@@ -19,11 +19,7 @@ def test_the_last_of_many_participants_find_each_other():
             nodes.append(Node(f'{name}_{i}', context=stack.enter_context(Spin()).context))
             stack.callback(nodes[-1].destroy_node)
         one, other = nodes[-2:]
-        end_s = time.monotonic() + 30.0
-        while time.monotonic() < end_s and not (_sees(one, other) and _sees(other, one)):
-            time.sleep(0.05)
-        assert _sees(one, other)
-        assert _sees(other, one)
+        until(lambda: _sees(one, other) and _sees(other, one), 'each other', 30.0)
 
 
 def _sees(one, other):

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import threading
-import time
 import uuid
 
 import pytest
@@ -11,6 +10,7 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 from std_msgs.msg import Int64
 from std_srvs.srv import Trigger
+from waiting import until
 
 from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.spin import Spin
@@ -54,13 +54,6 @@ def pair():
         yield listening, plain
 
 
-def wait_until(condition, what):
-    end_s = time.monotonic() + 5.0
-    while not condition():
-        assert time.monotonic() < end_s, what
-        time.sleep(0.01)
-
-
 def test_a_listening_node_hears_in_order_in_one_thread(pair):
     ear, mouth = pair
     heard, threads = [], set()
@@ -71,14 +64,14 @@ def test_a_listening_node_hears_in_order_in_one_thread(pair):
 
     subscription = ear.create_subscription(Int64, 'numbers', on_number, 500)
     publisher = mouth.create_publisher(Int64, 'numbers', 500)
-    wait_until(publisher.get_subscription_count, 'nobody listens')
+    until(publisher.get_subscription_count, 'nobody listens')
     for number in range(300):
         publisher.publish(Int64(data=number))
-    wait_until(lambda: len(heard) == 300, heard)
+    until(lambda: len(heard) == 300, heard)
     assert heard == list(range(300))
     assert len(threads) == 1
     assert ear.destroy_subscription(subscription)
-    wait_until(lambda: not publisher.get_subscription_count(), 'it listens on')
+    until(lambda: not publisher.get_subscription_count(), 'it listens on')
 
 
 def test_a_callback_that_fails_is_logged_and_the_next_message_is_heard(pair, caplog):
@@ -91,10 +84,10 @@ def test_a_callback_that_fails_is_logged_and_the_next_message_is_heard(pair, cap
 
     ear.create_subscription(Int64, 'numbers', on_number, 10)
     publisher = mouth.create_publisher(Int64, 'numbers', 10)
-    wait_until(publisher.get_subscription_count, 'nobody listens')
+    until(publisher.get_subscription_count, 'nobody listens')
     publisher.publish(Int64(data=1))
     publisher.publish(Int64(data=2))
-    wait_until(lambda: heard == [1, 2], heard)
+    until(lambda: heard == [1, 2], heard)
     assert 'numbers: a callback failed' in caplog.text
 
 
@@ -104,7 +97,7 @@ def test_a_listening_node_takes_services_and_parameters_as_ever(pair):
     client = mouth.create_client(Trigger, 'ping')
     assert client.wait_for_service(5.0)
     future = client.call_async(Trigger.Request())
-    wait_until(future.done, 'no answer')
+    until(future.done, 'no answer')
     assert len(ear.set_parameters([Parameter('use_sim_time', value=True)])) == 1
 
 

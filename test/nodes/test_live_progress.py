@@ -1,10 +1,10 @@
 """Live progress of a rollout, and the end of one that stands still, without a station."""
 
 import threading
-import time
 
 import numpy as np
 import pytest
+from waiting import until
 
 from arena_robot.audit.base import Capabilities, trace_of
 from arena_robot.core.episode import EndReason, Slot
@@ -71,12 +71,10 @@ def test_a_rollout_is_followed_until_it_ends(caplog):
     count = len(told)
     assert told[:3] == pytest.approx([0.1, 1 / 6, 1.7 / 7]), 'averaged over the newest'
     found.start('lift the cup')    # the next rollout
-    while len(told) == count:
-        time.sleep(0.01)
+    until(lambda: len(told) > count)
     found.stop()
     LiveProgress(judge, {'left': Lens(opens=False)}, 50.0, tell).start('x')
-    while 'no camera' not in caplog.text:
-        time.sleep(0.01)
+    until(lambda: 'no camera' in caplog.text)
     assert live.MAX_AGE_S == 1.0
 
 

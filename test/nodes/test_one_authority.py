@@ -8,6 +8,7 @@ import uuid
 
 import numpy as np
 import pytest
+import waiting
 from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.parameter import Parameter
 from session_rig import Rig, until
@@ -250,9 +251,7 @@ def test_the_limits_are_published_for_who_comes_later(station):
     node, _, arm_node = station
     heard = []
     subscription = qos.subscription(node, ArmLimits, 'arm_node/limits', heard.append, qos.LATCHED)
-    end_s = time.monotonic() + 20.0
-    while not heard and time.monotonic() < end_s:
-        time.sleep(0.02)
+    waiting.until(lambda: heard, 'the limits')
     node.destroy_subscription(subscription)
     assert heard[0].robot_type == 'panda'
     assert list(heard[0].joint_names) == PANDA.joint_names()

@@ -9,6 +9,7 @@ from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+from waiting import until
 
 from arena_msgs.msg import ArmState, GripperTarget, PolicyAction
 from arena_robot.core.action import GripperCommand
@@ -57,10 +58,7 @@ class Statuses:
                 self.values[status.name, pair.key] = pair.value
 
     def until(self, look, what):
-        end_s = time.monotonic() + 10.0
-        while not look(self):
-            assert time.monotonic() < end_s, f'{what}: {self.levels} {self.values}'
-            time.sleep(0.02)
+        until(lambda: look(self), lambda: f'{what}: {self.levels} {self.values}')
 
 
 @pytest.fixture(scope='module')
@@ -78,19 +76,14 @@ def player(spin, station_namespace):
 
 def send(node, kind, topic, message):
     publisher = qos.publisher(node, kind, topic, qos.COMMAND)
-    end_s = time.monotonic() + 10.0
-    while not publisher.get_subscription_count():
-        assert time.monotonic() < end_s, topic
-        time.sleep(0.02)
+    until(publisher.get_subscription_count, topic)
     publisher.publish(message)
     return publisher
 
 
 def own_state(arm):
     """Return a state of the station's own arm: the player's have the stamp 1."""
-    while (state := arm.wait_state(5.0)).stamp_ns == 1:
-        time.sleep(0.01)
-    return state
+    return until(lambda: (state := arm.wait_state(5.0)).stamp_ns != 1 and state)
 
 
 @pytest.mark.parametrize('age', ['old', 'none'])

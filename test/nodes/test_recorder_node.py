@@ -14,6 +14,7 @@ from rclpy.qos import QoSDurabilityPolicy, QoSProfile, QoSReliabilityPolicy
 from sensor_msgs.msg import CompressedImage, Image, JointState
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
+from waiting import until
 
 from arena_msgs.msg import RecorderStatus
 from arena_msgs.srv import StartRecording, StopRecording
@@ -70,8 +71,8 @@ class Rig:
 
     def start(self, slot='A'):
         publishers = (self.joints, self.picture, self.state)
-        wait_for(lambda: all(p.get_subscription_count() for p in publishers), 'the recorder')
-        wait_for(lambda: self.sensor.get_subscription_count(), 'the recorder')
+        until(lambda: all(p.get_subscription_count() for p in publishers), 'the recorder')
+        until(lambda: self.sensor.get_subscription_count(), 'the recorder')
         return self.call(StartRecording, 'start', session_id='s-1', slot=slot)
 
     def stop(self, end_reason='done', **counted):
@@ -89,13 +90,6 @@ class Rig:
                 self.raw.publish(Image(header=header(stamp, 'left'), height=32, width=32, step=96,
                                        encoding='rgb8', data=array('B', bytes(3072))))
             time.sleep(max(0.0, begin + (k + 1) / rate_hz - time.monotonic()))
-
-
-def wait_for(condition, what, timeout_s=10.0):
-    end_s = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end_s, f'{what} did not come in {timeout_s} s'
-        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -117,7 +111,7 @@ def test_an_episode_is_kept_whole(rig):
     assert answer.success, answer.message
     r.publish(400)
     r.sensor.publish(String(data='x'))
-    wait_for(lambda: any(m.recording and len(m.topics) >= 4 for m in r.reports), 'a status')
+    until(lambda: any(m.recording and len(m.topics) >= 4 for m in r.reports), 'a status')
     done = r.stop(counted_topic=r.name('joint_states'), published=400)
     assert (done.success, done.lost) == (True, 0), done.message
     assert (done.session_id, done.slot, done.counted) == ('s-1', 'A', 400)
@@ -249,14 +243,14 @@ def test_too_little_disk_is_refused(rig):
     assert not answer.success
     assert 'GiB are free' in answer.message
     assert not (r.root / 's-1').exists()
-    wait_for(lambda: any('GiB are free' in m.message for m in r.reports), 'a status with it')
+    until(lambda: any('GiB are free' in m.message for m in r.reports), 'a status with it')
 
 
 def test_what_is_recorded_can_be_chosen_and_is_derived(rig, tmp_path):
     overrides = tmp_path / 'qos.yaml'
     r = rig('images:=raw', f'qos_profile_overrides_path:={overrides}')
     overrides.write_text(f'{r.name("joint_states")}: {{reliability: best_effort, depth: 7}}\n')
-    wait_for(lambda: r.raw.get_subscription_count(), 'the recorder')
+    until(lambda: r.raw.get_subscription_count(), 'the recorder')
     assert r.call(StartRecording, 'start', session_id='s-1', slot='B').success
     r.publish(30)
     infos = r.node.get_subscriptions_info_by_topic(r.name('joint_states'))
@@ -265,7 +259,7 @@ def test_what_is_recorded_can_be_chosen_and_is_derived(rig, tmp_path):
     with BagReader(r.root / 's-1' / 'B') as bag:
         assert r.name('left/image') in bag.topics
         assert r.name('left/image/compressed') not in bag.topics
-    wait_for(lambda: (r.root / 's-1' / 'B' / 'episode.json').exists(), 'episode.json', 20.0)
+    until(lambda: (r.root / 's-1' / 'B' / 'episode.json').exists(), 'episode.json', 20.0)
 
 
 def test_a_bad_override_file_ends_the_node(rig, tmp_path):

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import threading
-import time
 import uuid
 from collections import Counter
 from pathlib import Path
@@ -16,6 +15,7 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64
 from std_srvs.srv import Trigger
+from waiting import until
 
 from arena_robot.cli.main import main
 from arena_robot.core.action import ActionSpace, Chunk
@@ -180,11 +180,6 @@ def test_a_replay_pauses_loops_and_keeps_the_recorded_time(spin, recorded, proce
                            f'qos_profile_overrides_path:={overrides}', 'wait:=0.0',
                            "topics:=['/joint_states']") for word in ('-p', one)))
 
-    def until(look):
-        end_s = time.monotonic() + 20.0
-        while not look():
-            assert time.monotonic() < end_s, play.log
-            time.sleep(0.01)
     with BagReader(recorded) as bag:
         first_ns, last_ns = bag.metadata.start_ns, bag.metadata.start_ns + bag.metadata.duration_ns
         count = sum(1 for _ in bag.messages(['/joint_states']))

@@ -235,10 +235,7 @@ def test_a_recorder_killed_at_the_end_of_a_rollout_is_noticed(processes, tmp_pat
         assert (one.end, one.again) == ('interrupted', 'fault')
         assert 'the recording of A is not whole' in one.detail
         [folder] = (rig.data / 'sessions').glob('*/A')
-        end_s = time.monotonic() + 60.0
-        while not has_episode(folder):
-            assert time.monotonic() < end_s, f'{folder} is not recovered'
-            time.sleep(0.2)
+        until(desk, lambda _: has_episode(folder), f'{folder} is not recovered', 60.0)
         numbers = read_episode(folder)
         assert (numbers.session_id, numbers.slot) == (state.session_id, 'A')
         assert 0 < numbers.steps < one.steps
@@ -321,10 +318,7 @@ def to_the_end(rig, victim, promise):
 def check_recording(rig, slot, victim, died_ns):
     """See that an episode is complete in the end, and reaches to a second before the kill."""
     [folder] = (rig.data / 'sessions').glob(f'*/{slot.value}')
-    end_s = time.monotonic() + 30.0
-    while not is_complete(folder):
-        assert time.monotonic() < end_s, f'{folder} is not mended'
-        time.sleep(0.2)
+    until(victim.desk, lambda _: is_complete(folder), f'{folder} is not mended')
     with BagReader(folder) as bag:
         last_ns = max(message.log_ns for message in bag.messages())
     assert last_ns > died_ns - 1_000_000_000, victim

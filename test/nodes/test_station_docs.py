@@ -1,16 +1,15 @@
 """The pages say what the code declares and offers."""
 
 import re
-import time
 
 import pytest
 from rclpy.node import NodeNameNonExistentError
 from station_programs import ROOT
+from waiting import until
 
 from arena_robot.nodes.describe import PAGES, updated
 from arena_robot.nodes.executables import MODULES
 
-pytestmark = pytest.mark.alone
 PAGE = ROOT / 'docs' / 'station.md'
 TEXT = PAGE.read_text(encoding='utf-8')
 NODES = ('arm_node', 'gripper_node', 'left_camera', 'sim_station')
@@ -71,7 +70,5 @@ def test_names_in_the_page_are_those_of_a_running_station(client, arm_session,
                                                           station_namespace):
     said = documented()
     said.pop('/clock')
-    end_s = time.monotonic() + 10.0
-    while (real := offered(client, station_namespace)) != said and time.monotonic() < end_s:
-        time.sleep(0.2)
-    assert real == said
+    until(lambda: offered(client, station_namespace) == said,
+          lambda: (offered(client, station_namespace), said))

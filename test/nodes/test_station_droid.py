@@ -17,7 +17,6 @@ from vendor_rig import LAB, SMALL, changed
 from arena_robot.session.evaluator.scripted import Script, Scripted
 from arena_robot.session.protocol.states import State
 
-pytestmark = pytest.mark.alone
 ARENA, HOST = ('-m', 'arena_robot.cli.main'), '127.17.44.5'
 CAMERAS = ('cameras', 'roles', 'eyes', 'topic_style', 'image_transport')
 PAGE = (ROOT / 'docs' / 'in_your_stack.md').read_text(encoding='utf-8')

@@ -15,7 +15,6 @@ from arena_robot.nodes.remote.desk import RemoteDesk
 from arena_robot.session.evaluator.scripted import Script, Scripted
 from arena_robot.session.protocol.states import State
 
-pytestmark = pytest.mark.alone
 TASK = 'put the yellow cube in the bowl'
 HOST = '127.17.44.3'
 MODULES = {'franka_rs': 'franka', 'libfranka': 'pylibfranka'}

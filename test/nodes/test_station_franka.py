@@ -25,8 +25,8 @@ TASK = 'put the yellow cube in the bowl'
 TOLD_S = 2.0
 REST_MS = 150
 HEARTBEAT_MS, COMMAND_MS = 500, 500     # of the control process; of commands to arm_node
-pytestmark = [pytest.mark.alone, pytest.mark.skipif(
-    'ARENA_TEST_WALKS' not in os.environ, reason='takes minutes with the others: make walks')]
+pytestmark = pytest.mark.skipif(
+    'ARENA_TEST_WALKS' not in os.environ, reason='takes minutes with the others: make walks')
 FILES = [pytest.param('franka_rs', marks=needs('franka_rs')),
          pytest.param('libfranka_uvc', marks=needs('libfranka'))]
 

@@ -6,7 +6,6 @@ Its names and topics are not the simulated station's: who shows it asks the sess
 
 from pathlib import Path
 
-import pytest
 from session_rig import Rig, until
 from std_msgs.msg import Float64
 
@@ -15,7 +14,6 @@ from arena_robot.nodes import qos
 from arena_robot.recording.episode.check import FindingLevel, check
 from arena_robot.session.protocol.states import State
 
-pytestmark = pytest.mark.alone
 LIMIT_S, LATE_S = 0.6, 0.9  # the example's 0.2 s and 0.3 s, on a machine that has other work
 BEFORE, WARNED = 5, 20      # steps of the rollout when the camera gets late, and is well again
 

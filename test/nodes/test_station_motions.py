@@ -13,6 +13,7 @@ from rcl_interfaces.srv import SetParameters
 from station_programs import at_rest_at, speed, states_until
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+from waiting import until
 
 from arena_msgs.action import GripperCommand, MoveToJoints
 from arena_robot.core.action import GripperCommand as Grip
@@ -23,7 +24,6 @@ from arena_robot.nodes.calls import result
 from arena_robot.robots.arms import RESET_JOINTS
 from arena_robot.safety.kinematics import flange_pose
 
-pytestmark = pytest.mark.alone
 Q = np.array(RESET_JOINTS)
 NAMES = [f'panda_joint{i}' for i in range(1, 8)]
 
@@ -100,8 +100,7 @@ def path(*points):
 
 def test_a_joint_trajectory_is_followed(client, arm):
     publisher = qos.publisher(client, JointTrajectory, 'arm_node/joint_trajectory', qos.COMMAND)
-    while not publisher.get_subscription_count():
-        time.sleep(0.01)
+    until(publisher.get_subscription_count)
     publisher.publish(path((0.6, turned(1, 0.15)), (1.2, turned(1, 0.3))))
     states = states_until(arm, lambda state: abs(state.q[0] - 0.3) < 0.03)
     assert max(state.dq[0] for state in states) < 1.0
@@ -116,8 +115,7 @@ def test_a_joint_trajectory_is_followed(client, arm):
 
 def test_a_target_pose_is_approached(client, arm):
     publisher = qos.publisher(client, PoseStamped, 'arm_node/target_pose', qos.COMMAND)
-    while not publisher.get_subscription_count():
-        time.sleep(0.01)
+    until(publisher.get_subscription_count)
     target = flange_pose(Q) + np.array([0.05, 0.05, -0.05, 0, 0, 0])
 
     def near(state):

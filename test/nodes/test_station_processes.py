@@ -16,6 +16,7 @@ from ros_tools import environment, need_ros_tools, ros2
 from rosgraph_msgs.msg import Clock
 from station_programs import ROOT, SIM, at_rest_at, sim_command, states_until
 from std_srvs.srv import Trigger
+from waiting import until
 
 from arena_robot.core.config import read_yaml
 from arena_robot.core.errors import DriverError
@@ -25,7 +26,6 @@ from arena_robot.nodes.executables import MODULES
 from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.remote.robot import RemoteArm
 
-pytestmark = pytest.mark.alone
 LAB = ROOT / 'config' / 'stations' / 'example_lab.yaml'
 LAUNCH = ROOT / 'launch' / 'station.launch.py'
 SMALL = {'image_width': 64, 'image_height': 36}
@@ -78,11 +78,8 @@ def test_an_unreadable_station_file_is_refused(tmp_path, text, message):
 
 
 def wait_for(process, condition, timeout_s=25.0):
-    end_s = time.monotonic() + timeout_s
-    while not condition():
-        assert process.popen.poll() is None, process.end()
-        assert time.monotonic() < end_s, 'timed out'
-        time.sleep(0.05)
+    until(lambda: process.popen.poll() is not None or condition(), 'the condition', timeout_s)
+    assert process.popen.poll() is None, process.end()
 
 
 def seen(spin_node, topic):
@@ -194,8 +191,7 @@ def test_a_faster_station_publishes_its_clock(processes, spin):
         goal[0] += 0.2
         begin_ns = node.get_clock().now().nanoseconds
         took_s = arm.move_to(goal, 1.0)
-        while (node.get_clock().now().nanoseconds - begin_ns) * 1e-9 < took_s + 0.3:
-            time.sleep(0.01)
+        until(lambda: (node.get_clock().now().nanoseconds - begin_ns) * 1e-9 > took_s + 0.3)
         assert arm.wait_state(5.0).q[0] == pytest.approx(0.2, abs=0.05)
     assert station.end()[0] == 0
 
@@ -248,11 +244,8 @@ def test_the_launch_file_starts_the_station(watcher):
          'log_level:=warn'], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         env=environment())
     try:
-        end_s = time.monotonic() + 25.0
-        while not seen(watcher, f'/{name}/joint_states'):
-            assert program.poll() is None
-            assert time.monotonic() < end_s
-            time.sleep(0.05)
+        until(lambda: program.poll() is not None or seen(watcher, f'/{name}/joint_states'),
+              'the station', 25.0)
     finally:
         program.send_signal(signal.SIGINT)
         text = program.communicate(timeout=15.0)[0]

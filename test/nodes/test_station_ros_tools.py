@@ -17,7 +17,6 @@ from station_programs import ROOT
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.robots.arms import PANDA, RESET_JOINTS
 
-pytestmark = pytest.mark.alone
 LAUNCH = ROOT / 'launch'
 CLIENT = Path(__file__).with_name('control_client.py')
 

@@ -11,6 +11,7 @@ from geometry_msgs.msg import PoseStamped
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image, JointState
 from std_msgs.msg import Bool, Float64, String
+from waiting import until
 
 from arena_msgs.msg import ArmState, GripperState
 from arena_robot.nodes import convert, qos
@@ -39,11 +40,7 @@ class Listener:
         self.made.append(self.client.create_subscription(kind, topic, receive, profile))
 
     def wait(self, topic, count=1, timeout_s=10.0):
-        end_s = time.monotonic() + timeout_s
-        while len(self.seen[topic]) < count:
-            assert time.monotonic() < end_s, f'{len(self.seen[topic])} messages on {topic}'
-            time.sleep(0.01)
-        return self.seen[topic]
+        return until(lambda: len(self.seen[topic]) >= count and self.seen[topic], topic, timeout_s)
 
     def close(self):
         for subscription in self.made:
@@ -178,10 +175,8 @@ def test_diagnostics_speak_for_every_node(listener, station_namespace, arm_sessi
     wanted = {f'{station_namespace}/{name}' for name in (
         'arm_node: joint states', 'gripper_node: gripper', 'left_camera: images',
         'right_camera: images', 'wrist_camera: images', 'sim_station: simulation')}
-    end_s = time.monotonic() + 8.0
-    while not wanted <= {s.name for s in listener.seen['/diagnostics']}:
-        assert time.monotonic() < end_s, {s.name for s in listener.seen['/diagnostics']}
-        time.sleep(0.05)
+    until(lambda: wanted <= {s.name for s in listener.seen['/diagnostics']},
+          lambda: {s.name for s in listener.seen['/diagnostics']})
     status = next(s for s in listener.seen['/diagnostics']
                   if s.name == f'{station_namespace}/left_camera: images')
     keys = {value.key for value in status.values}

@@ -6,9 +6,9 @@ from collections import deque
 from functools import partial
 from itertools import pairwise
 
-import pytest
 from ros_tools import environment, need_ros_tools
 from vendor_rig import VendorRig
+from waiting import until
 
 from arena_msgs.msg import ArmState, GripperState
 from arena_robot.core.errors import SessionError
@@ -18,7 +18,6 @@ from arena_robot.nodes.remote.desk import RemoteDesk
 from arena_robot.session.evaluator.scripted import Script, Scripted
 from arena_robot.session.protocol.states import State
 
-pytestmark = pytest.mark.alone
 TASK = 'put the yellow cube in the bowl'
 SMALL_IMAGES = ('--size', '160', '90')
 FRANKA = ('--controller', 'joint_trajectory_controller', '--gripper', 'ParallelGripperCommand')
@@ -56,15 +55,10 @@ class Killing:
             self.ended = state.slots[0]
             again_ns = time.time_ns()
             self.rig.again('lab')
-            self.until(lambda: self.steady(again_ns))
-            self.until(lambda: all((self.desk.frame_age_s(f'{role}_left') or 99.0) < 1.0
-                                   for role in ('left', 'right', 'wrist')))
-
-    def until(self, look):
-        end_s = time.monotonic() + 60.0
-        while not look():
-            assert time.monotonic() < end_s, (self.stamps_ns, self.rig.said())
-            time.sleep(0.1)
+            until(lambda: self.steady(again_ns) and all(
+                (self.desk.frame_age_s(f'{role}_left') or 99.0) < 1.0
+                for role in ('left', 'right', 'wrist')),
+                lambda: (self.stamps_ns, self.rig.said()), 60.0)
 
 
 class PatientDesk(RemoteDesk):

@@ -1,6 +1,5 @@
 """A late subscriber gets description and transforms: one tree, with the arm's own poses."""
 
-import time
 import xml.etree.ElementTree as ET
 from types import SimpleNamespace
 
@@ -8,6 +7,7 @@ import numpy as np
 import pytest
 from std_msgs.msg import String
 from tf2_msgs.msg import TFMessage
+from waiting import until
 
 from arena_robot.nodes import qos
 from arena_robot.nodes.arm.params import ArmParams
@@ -52,11 +52,9 @@ def test_a_late_subscriber_gets_description_and_a_connected_tree(client, arm):
     qos.subscription(client, String, 'robot_description', texts.append, qos.LATCHED)
     qos.subscription(client, TFMessage, 'tf_static', keep, STATIC)
     qos.subscription(client, TFMessage, 'tf', keep, qos.STREAM)
-    end_s = time.monotonic() + 10.0
-    while not (texts and links_of(texts[-1].data) == set(parents) | set(parents.values())
-               and set(parents) >= EYES_OF_CAMERAS and 'robotiq_85_base_link' in parents):
-        assert time.monotonic() < end_s, (texts and links_of(texts[-1].data), parents)
-        time.sleep(0.02)
+    until(lambda: texts and links_of(texts[-1].data) == set(parents) | set(parents.values())
+          and set(parents) >= EYES_OF_CAMERAS and 'robotiq_85_base_link' in parents,
+          lambda: (texts and links_of(texts[-1].data), parents))
     assert parents['wrist_camera_link'] == 'panda_link8'
     assert parents['left_camera_link'] == 'panda_link0'
     for link in list(parents):

@@ -11,6 +11,7 @@ from sensor_msgs.msg import JointState
 from station_programs import speed
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
+from waiting import until
 
 from arena_robot.core.action import ArmCommand
 from arena_robot.core.errors import DriverError, NotConnected, SafetyError, StaleData
@@ -27,14 +28,6 @@ from arena_robot.nodes.vendor.arm import RosControlArm
 from arena_robot.nodes.vendor.params import CRISP, JTC, RosControlArmParams
 from arena_robot.robots.arms import FR3
 from arena_robot.safety.urdf import urdf
-
-
-def eventually(look, what, timeout_s=10.0):
-    end_s = time.monotonic() + timeout_s
-    while not (found := look()):
-        assert time.monotonic() < end_s, what
-        time.sleep(0.01)
-    return found
 
 
 @pytest.fixture(scope='module', params=[CRISP, JTC])
@@ -85,18 +78,18 @@ def test_it_moves_rests_and_reads_joints_in_any_order(arm, lab):
     assert np.allclose(start.q, lab.sim.arm.state().q, atol=0.01)
     goal = start.q + np.array([0.1, -0.05, 0.1, 0.05, -0.1, 0.1, 0.15])
     arm.move_to(goal, 0.8)
-    eventually(lambda: np.max(np.abs(arm.wait_state(2.0).q - goal)) < 0.01, 'the goal')
-    eventually(lambda: arm.state().mode is RobotMode.IDLE, 'the end of the motion')
+    until(lambda: np.max(np.abs(arm.wait_state(2.0).q - goal)) < 0.01, 'the goal')
+    until(lambda: arm.state().mode is RobotMode.IDLE, 'the end of the motion')
     arm.move_to(start.q, 1.6)
-    eventually(lambda: speed(arm.wait_state(2.0)) > 0.05, 'a motion')
+    until(lambda: speed(arm.wait_state(2.0)) > 0.05, 'a motion')
     arm.stop()
     begin_s = time.monotonic()
-    eventually(lambda: speed(arm.wait_state(2.0)) < 0.05, 'rest')
+    until(lambda: speed(arm.wait_state(2.0)) < 0.05, 'rest')
     assert time.monotonic() - begin_s < 1.0
     rest = arm.wait_state(2.0).q
     assert np.max(np.abs(rest - start.q)) > 0.01
     arm.command(ArmCommand(rest + 0.02, 0))
-    eventually(lambda: arm.wait_state(2.0).mode is RobotMode.MOVE, 'a stream')
+    until(lambda: arm.wait_state(2.0).mode is RobotMode.MOVE, 'a stream')
     assert np.any(lab.sim.arm.state().tau_ext) == np.any(arm.franka.tau_ext)
 
 
@@ -125,10 +118,10 @@ def test_a_stopped_arm_rests_soon_after_where_it_was_and_stays_there(arm, lab, f
     lab.from_desired = from_desired
     start = arm.wait_state(2.0).q
     arm.move_to(start - 0.6 * np.sign(start[0] or 1.0) * np.eye(7)[0], 1.6)
-    eventually(lambda: speed(arm.wait_state(2.0)) > 0.5, 'a motion')
+    until(lambda: speed(arm.wait_state(2.0)) > 0.5, 'a motion')
     arm.stop()
     before = arm.wait_state(2.0).q
-    eventually(lambda: speed(arm.wait_state(2.0)) < 0.02, 'rest')
+    until(lambda: speed(arm.wait_state(2.0)) < 0.02, 'rest')
     time.sleep(0.4)
     after = arm.wait_state(2.0)
     assert speed(after) < 0.02
@@ -138,11 +131,11 @@ def test_a_stopped_arm_rests_soon_after_where_it_was_and_stays_there(arm, lab, f
 def test_a_frozen_stamp_and_silence_are_different_words(arm, lab):
     lab.frozen = True
     with pytest.raises(StaleData, match=r'its stamp has stood still for'):
-        eventually(lambda: until_words(arm, 'its stamp has stood still'), 'stale')
+        until(lambda: until_words(arm, 'its stamp has stood still'), 'stale')
     arm.stop()
     lab.frozen, lab.silent = False, True
     with pytest.raises(StaleData, match=r'nothing has arrived on .*/joint_states for'):
-        eventually(lambda: until_words(arm, 'nothing has arrived'), 'stale')
+        until(lambda: until_words(arm, 'nothing has arrived'), 'stale')
     arm.stop()
 
 
@@ -158,10 +151,10 @@ def until_words(arm, words):
 
 def test_a_clock_that_is_off_by_more_than_50_ms_is_named(arm, lab):
     lab.clock_off_ns = 120_000_000
-    found = eventually(lambda: arm.state(1.0).errors, 'the clocks')
+    found = until(lambda: arm.state(1.0).errors, 'the clocks')
     assert 'ms ahead of this machine' in found[0]
     lab.clock_off_ns = -80_000_000
-    found = eventually(lambda: [e for e in arm.state(1.0).errors if 'behind' in e], 'the clocks')
+    found = until(lambda: [e for e in arm.state(1.0).errors if 'behind' in e], 'the clocks')
     assert 'chrony' in found[0]
     with pytest.raises(DriverError, match=r'synchronise'):
         arm.command(ArmCommand(arm.state(1.0).q, 0))
@@ -170,7 +163,7 @@ def test_a_clock_that_is_off_by_more_than_50_ms_is_named(arm, lab):
 def test_degrees_are_refused_in_words(arm, lab):
     lab.degrees = True
     with pytest.raises(DriverError, match=r'these are degrees, ROS uses radians'):
-        eventually(lambda: not arm.state(5.0), 'degrees')
+        until(lambda: not arm.state(5.0), 'degrees')
 
 
 def test_a_second_publisher_ends_the_commands(arm, lab):
@@ -180,7 +173,7 @@ def test_a_second_publisher_ends_the_commands(arm, lab):
     try:
         arm.command(ArmCommand(arm.state(1.0).q, 0))
         other.create_publisher(kind, topic, 1)
-        errors = eventually(lambda: arm.state(1.0).errors, 'the second')
+        errors = until(lambda: arm.state(1.0).errors, 'the second')
         assert f'/{lab.namespace}/crisp_py: two senders of one command' in errors[0]
         assert arm.state(1.0).mode is RobotMode.OTHER
         with pytest.raises(DriverError, match=r'crisp_py'):
@@ -189,7 +182,7 @@ def test_a_second_publisher_ends_the_commands(arm, lab):
             second(lab)
     finally:
         other.destroy_node()
-    eventually(lambda: not arm.state(1.0).errors, 'it is gone')
+    until(lambda: not arm.state(1.0).errors, 'it is gone')
 
 
 def second(lab):
@@ -204,7 +197,7 @@ def second(lab):
 def test_a_controller_that_ignores_us_is_named(arm, lab):
     lab.deaf = True
     start = arm.state(1.0).q
-    words = eventually(lambda: ignored(arm, start), 'it is ignored', 6.0)
+    words = until(lambda: ignored(arm, start), 'it is ignored', 6.0)
     assert 'list_controllers' in words
     lab.deaf = False
     arm.recover()

@@ -4,6 +4,7 @@ import threading
 import time
 
 import pytest
+from waiting import until
 
 from arena_robot.policy.grpc import workers
 from arena_robot.policy.grpc.workers import CallWorkers
@@ -110,7 +111,4 @@ def test_what_waits_at_the_end_is_cancelled_and_no_thread_stays(patient, made):
         pool.submit(lambda: None)
     go_on.set()
     assert running.result(10.0) is True
-    until_s = time.monotonic() + 10.0
-    while set(threading.enumerate()) - before:
-        assert time.monotonic() < until_s
-        time.sleep(0.01)
+    until(lambda: not set(threading.enumerate()) - before, 'the end of every thread')

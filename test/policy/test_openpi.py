@@ -1,6 +1,5 @@
 """The openpi protocol as others speak it: plain clients, reference servers."""
 
-import time
 import traceback
 import urllib.request
 
@@ -9,6 +8,7 @@ import numpy as np
 import pytest
 from broken_servers import METADATA, array, raw_openpi
 from policy_samples import Noted, observation, pictures
+from waiting import until
 from websockets.sync.client import connect as websocket
 
 from arena_robot.core.action import ActionSpace
@@ -153,9 +153,8 @@ def test_requests_without_a_session_belong_to_their_connection(plain):
     assert plain.reset('') == 'reset successful'
     assert plain.inner.resets == [episodes[0]]
     other.socket.close()
-    end_s = time.monotonic() + 5.0  # the server hears of it when it next looks at that socket
-    while len(plain.inner.resets) < 2 and time.monotonic() < end_s:
-        time.sleep(0.01)
+    # The server hears of it when it next looks at that socket.
+    until(lambda: len(plain.inner.resets) >= 2, 'the reset')
     assert plain.inner.resets == [episodes[0], episodes[1]]
 
 

@@ -2,13 +2,13 @@
 
 import ssl
 import threading
-import time
 
 import msgpack
 import numpy as np
 import pytest
 from policy_samples import Noted
 from test_openpi import PlainClient, plain_array, plain_request
+from waiting import until
 from websockets.exceptions import ConnectionClosedError
 from websockets.sync.client import connect
 
@@ -130,11 +130,8 @@ def test_a_fault_of_the_server_closes_the_line_and_no_other(thinking, monkeypatc
 
 def test_a_caller_who_leaves_while_the_policy_thinks_is_forgotten(thinking):
     thinking.socket.send(packed(session_id=None))
-    end_s = time.monotonic() + 5.0
-    while not thinking.inner.threads and time.monotonic() < end_s:
-        time.sleep(0.01)
+    until(lambda: thinking.inner.threads)
     thinking.socket.socket.shutdown(2)
     thinking.inner.go.set()
-    while not thinking.inner.resets and time.monotonic() < end_s:
-        time.sleep(0.01)
+    until(lambda: thinking.inner.resets)
     assert [episode for _, episode in thinking.inner.asked] == thinking.inner.resets

@@ -12,6 +12,7 @@ from collections import namedtuple
 from dataclasses import replace
 
 import pytest
+from waiting import until
 
 from arena_robot.core.clock import ManualClock, SystemClock
 from arena_robot.core.errors import RecordingError
@@ -172,22 +173,15 @@ def test_a_full_disk_is_refused_before_the_start(tmp_path):
     assert not (tmp_path / 'A').exists()
 
 
-def wait_for(condition, timeout_s=5.0):
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, 'it did not happen in time'
-        time.sleep(0.01)
-
-
 def test_a_disk_that_fills_up_ends_the_recording_properly(tmp_path, monkeypatch):
     recorder = BagRecorder(RecorderSettings(min_free_bytes=0, reserve_bytes=100, flush_s=0.02),
                         SystemClock())
     recorder.start(tmp_path / 'A', [TOPIC])
     recorder.push(number(1))
-    wait_for(lambda: recorder.report().topics[0].written == 1)
+    until(lambda: recorder.report().topics[0].written == 1)
     usage = namedtuple('usage', 'total used free')
     monkeypatch.setattr(module.shutil, 'disk_usage', lambda path: usage(1, 1, 50))
-    wait_for(lambda: 'nearly full' in recorder.report().problem)
+    until(lambda: 'nearly full' in recorder.report().problem)
     recorder.push(number(2))
     bag, report = recorder.stop()
     assert bag.message_count == 1
@@ -199,7 +193,7 @@ def test_a_disk_that_refuses_is_reported_and_the_rest_recoverable(tmp_path, monk
                         SystemClock())
     recorder.start(tmp_path / 'A', [TOPIC])
     recorder.push(number(1))
-    wait_for(lambda: recorder.report().topics[0].written == 1)
+    until(lambda: recorder.report().topics[0].written == 1)
     time.sleep(0.1)
 
     def refuse(file):
@@ -207,7 +201,7 @@ def test_a_disk_that_refuses_is_reported_and_the_rest_recoverable(tmp_path, monk
 
     monkeypatch.setattr('arena_robot.recording.bag.mcap_file.os.fdatasync', refuse)
     recorder.push(number(2))
-    wait_for(lambda: 'No space left' in recorder.report().problem)
+    until(lambda: 'No space left' in recorder.report().problem)
     with pytest.raises(RecordingError, match='No space left'):
         recorder.stop()
     assert not recorder.is_recording

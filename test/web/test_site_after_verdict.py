@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from test_site import Place, finished
+from waiting import until
 
 from arena_robot.core.episode import Preference
 from arena_robot.core.verdict import Verdict
@@ -70,10 +71,7 @@ def test_no_page_waits_for_new_results_and_they_are_there_soon(place, monkeypatc
         assert counted(place) == before
     finally:
         may_go_on.set()
-    released_s = time.monotonic()
-    while counted(place) == before:
-        assert time.monotonic() - released_s < 10.0
-        time.sleep(0.02)
+    until(lambda: counted(place) != before)
     assert place.server.results.settle()
     cells = place.get('/api/matrix').json()['cells'][0][1]
     assert cells['wins'] + cells['ties'] + cells['losses'] == before + 1
@@ -83,11 +81,8 @@ def test_a_verdict_is_on_every_page_within_the_stated_time(place):
     for path in PAGES:
         place.get(path)
     before = counted(place)
-    started_s = time.monotonic()
     verdict(place, 100)
-    while counted(place) == before:
-        time.sleep(0.02)
-        assert time.monotonic() - started_s < SOON_S
+    until(lambda: counted(place) != before, 'the verdict', SOON_S)
     assert counted(place) == before + 1
     assert f'{SOON_S:.0f}' == '3'
     assert 'within\nthree seconds after it counts' in Path(
