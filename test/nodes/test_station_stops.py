@@ -15,6 +15,7 @@ from arena_robot.core.errors import DriverError, SafetyError
 from arena_robot.nodes import convert, qos
 from arena_robot.nodes.calls import result
 
+pytestmark = pytest.mark.alone
 STILL = 0.02
 TIMEOUT_S = 0.5
 
