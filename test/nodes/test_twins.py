@@ -1,9 +1,10 @@
-"""Two stations in one domain under the same names are noticed and refused, not mixed."""
+"""Namesakes in one domain are noticed and refused; the many nodes of a machine find each other."""
 
 import os
 import re
 import subprocess
 import sys
+import uuid
 from contextlib import ExitStack
 
 import pytest
@@ -16,6 +17,8 @@ from arena_robot.nodes.discovery import RANGE, SAID
 from arena_robot.nodes.session.twins import CHECK, Twins
 from arena_robot.nodes.spin import Spin
 from arena_robot.session.evaluator.desk import Button
+
+MANY = 35    # with ROS's own 32 ports, the 34th and the 35th never meet
 
 
 def checked(desk, ok):
@@ -73,3 +76,18 @@ def test_ros_hears_this_machine_only_unless_the_environment_says_otherwise(given
     done = subprocess.run([sys.executable, '-c', code], env={**environment, **given},
                           capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == f"{SAID if not given else ''!r} {heard} ''"
+
+
+def test_the_last_of_many_participants_find_each_other():
+    name = f'one_{uuid.uuid4().hex[:6]}'
+    with ExitStack() as stack:
+        nodes = []
+        for i in range(MANY):    # a participant begins with its first node
+            nodes.append(Node(f'{name}_{i}', context=stack.enter_context(Spin()).context))
+            stack.callback(nodes[-1].destroy_node)
+        one, other = nodes[-2:]
+        waiting.until(lambda: _sees(one, other) and _sees(other, one), 'each other', 30.0)
+
+
+def _sees(one, other):
+    return other.get_name() in one.get_node_names()

@@ -99,9 +99,9 @@ def test_after_stop_no_newer_command_reaches_the_controller(arm, lab):
     guard = guarded(arm, FR3, clock)
     start = arm.wait_state(2.0).q
     guard.move_to(start - 0.4 * np.sign(start[0] or 1.0) * np.eye(7)[0], 1.6)
-    eventually(lambda: speed(arm.wait_state(2.0)) > 0.2, 'a motion')
+    until(lambda: speed(arm.wait_state(2.0)) > 0.2, 'a motion')
     guard.halt()
-    eventually(lambda: speed(arm.wait_state(2.0)) < 0.02, 'rest')
+    until(lambda: speed(arm.wait_state(2.0)) < 0.02, 'rest')
     at = arm.wait_state(2.0).q
     for _ in range(15):
         with pytest.raises(SafetyError, match='STOP was pressed'):
