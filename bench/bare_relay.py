@@ -6,7 +6,7 @@ import sys
 import grpc
 
 from arena_robot.core.tuning import keep_freed_memory
-from arena_robot.policy.grpc.endpoint import SERVICE
+from arena_robot.policy.grpc.channel import SERVICE
 
 
 async def main():

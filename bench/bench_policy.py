@@ -23,9 +23,9 @@ from websockets.sync.client import connect as websocket
 from arena_robot.core.observation import VIEWS, ArmState, GripperState, Image, Observation
 from arena_robot.policy.chunks import ChunkExecutor
 from arena_robot.policy.connect import connect
-from arena_robot.policy.examples.echo import Echo
+from arena_robot.policy.examples.simple import Echo
 from arena_robot.policy.grpc import wire
-from arena_robot.policy.openpi import codec as openpi_codec
+from arena_robot.policy.openpi import wire as openpi_codec
 from arena_robot.policy.openpi.wire import IMAGE_KEYS, request_of
 from arena_robot.policy.options import CallOptions
 from arena_robot.policy.resizing import Resizing, exact, fast, shown

@@ -40,7 +40,7 @@ from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import EndReason, Episode, Slot
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc import wire
-from arena_robot.policy.grpc.endpoint import SERVICE, infer_request
+from arena_robot.policy.grpc.channel import SERVICE, infer_request
 from arena_robot.policy.resizing import shown
 from arena_robot.server.base import PolicyState, Role, Station
 from arena_robot.server.client import RemoteArena, ServerAddress

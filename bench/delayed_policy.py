@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from arena_robot.policy.examples.echo import Echo
+from arena_robot.policy.examples.simple import Echo
 
 
 class Delayed(Echo):

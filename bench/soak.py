@@ -35,7 +35,7 @@ from victims import BusyStation, fine, server_config  # noqa: E402
 
 from arena_robot.core.clock import SystemClock  # noqa: E402
 from arena_robot.core.errors import ArenaError  # noqa: E402
-from arena_robot.policy.examples.echo import Echo  # noqa: E402
+from arena_robot.policy.examples.simple import Echo  # noqa: E402
 from arena_robot.policy.grpc.server import GrpcPolicyServer  # noqa: E402
 from arena_robot.server.app import ArenaServer  # noqa: E402
 from arena_robot.server.client import RemoteArena, ServerAddress  # noqa: E402

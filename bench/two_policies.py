@@ -5,9 +5,9 @@ import asyncio
 import grpc
 
 from arena_robot.core.tuning import keep_freed_memory
-from arena_robot.policy.examples.echo import Echo
+from arena_robot.policy.examples.simple import Echo
 from arena_robot.policy.grpc import wire
-from arena_robot.policy.grpc.endpoint import SERVICE
+from arena_robot.policy.grpc.channel import SERVICE
 from arena_robot.session.arena.contract import observation
 
 PINGS = (('grpc.keepalive_permit_without_calls', 1),

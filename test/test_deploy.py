@@ -111,7 +111,7 @@ def test_a_policy_server_needs_only_the_packages_of_its_container():
     code = ('import sys\nfrom importlib.metadata import packages_distributions\n'
             'import arena_robot.cli.policy.serve, arena_robot.cli.policy.check\n'
             'import arena_robot.policy.connect, arena_robot.policy.metered\n'
-            'import arena_robot.policy.conformance.suite, arena_robot.policy.loading\n'
+            'import arena_robot.policy.conformance.suite, arena_robot.policy.connect\n'
             'from arena_robot.cli.verbs import VERBS, parser\nparser(VERBS)\n'
             'known = packages_distributions()\n'
             'print(*{name for module in {key.partition(".")[0] for key in sys.modules}\n'

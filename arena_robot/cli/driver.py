@@ -46,7 +46,7 @@ def run_check(args: argparse.Namespace) -> int:
     """Check, print every result as it comes, return 0 or 1."""
     from arena_robot.core.conformance import ConformanceReport
     from arena_robot.drivers.conformance.suite import driver_rig
-    from arena_robot.policy.loading import parse_kwargs
+    from arena_robot.policy.connect import parse_kwargs
 
     if args.dry_run:
         return _shown(args)
@@ -78,7 +78,7 @@ def _shown(args: argparse.Namespace) -> int:
     """Print what the moving checks would send."""
     from arena_robot.drivers.conformance import suite
     from arena_robot.drivers.conformance.suite import driver_rig
-    from arena_robot.policy.loading import parse_kwargs
+    from arena_robot.policy.connect import parse_kwargs
 
     checks = suite.SUITES[args.part].moving
     with driver_rig(args.part, args.backend, parse_kwargs(args.param)) as rig:

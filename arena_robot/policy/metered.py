@@ -15,7 +15,7 @@ from arena_robot.core.action import Chunk
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.observation import Observation
 from arena_robot.policy.base import Policy, PolicySpec
-from arena_robot.policy.batching import BatchCall, batch_call
+from arena_robot.policy.serving import BatchCall, batch_call
 from arena_robot.policy.timing import Latency, summarise
 
 NEWEST = 1000

@@ -16,7 +16,7 @@ from grpc_health.v1._async import HealthServicer
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import ServerError
 from arena_robot.policy.base import PolicySpec
-from arena_robot.policy.grpc.handlers import add_policy
+from arena_robot.policy.grpc.server import add_policy
 from arena_robot.server import listening
 from arena_robot.server.acceptance import Acceptance, CountingRules, enter_imported
 from arena_robot.server.assignment import Aim

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from arena_robot.core.errors import ArenaError
 from arena_robot.policy.base import PolicySpec
-from arena_robot.policy.grpc.endpoint import query_request
-from arena_robot.policy.warm_up import MEASURED, made_up_observation, warm_episode
+from arena_robot.policy.grpc.channel import query_request
+from arena_robot.policy.timing import MEASURED, made_up_observation, warm_episode
 from arena_robot.server.target import PolicyTarget
 from arena_robot.server.upstreams import Upstream, known_spec
 

@@ -25,7 +25,7 @@ from arena_robot.core.inferences import NOTHING_KEPT, Inference, Proof
 from arena_robot.core.jpeg import thumbnail
 from arena_robot.core.observation import Floats
 from arena_robot.policy.base import PolicySpec
-from arena_robot.policy.chunk_progress import ChunkProgress
+from arena_robot.policy.chunks import ChunkProgress
 from arena_robot.recording.bag.base import Topic
 from arena_robot.recording.bag.codec import codec_of
 from arena_robot.recording.bag.reader import BagReader

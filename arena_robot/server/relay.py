@@ -22,11 +22,10 @@ from arena_robot.core.errors import (
     PolicyRefused,
     PolicyTimeout,
 )
-from arena_robot.policy.base import PolicySpec
+from arena_robot.policy.base import PolicySpec, seed_of
 from arena_robot.policy.grpc import wire
-from arena_robot.policy.grpc.endpoint import infer_request
+from arena_robot.policy.grpc.channel import infer_request
 from arena_robot.policy.proto import arena_policy_pb2 as pb
-from arena_robot.policy.seeds import seed_of
 from arena_robot.server.base import PolicyRecord, PolicyState
 from arena_robot.server.batched_work import BatchedWork
 from arena_robot.server.blind_errors import blind, blinded, sentence

@@ -15,8 +15,7 @@ from arena_robot.core.observation import EYES, Image, Observation
 from arena_robot.drivers.guarded import guarded
 from arena_robot.drivers.sim.station import SimStation
 from arena_robot.policy.base import Closable, Policy, PolicySpec
-from arena_robot.policy.connect import connect
-from arena_robot.policy.loading import load_policy
+from arena_robot.policy.connect import connect, load_policy
 from arena_robot.policy.resizing import Resizing
 from arena_robot.session.loop.parts import Parts
 from arena_robot.session.loop.rollout import Rollout, RolloutConfig, RolloutRequest

@@ -16,7 +16,6 @@ from arena_robot.core.observation import ArmState, GripperState, Observation
 from arena_robot.policy.address import SCHEMES
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc import wire
-from arena_robot.policy.openpi import codec
 from arena_robot.policy.openpi import wire as openpi_wire
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.records.episode_file import EpisodeFile, read_episode, write_episode
@@ -57,10 +56,10 @@ def _finite(given: object, chunk: Chunk) -> bool:
 
 def replies(rng: random.Random, count: int) -> Tally:
     """Send replies of openpi policies."""
-    seeds = [codec.pack({'actions': np.zeros((4, 8), np.float32)}),
-             codec.pack({'actions': np.full((4, 8), 0.3)})]
+    seeds = [openpi_wire.pack({'actions': np.zeros((4, 8), np.float32)}),
+             openpi_wire.pack({'actions': np.full((4, 8), 0.3)})]
     return parse('replies of openpi policies', mutated(rng, seeds, count),
-                 lambda data: openpi_wire.chunk_of(codec.unpack(data), SPEC), _finite)
+                 lambda data: openpi_wire.chunk_of(openpi_wire.unpack(data), SPEC), _finite)
 
 
 def grpc_replies(rng: random.Random, count: int) -> Tally:

@@ -22,7 +22,7 @@ from arena_setting import NAMES, SENT, STATION, Setting, episode, recorded
 
 from arena_robot.core.episode import Slot
 from arena_robot.core.observation import Image
-from arena_robot.policy.examples.echo import Echo
+from arena_robot.policy.examples.simple import Echo
 from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.records.episode_file import EpisodeFile, write_episode
 from arena_robot.server.base import PolicyState, Role, Station

@@ -24,7 +24,7 @@ from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import Preference, Slot
 from arena_robot.core.errors import ArenaError
 from arena_robot.core.verdict import Verdict, scored
-from arena_robot.policy.examples.echo import Echo
+from arena_robot.policy.examples.simple import Echo
 from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.policy.options import ServeOptions
 from arena_robot.records.episode_file import EPISODE_FILE, EpisodeFile, write_episode

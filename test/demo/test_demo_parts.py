@@ -24,8 +24,7 @@ from arena_robot.demo.processes import FILE, Processes
 from arena_robot.demo.progress_text import LiveStatus, ProgressText
 from arena_robot.demo.resource_usage import ResourceUsage, cpu_seconds
 from arena_robot.demo.run import Demo
-from arena_robot.policy.connect import SERVERS
-from arena_robot.policy.loading import load_policy, parse_kwargs
+from arena_robot.policy.connect import SERVERS, load_policy, parse_kwargs
 from arena_robot.ranking.base import Comparisons
 from arena_robot.session.evaluator.desk import DeskState, RunView, SlotView
 from arena_robot.session.protocol.states import State

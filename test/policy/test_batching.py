@@ -14,10 +14,9 @@ from arena_robot.core.action import Chunk
 from arena_robot.core.errors import BadReply, PolicyError, PolicyTimeout
 from arena_robot.core.process import wait_until
 from arena_robot.policy.base import PolicySpec
-from arena_robot.policy.batching import Batches
 from arena_robot.policy.connect import SERVERS, connect
 from arena_robot.policy.metered import MeteredPolicy
-from arena_robot.policy.serving import ServedPolicy
+from arena_robot.policy.serving import Batches, ServedPolicy
 
 SPEC = PolicySpec(image_size=(24, 32))
 SEEN = observation(pictures(SPEC, 24, 32))

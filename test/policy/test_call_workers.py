@@ -6,14 +6,14 @@ import time
 import pytest
 from waiting import until
 
-from arena_robot.policy.grpc import workers
-from arena_robot.policy.grpc.workers import CallWorkers
+from arena_robot.policy.grpc import server
+from arena_robot.policy.grpc.server import CallWorkers
 
 
 @pytest.fixture
 def patient(monkeypatch):
     """No third thread begins within a test."""
-    monkeypatch.setattr(workers, 'PATIENCE_S', 60.0)
+    monkeypatch.setattr(server, 'PATIENCE_S', 60.0)
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_after_long_calls_short_ones_have_two_threads_again(made, monkeypatch):
     pool, go_on, call = made(), threading.Event(), Counted(0.001)
     held = [pool.submit(go_on.wait, 20.0) for _ in range(6)]
     pool.submit(lambda: None).result(10.0)
-    monkeypatch.setattr(workers, 'PATIENCE_S', 60.0)
+    monkeypatch.setattr(server, 'PATIENCE_S', 60.0)
     go_on.set()
     assert [one.result(10.0) for one in held] == [True] * 6
     short = [pool.submit(call, n) for n in range(50)]

@@ -13,7 +13,7 @@ from policy_samples import observation, pictures
 from arena_robot.core.action import ActionSpace
 from arena_robot.core.errors import ConfigError
 from arena_robot.policy.checkpoints import LOADERS
-from arena_robot.policy.loading import load_policy
+from arena_robot.policy.connect import load_policy
 
 HERE = Path(__file__).parent
 REAL = 'ARENA_LEROBOT'

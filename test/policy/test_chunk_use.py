@@ -10,13 +10,11 @@ from policy_samples import Noted, observation
 
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.errors import BadReply, PolicyRefused
-from arena_robot.policy.base import PolicySpec
+from arena_robot.policy.base import PolicySpec, check_spec
 from arena_robot.policy.chunks import ChunkExecutor
-from arena_robot.policy.contract import check_spec
-from arena_robot.policy.ensembling import Ensembling
+from arena_robot.policy.ensembling import Ensembling, mixed
 from arena_robot.policy.grpc import wire
-from arena_robot.policy.grpc.endpoint import query_request
-from arena_robot.policy.mixing import mixed
+from arena_robot.policy.grpc.channel import query_request
 
 
 def executed(inner, steps, **options):

@@ -13,7 +13,7 @@ from arena_robot.policy.conformance.probe import ProbeLimits
 from arena_robot.policy.conformance.pytest_suite import PolicyConformance
 from arena_robot.policy.conformance.suite import CHECKS, run_suite
 from arena_robot.policy.connect import SERVERS
-from arena_robot.policy.examples.random_walk import RandomWalk
+from arena_robot.policy.examples.simple import RandomWalk
 from arena_robot.policy.options import CallOptions, ServeOptions
 
 QUICK = ProbeLimits(calls=20, options=CallOptions(connect_timeout_s=2.0, infer_timeout_s=2.0))

@@ -4,19 +4,22 @@
 import numpy as np
 import pytest
 
-from arena_robot.policy.examples.vision_body import WristEye, downward, joints_for, pads
-from arena_robot.policy.examples.vision_colours import COLOURS, PAINTS, labelled
-from arena_robot.policy.examples.vision_shapes import (
+from arena_robot.policy.examples.vision_hands import WristEye, downward, joints_for, pads
+from arena_robot.policy.examples.vision_sight import (
     BOTTLE,
+    COLOURS,
     CUBE,
     CUP,
+    PAINTS,
     PANEL,
     TRAY,
     Found,
+    blobs,
     fitted,
     height_of,
+    labelled,
+    tilt_error,
 )
-from arena_robot.policy.examples.vision_sight import blobs, tilt_error
 from arena_robot.robots.arms import RESET_JOINTS
 from arena_robot.safety.kinematics import FLANGE, frames
 

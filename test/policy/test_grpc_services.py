@@ -13,7 +13,7 @@ from policy_samples import Noted, observation, pictures
 from arena_robot.core.errors import PolicyError, PolicyUnavailable
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.connect import connect
-from arena_robot.policy.examples.echo import Echo
+from arena_robot.policy.examples.simple import Echo
 from arena_robot.policy.grpc import client, wire
 from arena_robot.policy.grpc.errors import CODE_KEY
 from arena_robot.policy.grpc.server import SERVICE, GrpcPolicyServer

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arena_robot.core.errors import DataError
-from arena_robot.policy.openpi import codec as openpi_codec
+from arena_robot.policy.openpi import wire as openpi_codec
 
 ARRAYS = st.tuples(
     st.sampled_from(['?', '|u1', '<i2', '<i8', '<f2', '<f4', '<f8', '>f4']),

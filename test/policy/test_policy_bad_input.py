@@ -18,7 +18,7 @@ from arena_robot.core.errors import (
 )
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.connect import SERVERS, connect
-from arena_robot.policy.examples.echo import Echo
+from arena_robot.policy.examples.simple import Echo
 from arena_robot.policy.options import CallOptions, ServeOptions
 
 HASTY = CallOptions(connect_timeout_s=1.0, infer_timeout_s=0.3, reset_timeout_s=0.3)

@@ -17,9 +17,8 @@ from arena_robot.core.errors import BadReply, ConfigError
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.conformance.probe import ProbeLimits
 from arena_robot.policy.conformance.suite import run_suite
-from arena_robot.policy.connect import SERVERS, connect
+from arena_robot.policy.connect import SERVERS, connect, load_policy, parse_kwargs
 from arena_robot.policy.examples import EXAMPLES
-from arena_robot.policy.loading import load_policy, parse_kwargs
 from arena_robot.policy.options import CallOptions
 from arena_robot.policy.recording import read
 
@@ -83,7 +82,7 @@ def test_every_example_loads_by_its_name(name):
 @pytest.mark.parametrize(('name', 'kwargs', 'says'), [
     ('ecko', {}, "Did you mean 'echo'"),
     ('no_such_module:Class', {}, "cannot import 'no_such_module'"),
-    ('arena_robot.policy.examples.echo:Ecco', {}, "Did you mean 'Echo'"),
+    ('arena_robot.policy.examples.simple:Ecco', {}, "Did you mean 'Echo'"),
     ('echo', {'size': 3}, 'cannot be made with'),
     ('pathlib:Path', {}, 'it lacks infer(observation'),
 ])

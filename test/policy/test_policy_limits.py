@@ -9,7 +9,7 @@ import grpc
 import pytest
 from websockets.sync.client import connect
 
-from arena_robot.policy.examples.echo import Echo
+from arena_robot.policy.examples.simple import Echo
 from arena_robot.policy.grpc import server as grpc_server
 from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.policy.openpi.server import CONNECTIONS_PER_ADDRESS, OpenpiPolicyServer

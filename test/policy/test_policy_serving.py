@@ -18,9 +18,8 @@ from arena_robot.core.errors import (
 )
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.connect import SERVERS, connect
-from arena_robot.policy.examples.echo import Echo
-from arena_robot.policy.examples.random_walk import RandomWalk
-from arena_robot.policy.grpc.aio import AsyncGrpcPolicy
+from arena_robot.policy.examples.simple import Echo, RandomWalk
+from arena_robot.policy.grpc.client import AsyncGrpcPolicy
 from arena_robot.policy.options import CallOptions, ServeOptions
 from arena_robot.policy.resizing import Resizing
 

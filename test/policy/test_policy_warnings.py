@@ -7,18 +7,10 @@ from broken_policies import Dice, Exemplary
 from policy_samples import observation, pictures
 
 from arena_robot.core.conformance import FAIL, WARN
-from arena_robot.policy.conformance import (
-    answers,
-    load,
-    sampling,
-    state,
-    suspicious_load,
-)
-from arena_robot.policy.conformance import (
-    suspicious as suspicious_checks,
-)
+from arena_robot.policy.conformance import answers, robustness
+from arena_robot.policy.conformance import suspicious as checks
+from arena_robot.policy.conformance.answers import alike
 from arena_robot.policy.conformance.probe import ProbeLimits
-from arena_robot.policy.conformance.sampling import alike
 from arena_robot.policy.conformance.suite import run_suite
 from arena_robot.policy.connect import SERVERS, connect
 from arena_robot.policy.options import CallOptions
@@ -26,14 +18,14 @@ from arena_robot.policy.options import CallOptions
 # A machine that tests share stands still for a moment now and then.
 LIMITS = ProbeLimits(calls=12, clients=2, spike_s=30.0, options=CallOptions(infer_timeout_s=5.0))
 SUSPECTED = (
-    answers.chunk_fits_the_spec, load.latency_is_bearable, suspicious_load.first_answer_is_quick,
-    suspicious_load.no_answer_is_a_spike, suspicious_load.memory_stays,
-    suspicious_checks.output_varies, suspicious_checks.prompt_is_used,
-    suspicious_checks.prompt_is_followed, suspicious_checks.pictures_are_used,
-    suspicious_checks.first_action_is_near, suspicious_checks.velocities_are_fractions)
-SAMPLING = (answers.chunk_fits_the_spec, state.repeats_after_reset, sampling.seed_repeats,
-            sampling.samples_are_alike, state.reset_begins_anew, state.episodes_are_isolated,
-            load.parallel_callers_are_served)
+    answers.chunk_fits_the_spec, robustness.latency_is_bearable, checks.first_answer_is_quick,
+    checks.no_answer_is_a_spike, checks.memory_stays,
+    checks.output_varies, checks.prompt_is_used,
+    checks.prompt_is_followed, checks.pictures_are_used,
+    checks.first_action_is_near, checks.velocities_are_fractions)
+SAMPLING = (answers.chunk_fits_the_spec, answers.repeats_after_reset, answers.seed_repeats,
+            answers.samples_are_alike, answers.reset_begins_anew, answers.episodes_are_isolated,
+            robustness.parallel_callers_are_served)
 
 
 def outcomes(policy, checks, protocol='grpc', **changes):
@@ -107,8 +99,8 @@ def test_one_whose_samples_depend_on_other_episodes_fails():
 def test_samples_of_one_distribution_are_rarely_called_different():
     random = np.random.default_rng(0)
     p = [alike(random.normal(size=(16, 8)), random.normal(size=(16, 8))) for _ in range(10)]
-    assert min(p) > sampling.ALIKE_P
-    assert alike(random.normal(size=(16, 8)), random.normal(1.5, 1.0, (16, 8))) <= sampling.ALIKE_P
+    assert min(p) > answers.ALIKE_P
+    assert alike(random.normal(size=(16, 8)), random.normal(1.5, 1.0, (16, 8))) <= answers.ALIKE_P
 
 
 @pytest.mark.parametrize(('protocol', 'query'), [('grpc', ''), ('openpi', '?episode_seed=yes')])

@@ -11,10 +11,9 @@ from policy_samples import observation, photograph, pictures
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.errors import BadReply, PolicyRefused
 from arena_robot.core.jpeg import to_jpeg
-from arena_robot.policy.base import PolicySpec
-from arena_robot.policy.contract import check_actions, check_chunk, check_observation
+from arena_robot.policy.base import PolicySpec, check_actions, check_chunk, check_observation
 from arena_robot.policy.grpc import wire
-from arena_robot.policy.grpc.endpoint import query_request
+from arena_robot.policy.grpc.channel import query_request
 from arena_robot.policy.grpc.wire import from_announced_jpeg
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 

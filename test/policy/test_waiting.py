@@ -8,9 +8,8 @@ import pytest
 
 from arena_robot.cli.policy.check import await_server
 from arena_robot.core.errors import PolicyRefused, PolicyUnavailable
-from arena_robot.policy import waiting
 from arena_robot.policy.connect import connect
-from arena_robot.policy.examples.echo import Echo
+from arena_robot.policy.examples.simple import Echo
 from arena_robot.policy.openpi.server import OpenpiPolicyServer
 from arena_robot.policy.options import CallOptions, ServeOptions
 
@@ -19,7 +18,7 @@ QUICK = CallOptions(connect_timeout_s=1.0)
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch):
-    monkeypatch.setattr(waiting, 'PAUSE_S', 0.05)
+    monkeypatch.setattr('arena_robot.policy.connect.PAUSE_S', 0.05)
 
 
 def free_port():

@@ -10,8 +10,7 @@ from arena_setting import NAMES, Setting
 from postgres import postgres, program
 
 from arena_robot.core.clock import ManualClock
-from arena_robot.policy.examples.echo import Echo
-from arena_robot.policy.examples.frozen import Frozen
+from arena_robot.policy.examples.simple import Echo, Frozen
 from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.policy.openpi.server import OpenpiPolicyServer
 from arena_robot.server.store.database import Database

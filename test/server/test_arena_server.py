@@ -16,7 +16,7 @@ from arena_robot.core.errors import (
     Unauthorised,
 )
 from arena_robot.core.verdict import Verdict
-from arena_robot.policy.examples.echo import Echo
+from arena_robot.policy.examples.simple import Echo
 from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.policy.openpi.server import OpenpiPolicyServer
 from arena_robot.server.base import Station

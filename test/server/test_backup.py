@@ -19,7 +19,7 @@ from arena_robot.cli.main import main
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.errors import ConfigError, Conflict, DataError
 from arena_robot.core.pair import commitment
-from arena_robot.policy.examples.echo import Echo
+from arena_robot.policy.examples.simple import Echo
 from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.server.app import ArenaServer
 from arena_robot.server.backup import back_up

@@ -15,7 +15,7 @@ from arena_robot.core.episode import Slot
 from arena_robot.core.errors import PolicyUnavailable
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc.server import GrpcPolicyServer
-from arena_robot.policy.warm_up import MEASURED
+from arena_robot.policy.timing import MEASURED
 from arena_robot.server.app import ArenaServer
 from arena_robot.server.base import PolicyState, Role, Station
 from arena_robot.server.client import RemoteArena, ServerAddress

@@ -13,9 +13,9 @@ from arena_setting import STATION, Setting
 from arena_robot.core.clock import ManualClock
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import Conflict, DataError, PolicyError, Unauthorised
-from arena_robot.policy.examples.echo import Echo
+from arena_robot.policy.examples.simple import Echo
 from arena_robot.policy.grpc.server import GrpcPolicyServer
-from arena_robot.policy.openpi import codec
+from arena_robot.policy.openpi import wire
 from arena_robot.records.roboarena import RoboArenaSession
 from arena_robot.records.roboarena_files import read_folder, write_tables
 from arena_robot.server import addresses
@@ -230,10 +230,10 @@ def test_one_name_is_one_policy(lite):
 def test_long_dtype_strings_cost_nothing():
     begin = time.process_time()
     for name in (b'(1,)' * 300_000 + b'f4', b'f4,' * 400_000):
-        data = codec.msgpack.packb({b'__ndarray__': True, b'data': b'', b'dtype': name,
+        data = wire.msgpack.packb({b'__ndarray__': True, b'data': b'', b'dtype': name,
                                     b'shape': [0]})
         with pytest.raises(DataError, match='dtype'):
-            codec.unpack(data)
+            wire.unpack(data)
     assert time.process_time() - begin < 1.0
 
 

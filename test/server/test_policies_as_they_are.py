@@ -16,8 +16,8 @@ from arena_robot.core.episode import Slot
 from arena_robot.core.errors import PolicyTimeout
 from arena_robot.core.process import wait_until
 from arena_robot.policy.base import PolicySpec
-from arena_robot.policy.examples.echo import Echo
-from arena_robot.policy.grpc.endpoint import query_request
+from arena_robot.policy.examples.simple import Echo
+from arena_robot.policy.grpc.channel import query_request
 from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.server import checks
 from arena_robot.server.base import PolicyState

@@ -10,7 +10,7 @@ from arena_setting import STATION, Setting, roll, run
 
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import ConfigError, Conflict, DataError, PolicyError
-from arena_robot.policy.examples.echo import Echo
+from arena_robot.policy.examples.simple import Echo
 from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.policy.openpi.server import OpenpiPolicyServer
 from arena_robot.policy.options import ServeOptions

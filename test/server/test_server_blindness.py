@@ -16,7 +16,7 @@ from arena_robot.core.observation import Image
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.chunks import ChunkExecutor
 from arena_robot.policy.grpc import wire
-from arena_robot.policy.grpc.endpoint import SERVICE
+from arena_robot.policy.grpc.channel import SERVICE
 from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.policy.openpi.server import OpenpiPolicyServer
 from arena_robot.policy.proto import arena_policy_pb2 as pb

@@ -17,8 +17,7 @@ from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import EndReason, Episode, Slot
 from arena_robot.core.errors import PolicyError, ServerError, ServerUnavailable
 from arena_robot.core.pair import StationInfo
-from arena_robot.policy.examples.echo import Echo
-from arena_robot.policy.examples.frozen import Frozen
+from arena_robot.policy.examples.simple import Echo, Frozen
 from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.policy.openpi.server import OpenpiPolicyServer
 from arena_robot.records.episode_file import EpisodeFile, write_episode

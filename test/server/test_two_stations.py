@@ -12,8 +12,7 @@ from test_server_process import Process
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import Preference
-from arena_robot.policy.examples.frozen import Frozen
-from arena_robot.policy.examples.random_walk import RandomWalk
+from arena_robot.policy.examples.simple import Frozen, RandomWalk
 from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.policy.openpi.server import OpenpiPolicyServer
 from arena_robot.server.store.database import Database

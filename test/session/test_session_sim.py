@@ -11,9 +11,8 @@ from fake_station import Sink
 from arena_robot.cli.main import main
 from arena_robot.core.episode import EndReason, Preference, Slot
 from arena_robot.core.verdict import Verdict, scored
-from arena_robot.policy.examples.frozen import Frozen
-from arena_robot.policy.examples.random_walk import RandomWalk
-from arena_robot.policy.loading import load_policy
+from arena_robot.policy.connect import load_policy
+from arena_robot.policy.examples.simple import Frozen, RandomWalk
 from arena_robot.policy.recorded_skill import read_recording
 from arena_robot.robots.arms import RESET_JOINTS
 from arena_robot.session.arena.local_arena import LocalArena, LocalArenaConfig, PolicyEntry

@@ -7,7 +7,7 @@ import pytest
 
 from arena_robot.core.errors import ConfigError, DataError, PolicyRefused
 from arena_robot.core.observation import ArmState, GripperState, Image, Observation
-from arena_robot.policy.loading import load_policy
+from arena_robot.policy.connect import load_policy
 from arena_robot.policy.recorded_skill import (
     LENGTH,
     SkillMotion,

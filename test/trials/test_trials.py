@@ -34,7 +34,7 @@ def test_a_policy_that_cannot_be_loaded_is_an_error(jobs):
 
 def test_what_a_policy_prints_is_no_result(capsys, monkeypatch, tmp_path):
     (tmp_path / 'loud_policy.py').write_text(
-        'from arena_robot.policy.examples.frozen import Frozen\n'
+        'from arena_robot.policy.examples.simple import Frozen\n'
         'class Loud(Frozen):\n'
         '    def infer(self, observation, episode=""):\n'
         '        print("hello")\n'

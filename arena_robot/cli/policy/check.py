@@ -50,8 +50,7 @@ def run_check(args: argparse.Namespace) -> int:
 
     from arena_robot.policy.conformance.probe import ProbeLimits
     from arena_robot.policy.conformance.suite import run_suite
-    from arena_robot.policy.connect import SERVERS
-    from arena_robot.policy.loading import load_policy, parse_kwargs
+    from arena_robot.policy.connect import SERVERS, load_policy, parse_kwargs
     from arena_robot.policy.metered import resident_bytes
     from arena_robot.policy.options import CallOptions
 

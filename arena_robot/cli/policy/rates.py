@@ -49,8 +49,8 @@ def run_rates(args: argparse.Namespace) -> int:
     from arena_robot.cli.terminal import ProgressBar
     from arena_robot.core.errors import ConfigError
     from arena_robot.drivers.sim.tasks import TASKS
+    from arena_robot.policy.connect import load_policy, parse_kwargs
     from arena_robot.policy.examples import EXAMPLES, WIRING
-    from arena_robot.policy.loading import load_policy, parse_kwargs
     from arena_robot.policy.options import CallOptions
     from arena_robot.trials.run import run_all
     from arena_robot.trials.trial import Trial

@@ -55,7 +55,7 @@ def run_serve(args: argparse.Namespace) -> int:
         arena policy serve skill:box.json --port 8000
     """
     from arena_robot.core.tuning import keep_freed_memory
-    from arena_robot.policy.loading import load_policy, parse_kwargs
+    from arena_robot.policy.connect import load_policy, parse_kwargs
     from arena_robot.policy.options import ServeOptions
     from arena_robot.policy.recording import Recording
 

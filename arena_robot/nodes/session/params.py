@@ -15,8 +15,7 @@ from arena_robot.nodes.parameters import Parameters, param
 from arena_robot.nodes.remote.transports import RAW, TRANSPORTS
 from arena_robot.nodes.station_file import shipped
 from arena_robot.policy.base import Policy
-from arena_robot.policy.connect import connect
-from arena_robot.policy.loading import load_policy
+from arena_robot.policy.connect import connect, load_policy
 from arena_robot.policy.resizing import Resizing
 from arena_robot.robots.arms import DOF, RESET_JOINTS, ROBOTS
 from arena_robot.robots.cameras import STYLES

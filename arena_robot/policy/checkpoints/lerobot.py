@@ -8,9 +8,8 @@ import numpy as np
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.observation import Floats, Observation
-from arena_robot.policy.base import PolicySpec
+from arena_robot.policy.base import PolicySpec, seed_of
 from arena_robot.policy.checkpoints import clipped, imported, said_space
-from arena_robot.policy.seeds import seed_of
 
 INSTALL = 'LeRobot (pip install lerobot)'
 STATE, ACTION = 'observation.state', 'action'

@@ -8,10 +8,9 @@ import numpy as np
 from arena_robot.core.action import Chunk
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.observation import Observation
-from arena_robot.policy.base import PolicySpec
+from arena_robot.policy.base import PolicySpec, seed_of
 from arena_robot.policy.checkpoints import clipped, imported, said_space
 from arena_robot.policy.openpi.wire import chunk_of, request_of
-from arena_robot.policy.seeds import seed_of
 
 INSTALL = 'openpi (git clone https://github.com/Physical-Intelligence/openpi, then uv sync)'
 # What openpi says of the checkpoints that it publishes for DROID.

@@ -1,14 +1,23 @@
-"""Checks of what a policy answers to ordinary queries."""
+"""Checks of what a policy answers: to ordinary queries, after a reset, with a seed."""
 
 import time
 
 import numpy as np
 
 from arena_robot.core.action import ActionSpace
-from arena_robot.core.conformance import CheckFailed
+from arena_robot.core.conformance import CheckFailed, CheckSkipped, CheckWarned
 from arena_robot.core.errors import PolicyError
 from arena_robot.core.observation import Floats
-from arena_robot.policy.conformance.probe import Probe, advice, ask, forget, told
+from arena_robot.policy.conformance.probe import (
+    Nature,
+    Probe,
+    advice,
+    ask,
+    forget,
+    gap,
+    same,
+    told,
+)
 from arena_robot.robots.arms import ROBOTS
 
 JOINT_MARGIN = 0.1
@@ -18,6 +27,11 @@ REACH_M = 1.2
 SLACK = 1e-3
 GRIPPER_SLACK = 0.1
 LONG_PROMPT = 'pick up the naïve 红色 block and then ' * 50
+SEED_HINT = ('seed every random generator per episode and renew it in reset; a policy that '
+             'samples on purpose says samples=True in its PolicySpec')
+DRAWS = 16
+SHUFFLES = 999
+ALIKE_P = 0.002    # so rarely are two groups of one distribution taken for different ones
 
 
 def spec_is_sane(probe: Probe) -> str:
@@ -111,3 +125,144 @@ def black_images_are_answered(probe: Probe) -> str:
                               'of an image, and answer with something safe') from error
         forget(policy, 'black')
     return 'answered'
+
+
+def repeats_after_reset(probe: Probe) -> str:
+    """The same episode, after a reset, gets the same answers again."""
+    if probe.nature is not Nature.UNDECLARED:
+        probe.need_repeats()
+    first, second = probe.rollout('repeat'), probe.rollout('repeat')
+    for index, (one, two) in enumerate(zip(first, second, strict=True)):
+        if not same(one, two, probe.limits.tolerance):
+            raise CheckFailed(
+                f'the same three queries before and after a reset, query {index}',
+                gap(one, two), f'drop all state of the episode in reset; {SEED_HINT}')
+    return 'three queries, twice'
+
+
+def reset_begins_anew(probe: Probe) -> str:
+    """A reset within a connection restarts the episode."""
+    with probe.connect() as policy:
+        forget(policy, 'anew')
+        first = ask(policy, probe.observation(), 'anew').actions
+        ask(policy, probe.observation(1), 'anew')
+        forget(policy, 'anew')
+        again = ask(policy, probe.observation(), 'anew').actions
+        forget(policy, 'anew')
+    probe.need_repeats()
+    if not same(first, again, probe.limits.tolerance):
+        raise CheckFailed('query, query, reset, the first query again', gap(first, again),
+                          f'drop all state of the episode in reset; {SEED_HINT}')
+    return 'back to the first answer'
+
+
+def reset_is_harmless(probe: Probe) -> str:
+    """Resets of episodes that never began, or twice in a row, are accepted."""
+    with probe.connect() as policy:
+        for _ in range(2):
+            forget(policy, 'never-seen')
+        ask(policy, probe.observation(), 'seen')
+        for _ in range(2):
+            forget(policy, 'seen')
+    return 'accepted'
+
+
+def episodes_are_isolated(probe: Probe) -> str:
+    """Two interleaved episodes get the same answers as each one alone."""
+    probe.need_repeats()
+    alone = [probe.rollout(name, first=shift) for name, shift in (('one', 10), ('two', 20))]
+    with probe.connect() as first, probe.connect() as second:
+        for step in range(3):
+            for index, (policy, name, shift) in enumerate(
+                    ((first, 'one', 10), (second, 'two', 20))):
+                found = ask(policy, probe.observation(shift + step), name).actions
+                if not same(found, alone[index][step], probe.limits.tolerance):
+                    raise CheckFailed(
+                        f"episodes 'one' and 'two' in turns, query {step} of '{name}'",
+                        f'not what the episode gets alone: {gap(found, alone[index][step])}',
+                        'keep state in a dictionary by the episode argument (openpi: by session '
+                        'id or connection), never on the policy itself')
+        forget(first, 'one')
+        forget(second, 'two')
+    return 'two episodes, three queries each'
+
+
+def reset_spares_the_others(probe: Probe) -> str:
+    """The reset of one episode does not change another one."""
+    probe.need_repeats()
+    alone = probe.rollout('kept', first=30)
+    with probe.connect() as kept, probe.connect() as ended:
+        ask(kept, probe.observation(30), 'kept')
+        ask(ended, probe.observation(40), 'ended')
+        forget(ended, 'ended')
+        found = ask(kept, probe.observation(31), 'kept').actions
+        forget(kept, 'kept')
+    if not same(found, alone[1], probe.limits.tolerance):
+        raise CheckFailed("a reset of episode 'ended' between two queries of 'kept'",
+                          f'the second answer changed: {gap(found, alone[1])}',
+                          'reset only the episode that is named')
+    return 'untouched'
+
+
+def seed_repeats(probe: Probe) -> str:
+    """Two episodes with the same episode_seed get the same answers."""
+    nature = probe.nature
+    if nature is Nature.UNDECLARED:
+        raise CheckSkipped("the spec does not say that it samples, see 'repeats after reset'")
+    if nature is Nature.DRAWS and probe.is_openpi:
+        return 'samples (found by asking twice); this protocol has no seed'
+    if nature is Nature.DRAWS:
+        raise CheckWarned(
+            'the same query in two episodes with the same episode_seed', 'two different answers',
+            'seed the random generator of an episode with observation.episode_seed, so that a '
+            'rollout can be repeated: jax.random.key(seed), torch.Generator().manual_seed(seed)')
+    return str(nature.value)
+
+
+def samples_are_alike(probe: Probe) -> str:
+    """What a policy samples in a new episode does not depend on the episodes before."""
+    if probe.nature is not Nature.DRAWS:
+        return 'compared exactly'
+    observation, name = probe.observation(), 'drawn again'
+    before = [probe.rollout(f'drawn {number}', 1)[0] for number in range(DRAWS)]
+    with probe.connect() as busy, probe.connect() as policy:
+        for seed in range(3):
+            ask(busy, probe.observation(seed), 'busy')
+        after = []
+        for _ in range(DRAWS):
+            after.append(ask(policy, observation, name).actions)
+            ask(policy, probe.observation(1), name)
+            forget(policy, name)
+        forget(busy, 'busy')
+    p = alike(_flat(before), _flat(after))
+    if p <= ALIKE_P:
+        raise CheckFailed(
+            f'a query in {DRAWS} new episodes, and the same after others, one of them reset',
+            f'answers of another distribution (p {p:.3g})',
+            'drop all state of an episode in reset, and keep none that episodes share but the '
+            'model')
+    return f'{DRAWS} answers before and after other episodes (p {p:.2g})'
+
+
+def alike(first: np.ndarray, second: np.ndarray) -> float:
+    """
+    Return the p-value that rows of ``first`` (N, D) and ``second`` (M, D) are drawn alike.
+
+    A permutation test of the energy distance, every column in units of its standard deviation.
+    """
+    rows = np.concatenate([first, second]).astype(np.float64)
+    spread = rows.std(axis=0)
+    rows = rows[:, spread > 0.0] / spread[spread > 0.0]
+    distances = np.linalg.norm(rows[:, None] - rows[None], axis=-1)
+    # With these weights w the energy distance is -w D w.
+    weights = np.concatenate([np.full(len(first), 1.0 / len(first)),
+                              np.full(len(second), -1.0 / len(second))])
+    shuffled = np.random.default_rng(0).permuted(np.tile(weights, (SHUFFLES, 1)), axis=1)
+    found, *others = -((np.vstack([weights, shuffled]) @ distances)
+                       * np.vstack([weights, shuffled])).sum(axis=1)
+    return float(1 + np.sum(np.array(others) >= found - 1e-12)) / (1 + SHUFFLES)
+
+
+def _flat(chunks: list[np.ndarray]) -> np.ndarray:
+    length = min(len(chunk) for chunk in chunks)
+    return np.stack([chunk[:length].ravel() for chunk in chunks])

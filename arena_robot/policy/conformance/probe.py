@@ -19,7 +19,7 @@ from arena_robot.policy.connect import connect
 from arena_robot.policy.grpc.client import GrpcPolicy
 from arena_robot.policy.openpi.client import OpenpiPolicy
 from arena_robot.policy.options import CallOptions
-from arena_robot.policy.warm_up import NATIVE_SIZE
+from arena_robot.policy.timing import NATIVE_SIZE
 from arena_robot.robots.arms import RESET_JOINTS
 from arena_robot.robots.grippers import ROBOTIQ_2F85
 from arena_robot.safety.kinematics import flange_pose

@@ -21,7 +21,7 @@ EXAMPLES: Table[PolicyMaker] = Table('policy', 'arena_robot.policies', {
     'vision_drops': 'arena_robot.policy.examples.vision:VisionDrops',
     'vision_slow': 'arena_robot.policy.examples.vision:VisionSlow',
     'vision_confused': 'arena_robot.policy.examples.vision:VisionConfused',
-    'random_walk': 'arena_robot.policy.examples.random_walk:RandomWalk',
-    'frozen': 'arena_robot.policy.examples.frozen:Frozen',
-    WIRING: 'arena_robot.policy.examples.echo:Echo',
+    'random_walk': 'arena_robot.policy.examples.simple:RandomWalk',
+    'frozen': 'arena_robot.policy.examples.simple:Frozen',
+    WIRING: 'arena_robot.policy.examples.simple:Echo',
 }, callable_as('policy'))

@@ -16,12 +16,10 @@ from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.errors import PolicyRefused
 from arena_robot.core.observation import Observation
 from arena_robot.policy.base import PolicySpec
-from arena_robot.policy.examples.vision_body import IMAGE_SIZE
-from arena_robot.policy.examples.vision_colours import labelled
-from arena_robot.policy.examples.vision_hands import VIEW, VisionHands
+from arena_robot.policy.examples.vision_hands import IMAGE_SIZE, VIEW, VisionHands
 from arena_robot.policy.examples.vision_prompt import understood
-from arena_robot.policy.examples.vision_verbs import work
-from arena_robot.policy.examples.vision_worker import Traits, Worker
+from arena_robot.policy.examples.vision_sight import labelled
+from arena_robot.policy.examples.vision_verbs import Traits, Worker, work
 
 LENGTH = 8
 EPISODES = 256

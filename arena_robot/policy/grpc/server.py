@@ -1,10 +1,17 @@
-"""A policy on a gRPC port: ``arena.policy.v1`` with health, reflection, TLS and a token."""
+"""
+A policy on a gRPC port: ``arena.policy.v1`` with health, reflection, TLS and a token.
+
+Of the threads for its calls two work at once, as long as calls are short.
+"""
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar
@@ -16,11 +23,8 @@ from grpc_reflection.v1alpha import reflection
 from arena_robot.core.errors import ArenaError, ConfigError, PolicyRefused
 from arena_robot.policy.base import Policy
 from arena_robot.policy.grpc import wire
-from arena_robot.policy.grpc.channel import UNCOMPRESSED
-from arena_robot.policy.grpc.endpoint import SERVICE
+from arena_robot.policy.grpc.channel import SERVICE, UNCOMPRESSED
 from arena_robot.policy.grpc.errors import CODE_KEY, status_of
-from arena_robot.policy.grpc.handlers import add_policy
-from arena_robot.policy.grpc.workers import CallWorkers
 from arena_robot.policy.options import ServeOptions, is_one_of
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.policy.serving import ServedPolicy
@@ -30,6 +34,7 @@ logger = logging.getLogger(__name__)
 HANDSHAKE_MS = 10_000
 Reply = TypeVar('Reply')
 OPEN_TO_ALL = (f'/{health.SERVICE_NAME}/',)
+AT_ONCE, PATIENCE_S = 2, 0.003
 
 
 class PolicyServicer:
@@ -248,3 +253,146 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise ConfigError(f'cannot read {path}: {error.strerror or error}') from error
+
+
+def add_policy(server: Any, servicer: Any, for_streams: ThreadPoolExecutor | None = None) -> None:
+    """
+    Serve the four calls; streams have the threads ``for_streams``, where these are given.
+
+    The generated function has no threads for streams alone.
+    """
+    kinds = {'GetSpec': pb.GetSpecRequest, 'Infer': pb.InferRequest, 'Reset': pb.ResetRequest}
+    calls = {name: grpc.unary_unary_rpc_method_handler(
+        getattr(servicer, name), kind.FromString, _written) for name, kind in kinds.items()}
+    stream: Any = servicer.Stream
+    if for_streams is not None:
+        stream = partial(stream)
+        stream.experimental_thread_pool = for_streams    # as gRPC calls it
+    calls['Stream'] = grpc.stream_stream_rpc_method_handler(
+        stream, pb.StreamRequest.FromString, _written)
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, calls),))
+
+
+def _written(message: Any) -> bytes:
+    return bytes(message.SerializeToString())
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call to make, and where its result goes."""
+
+    make: Callable[[], Any]
+    future: 'futures.Future[Any]'
+
+    def run(self) -> None:
+        """Make it, unless it was cancelled."""
+        if self.future.set_running_or_notify_cancel():
+            try:
+                self.future.set_result(self.make())
+            except BaseException as error:  # raised again where the result is asked for
+                self.future.set_exception(error)
+
+
+class CallWorkers(futures.Executor):
+    """
+    Makes calls on up to ``most`` threads, and on two while these get on.
+
+    Python runs one thread at a time, and changes from one to another took a third of the time of
+    a server of short calls: eight threads make fewer calls a second than two. When no call began
+    for ``PATIENCE_S`` although some wait, another thread begins, and again after as long; so
+    calls that are long, or wait for the policy, keep no others waiting. The threads are daemons.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._calls: deque[_Call] = deque()
+        self._idle: list[_Worker] = []
+        self._threads = self._active = self._begun = 0
+        self._some_wait, self._closed = threading.Event(), threading.Event()
+        threading.Thread(target=self._watch, name='policy watch', daemon=True).start()
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any,
+               **kwargs: Any) -> 'futures.Future[Any]':
+        """Have a call made; return its result to be."""
+        call = _Call(partial(fn, *args, **kwargs), futures.Future())
+        with self._lock:
+            if self._closed.is_set():
+                raise RuntimeError('these workers were shut down; no call can be made')
+            self._calls.append(call)
+            if self._active < min(AT_ONCE, self._most):
+                self._begin()
+            else:
+                self._some_wait.set()
+        return call.future
+
+    def shutdown(self, wait: bool = False, *, cancel_futures: bool = False) -> None:
+        """Cancel the calls that wait; those that run go on. Can be called twice."""
+        with self._lock:
+            self._closed.set()
+            self._some_wait.set()
+            waiting, self._calls = self._calls, deque()
+            idle, self._idle = self._idle, []
+        for worker in idle:
+            worker.wake(None)
+        for call in waiting:
+            call.future.cancel()
+
+    def next_call(self, worker: '_Worker') -> _Call | None:
+        """Return what to do now; None: the worker is idle until it is woken."""
+        with self._lock:
+            if self._calls and self._active <= AT_ONCE:
+                self._begun += 1
+                return self._calls.popleft()
+            self._active -= 1
+            if self._closed.is_set():
+                worker.wake(None)
+            else:
+                self._idle.append(worker)
+            return None
+
+    def _begin(self) -> None:
+        """Give the oldest call to another thread."""
+        call = self._calls.popleft()
+        self._active += 1
+        self._begun += 1
+        if self._idle:
+            self._idle.pop().wake(call)
+        else:
+            self._threads += 1
+            _Worker(self, f'policy {self._threads}', call)
+
+    def _watch(self) -> None:
+        while not self._closed.is_set():
+            self._some_wait.wait()
+            begun = self._begun
+            self._closed.wait(PATIENCE_S)
+            with self._lock:
+                if not self._calls:
+                    self._some_wait.clear()
+                elif begun == self._begun and self._active < self._most:
+                    self._begin()
+
+
+class _Worker:
+    """A thread that makes the calls of its workers, the given one first."""
+
+    def __init__(self, workers: CallWorkers, name: str, call: _Call) -> None:
+        self._workers = workers
+        self._woken = threading.Semaphore(0)
+        self._given: _Call | None = call
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    def wake(self, call: _Call | None) -> None:
+        """Make a call, and then others; None: end."""
+        self._given = call
+        self._woken.release()
+
+    def _run(self) -> None:
+        call = self._given
+        while call is not None:
+            while call is not None:
+                call.run()
+                call = self._workers.next_call(self)
+            self._woken.acquire()
+            call = self._given

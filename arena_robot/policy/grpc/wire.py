@@ -24,8 +24,15 @@ from arena_robot.core.observation import (
     Observation,
     Pixels,
 )
-from arena_robot.policy.base import GRIPPER, MAX_CHUNK, MAX_SIDE, PROTOCOL_VERSION, PolicySpec
-from arena_robot.policy.contract import check_actions, check_spec
+from arena_robot.policy.base import (
+    GRIPPER,
+    MAX_CHUNK,
+    MAX_SIDE,
+    PROTOCOL_VERSION,
+    PolicySpec,
+    check_actions,
+    check_spec,
+)
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 
 # The numbers of arena_policy.proto's enum, which must be those of the table.

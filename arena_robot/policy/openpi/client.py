@@ -28,13 +28,12 @@ from arena_robot.core.errors import (
     PolicyUnavailable,
 )
 from arena_robot.core.observation import Observation
-from arena_robot.policy.base import PolicySpec
+from arena_robot.policy.base import PolicySpec, seed_of
 from arena_robot.policy.grpc.errors import BY_CODE
-from arena_robot.policy.openpi import codec as openpi_codec
+from arena_robot.policy.openpi import wire as openpi_codec
 from arena_robot.policy.openpi import wire as openpi_wire
 from arena_robot.policy.openpi.shared_tls import SharedSslSocket
 from arena_robot.policy.options import CallOptions
-from arena_robot.policy.seeds import seed_of
 
 logger = logging.getLogger(__name__)
 # At DEBUG the library logs headers, and with them the token.

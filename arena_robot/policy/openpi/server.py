@@ -18,7 +18,7 @@ from websockets.sync.server import Server, ServerConnection, serve
 
 from arena_robot.core.errors import ArenaError, ConfigError, DataError, PolicyRefused
 from arena_robot.policy.base import Policy
-from arena_robot.policy.openpi import codec as openpi_codec
+from arena_robot.policy.openpi import wire as openpi_codec
 from arena_robot.policy.openpi import wire as openpi_wire
 from arena_robot.policy.openpi.answering import AnsweringConnection, Message, Tender
 from arena_robot.policy.openpi.shared_tls import LastingListener, SharedSslSocket

@@ -21,8 +21,7 @@ from arena_robot.core.errors import ConfigError, Conflict, NotRevealed, ServerEr
 from arena_robot.core.files import write_text
 from arena_robot.core.verdict import Verdict, from_plain, to_plain
 from arena_robot.policy.base import Closable, Policy
-from arena_robot.policy.timing import AtLeast
-from arena_robot.policy.warm_up import MEASURED, warmed
+from arena_robot.policy.timing import MEASURED, AtLeast, warmed
 from arena_robot.session.arena.seal import read_key, seal, unseal
 from arena_robot.session.base import Assignment, Reveal, StationInfo, commitment
 

@@ -1,4 +1,4 @@
-"""Policy with smooth random joint velocities, the same again after every reset."""
+"""Policies that do not look: random motions, no motion, and an echo for checks and benchmarks."""
 
 import threading
 import zlib
@@ -59,3 +59,33 @@ class _Walk:
             self._velocity = SMOOTHING * self._velocity + (1.0 - SMOOTHING) * push
             action[:] = np.clip(np.append(self._velocity, self._gripper), -1.0, 1.0)
         return actions
+
+
+class Echo:
+    """Returns the observed joints and gripper as ``length`` actions."""
+
+    def __init__(self, length: int = 8, image_size: tuple[int, int] = (224, 224)) -> None:
+        self.spec = PolicySpec(action_space=ActionSpace.JOINT_POSITION, chunk_length=length,
+                               image_size=(image_size[0], image_size[1]))
+
+    def infer(self, observation: Observation, episode: str = '') -> Chunk:
+        """Return the observed joints and gripper as every action."""
+        action = np.append(observation.arm.q, observation.gripper.position)
+        return Chunk(np.tile(action.astype(np.float32), (self.spec.chunk_length, 1)),
+                     self.spec.action_space)
+
+    def reset(self, episode: str = '') -> None:
+        """Do nothing: there is no state."""
+
+
+class Frozen:
+    """Always returns zero velocity and an open gripper."""
+
+    spec = PolicySpec(action_space=ActionSpace.JOINT_VELOCITY, chunk_length=8)
+
+    def infer(self, observation: Observation, episode: str = '') -> Chunk:
+        """Return eight actions of zero velocity."""
+        return Chunk(np.zeros((8, 8), np.float32), self.spec.action_space)
+
+    def reset(self, episode: str = '') -> None:
+        """Do nothing: there is no state."""
