@@ -19,6 +19,8 @@ from arena_robot.ranking.base import Comparisons, Floats, Ints
 
 DENSE_CELLS = 4_000_000
 DENSE_POLICIES = 1500
+TOLERANCE = 1e-10
+MAX_STEPS = 100
 
 
 @dataclass(frozen=True)
@@ -272,18 +274,31 @@ def centred_covariance(counts: PairCounts, weight: Floats, ridge: float) -> Floa
     return np.asarray(inverse - inverse.mean(axis=1, keepdims=True))
 
 
-def climb(point: Floats, step: Floats, value: float, function: Callable[[Floats], float],
-          ) -> tuple[Floats, float, float]:
+def ascend(point: Floats, value: Callable[[Floats], float], step: Callable[[Floats], Floats],
+           what: str) -> tuple[Floats, int]:
     """
-    Take the Newton step, halved until the value does not fall.
+    Return the maximum of a concave function by Newton steps, and their number.
 
-    Return the new point, its value and the largest change of a coordinate.
+    Each step is halved until the value does not fall.
+
+    :raises NotConverged: after 100 steps the point still changes.
     """
-    slack = 1e-12 * max(1.0, abs(value))
+    now, size = value(point), np.inf
+    for count in range(1, MAX_STEPS + 1):
+        point, now, size = _climbed(point, step(point), now, value)
+        if size < TOLERANCE:
+            return point, count
+    raise NotConverged(f'{what} still changed by {size:.2e} after {MAX_STEPS} Newton steps; '
+                       'use l2 > 0')
+
+
+def _climbed(point: Floats, step: Floats, now: float, value: Callable[[Floats], float],
+             ) -> tuple[Floats, float, float]:
+    """Return the new point, its value, and the largest change of a coordinate."""
+    slack = 1e-12 * max(1.0, abs(now))
     for halvings in range(60):
         scaled = step * 0.5 ** halvings
-        new = point + scaled
-        found = function(new)
-        if np.isfinite(found) and found >= value - slack:
-            return new, found, float(np.max(np.abs(scaled), initial=0.0))
-    return point, value, 0.0
+        new = value(point + scaled)
+        if np.isfinite(new) and new >= now - slack:
+            return point + scaled, new, float(np.max(np.abs(scaled), initial=0.0))
+    return point, now, 0.0

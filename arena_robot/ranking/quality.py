@@ -3,11 +3,10 @@ Quality of methods trained on part of the sessions, measured against a reference
 
 The reference is the mean progress of each policy over all its rollouts in valid sessions, as in
 RoboArena's paper, including the A and B rollouts that a method was trained on. Beside it are
-measures against the other rollouts alone, also for pairs that were drawn again; with ``leak_free``
-all measures are. The splits share most of their data, so their spread is the noise of choosing
-among the available sessions; it does not predict another month of sessions. :func:`redraw` is
-closer to that: it draws again which two of the policies that ran in a session were compared, and
-their verdict.
+measures against the other rollouts alone, also for pairs that were drawn again. The splits share
+most of their data, so their spread is the noise of choosing among the available sessions; it does
+not predict another month of sessions. :func:`redraw` is closer to that: it draws again which two
+of the policies that ran in a session were compared, and their verdict.
 
 ``mmrv`` is the mean maximum rank violation of SIMPLER (Li et al. 2024): for each policy the
 largest reference difference to a policy that is ranked on the wrong side of it, averaged over
@@ -50,18 +49,13 @@ class Scored:
         return {name: summary(x) for name, x in self.values.items()}
 
 
-def reference(rollouts: Rollouts, n: int, held_out_from: np.ndarray | None = None) -> Floats:
+def reference(rollouts: Rollouts, n: int) -> Floats:
     """
     Return (n,) mean progress of each policy.
 
-    ``held_out_from`` are sessions whose compared rollouts are left out.
-
-    :raises RankingError: a policy has no rollout left.
+    :raises RankingError: a policy has no rollout.
     """
-    mask = np.ones(len(rollouts.score), bool)
-    if held_out_from is not None:
-        mask = ~(rollouts.compared & np.isin(rollouts.session, held_out_from))
-    means = rollouts.means(n, mask)
+    means = rollouts.means(n)
     if not np.isfinite(means).all():
         raise RankingError('a policy has no scored rollout to serve as reference; give --episodes '
                            'with scores of every policy')
@@ -69,8 +63,7 @@ def reference(rollouts: Rollouts, n: int, held_out_from: np.ndarray | None = Non
 
 
 def splits(arena: ArenaTables, methods: Mapping[str, Method], count: int = 100,
-           share: float = 0.8, *,
-           seed: int = 0, leak_free: bool = False,
+           share: float = 0.8, *, seed: int = 0,
            workers: Workers = HERE) -> dict[str, Scored]:
     """
     Train every method on ``count`` random ``share`` of the sessions, the same for all methods.
@@ -83,7 +76,7 @@ def splits(arena: ArenaTables, methods: Mapping[str, Method], count: int = 100,
         raise RankingError(f'cannot split {len(sessions)} sessions {share:g} to {1 - share:g}')
     rng = np.random.default_rng(seed)
     chosen = [rng.permutation(sessions)[:size] for _ in range(count)]
-    return {name: _measure(arena, method, chosen, leak_free, workers)
+    return {name: _measure(arena, method, chosen, workers)
             for name, method in methods.items()}
 
 
@@ -97,19 +90,19 @@ def efficiency(arena: ArenaTables, methods: Mapping[str, Method], sizes: Sequenc
         rng = np.random.default_rng([seed, size])
         chosen = [rng.permutation(sessions)[:size] for _ in range(repeats)]
         for name, method in methods.items():
-            found[name][size] = _measure(arena, method, chosen, False, workers)
+            found[name][size] = _measure(arena, method, chosen, workers)
     return found
 
 
-def _measure(arena: ArenaTables, method: Method, chosen: Sequence[np.ndarray], leak_free: bool,
-             workers: Workers) -> Scored:
-    return _scored(workers.map(partial(_held_out, arena, method, leak_free), chosen), MEASURES)
+def _measure(arena: ArenaTables, method: Method, chosen: Sequence[np.ndarray], workers: Workers,
+             ) -> Scored:
+    return _scored(workers.map(partial(_held_out, arena, method), chosen), MEASURES)
 
 
-def _held_out(arena: ArenaTables, method: Method, leak_free: bool, sessions: np.ndarray) -> _Row:
+def _held_out(arena: ArenaTables, method: Method, sessions: np.ndarray) -> _Row:
     comparisons = arena.comparisons
     inside = np.isin(comparisons.session, sessions)
-    goal = reference(arena.rollouts, comparisons.n, sessions if leak_free else None)
+    goal = reference(arena.rollouts, comparisons.n)
     training = comparisons.take(inside)
     scores, helped = fit_or_none(method, training)
     if scores is None:

@@ -18,7 +18,7 @@ from arena_robot.core.errors import DataError, RankingError
 from arena_robot.core.parallel import HERE, Workers
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.counts import count_pairs
-from arena_robot.ranking.pairwise.bradley_terry import fit_counts
+from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry
 from arena_robot.ranking.quality import spearman
 from arena_robot.server.assignment import Aim, Weights, weight_table
 from arena_robot.server.assignment_goals import posterior_of
@@ -87,7 +87,7 @@ def resampled(rows: Sequence[Comparison]) -> PoolTruth:
     """
     comparisons = Comparisons.from_words(rows)
     try:
-        fit = fit_counts(count_pairs(comparisons))
+        fit = BradleyTerry().fit_counts(count_pairs(comparisons))
     except RankingError as error:
         raise DataError(f'these verdicts give no order to resample: {error}') from error
     table = np.zeros((comparisons.n, comparisons.n, 3))

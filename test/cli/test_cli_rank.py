@@ -144,14 +144,12 @@ def test_study_methods_has_the_agreed_form(tables, capsys, tmp_path):
     assert set(report['redraw']) == {'bt', 'progress'}
     assert report['methods']['bt']['gain']['pearson'] == [0, 0, 0]
     assert report['redraw']['progress']['gain']['pearson'][0] != 0
-    assert report['settings']['leak_free'] is False
     assert report['settings']['left_out'] == ['erin']
     assert set(report['reference']) == set(POLICIES)
     assert picture.read_text().startswith('<?xml')
     _, again, _ = ask(capsys, *words, '--json')
     assert json.loads(again) == report
-    _, out, _ = ask(capsys, *words, '--leak-free')
-    assert 'without the training rollouts' in out
+    _, out, _ = ask(capsys, *words)
     assert 'fresh draws of the compared pair' in out
 
 

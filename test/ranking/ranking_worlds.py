@@ -8,8 +8,8 @@ from scipy.special import expit
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.counts import PairCounts, count_pairs
 from arena_robot.ranking.methods import rank_comparable
-from arena_robot.ranking.pairwise import bradley_terry, davidson
-from arena_robot.ranking.pairwise.davidson import outcome_probabilities
+from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry
+from arena_robot.ranking.pairwise.davidson import Davidson, outcome_probabilities
 from arena_robot.ranking.pairwise.prior import established
 from arena_robot.ranking.standings import competition_ranks
 
@@ -40,8 +40,7 @@ class World:
         win, tie, loss = (x @ NODE_WEIGHTS / NODE_WEIGHTS.sum()
                           for x in outcome_probabilities(d, self.kappa))
         counts = PairCounts(tuple(map(str, range(n))), low, high, win, loss, tie)
-        fit = davidson.fit_counts if method == 'davidson' else bradley_terry.fit_counts
-        return fit(counts).scores
+        return (Davidson() if method == 'davidson' else BradleyTerry()).fit_counts(counts).scores
 
     def comparisons(self, sessions, rng, evaluators=1):
         """Return so many sessions of uniformly drawn pairs."""

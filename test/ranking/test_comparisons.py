@@ -15,7 +15,7 @@ from arena_robot.ranking.methods import (
     rank_comparable,
 )
 from arena_robot.ranking.rollouts import arena_tables
-from arena_robot.ranking.standings import competition_ranks, standings
+from arena_robot.ranking.standings import as_json, competition_ranks, standings
 from arena_robot.records.roboarena_files import read_tables
 
 SESSIONS = """session_uuid,institution,evaluator,valid,preference,policy_a,policy_b,feedback_text
@@ -194,6 +194,8 @@ def test_nobody_is_dropped_and_who_won_everything_is_first_without_an_upper_boun
     assert found.high[2] == np.inf
     assert found.too_few.tolist() == [False, False, False, True, True]
     assert np.isnan(found.low[3:]).all()
+    assert as_json(found)['standings'][0]['unbounded'] == 'above'
+    assert np.all(found.p_better[2, :2] > 0.9)
     assert (found.rank_low[3:].tolist(), found.rank_high[3:].tolist()) == ([1, 1], [5, 5])
     told = ' '.join(found.diagnostics.warnings)
     assert 'p2, p3: won every comparison so far' in told

@@ -14,7 +14,6 @@ from arena_robot.ranking.games.deviation import (
     uniform_table,
 )
 from arena_robot.ranking.games.gains import TensorGains, symmetric_groups
-from arena_robot.ranking.games.nash_alpha import nash_average
 from arena_robot.ranking.games.payoffs import KINDS, normalised
 from arena_robot.ranking.games.zero_sum import solve
 
@@ -162,16 +161,6 @@ def test_prices_are_the_products_with_the_columns():
     gains = TensorGains(tuple(rng.normal(size=(3, 2, 4)) for _ in range(3)))
     y = rng.random(gains.rows)
     np.testing.assert_allclose(gains.price(y), y @ gains.columns(np.arange(gains.size)))
-
-
-def test_a_unique_zero_sum_equilibrium_makes_it_nash_averaging_up_to_the_value():
-    scores = np.random.default_rng(5).random((4, 4))
-    nash = nash_average((scores, -scores))
-    assert nash.first.unique
-    assert nash.second.unique
-    found = rate_table(scores, 'model_vs_task').ratings
-    np.testing.assert_allclose(found[0], nash.ratings[0] - nash.value, atol=1e-8)
-    np.testing.assert_allclose(found[1], nash.ratings[1] + nash.value, atol=1e-8)
 
 
 def test_normalised_brings_each_task_to_zero_to_one():

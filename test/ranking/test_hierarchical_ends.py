@@ -21,7 +21,7 @@ from arena_robot.ranking.hierarchical.fit import (
     of_spreads,
     spread_blocks,
 )
-from arena_robot.ranking.hierarchical.model import Hierarchical, as_fit, cut, posterior, predict
+from arena_robot.ranking.hierarchical.model import Hierarchical, cut, posterior, predict
 from arena_robot.ranking.hierarchical.terms import (
     at_ends,
     both_at_an_end,
@@ -273,10 +273,3 @@ def test_it_matters_with_few_policies_and_hardly_with_much_data():
         assert np.all(np.diag(found.covariance) >= np.diag(alone.covariance))
     assert 0.01 < shares[0] < 0.5
     assert shares[1] < 0.3 * shares[0]
-
-
-def test_the_standings_have_the_wider_covariance():
-    votes, _, _ = simulated(3, 80)
-    found = posterior(votes)
-    alone = laplace(found.terms, found.spreads, found.x, unsure=found.unsure)
-    assert np.trace(Hierarchical()(votes).covariance) > 1.005 * np.trace(as_fit(alone).covariance)

@@ -11,10 +11,9 @@ from arena_robot.ranking.task.buckets import (
     DavidsonModel,
     SolveModel,
     TaskOptions,
-    expect,
     make_rows,
 )
-from arena_robot.ranking.task.em import TAU_RIDGE, TaskModel, joint_step, run_em, start_state
+from arena_robot.ranking.task.em import TAU_RIDGE, TaskModel, joint_step, run_em
 
 MODELS = {'solve': SolveModel, 'davidson': DavidsonModel}
 
@@ -63,14 +62,6 @@ def test_derivatives_match_finite_differences(name, precision):
         first = (value(z, kappa + 1e-4) - value(z, kappa - 1e-4)) / 2e-4
         second = (value(z, kappa + 1e-4) - 2 * value(z) + value(z, kappa - 1e-4)) / 1e-8
         assert model.kappa_step(z, kappa, share) == pytest.approx(-first / second, abs=1e-4)
-
-
-def test_the_gradient_adds_the_trials_in_which_a_policy_comes_second():
-    """One policy only ever shown second: as printed (a minus) its slope would have this sign."""
-    votes = Comparisons.build([0, 0], [1, 1], [0, 0], items=['a', 'b'])
-    model = SolveModel(make_rows(votes))
-    slope, _ = model.derivatives(np.zeros((2, 1)), 0.0, np.full((1, 1), 2.0))
-    assert slope[1, 0] > 0 > slope[0, 0], 'the winner rises although it was shown second'
 
 
 @pytest.mark.parametrize(('full', 'with_tau'), [(False, True), (True, True), (True, False)])
@@ -139,14 +130,6 @@ def test_normalised_buckets_do_not_know_their_difficulty():
                                model.log_likelihood(z - np.array([3, -1, 0, 2.0]), 0.1))
     assert not model.uses_difficulty
     assert DavidsonModel(make_rows(drawn(), 1.0)).uses_difficulty
-
-
-def test_the_tie_parameter_cancels_from_the_responsibilities_as_printed():
-    model = SolveModel(make_rows(drawn(scores=False)))
-    state = start_state(5, TaskOptions(buckets=3), np.random.default_rng(0))
-    _, one = expect(model, state, TaskOptions())
-    _, two = expect(model, replace(state, log_kappa=2.0), TaskOptions())
-    np.testing.assert_array_equal(one, two)
 
 
 def test_merging_equal_verdicts_changes_nothing():

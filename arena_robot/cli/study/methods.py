@@ -2,10 +2,9 @@
 Evaluate ranking methods against the mean progress of every policy over all its rollouts.
 
 Every method is trained on the same 100 random 80 % of the sessions. Pearson, Spearman, Kendall
-and MMRV compare its scores with the reference, accuracy uses the held-out verdicts. Beside it
-is Pearson against the rollouts that were not trained on; --leak-free uses those for all
-measures. The spread is that of splitting the given sessions; --redraw N adds the results of N
-new draws of the compared pair in every session.
+and MMRV compare its scores with the reference, accuracy uses the held-out verdicts. Beside it is
+Pearson against the rollouts that were not trained on. The spread is that of splitting the given
+sessions; --redraw N adds the results of N new draws of the compared pair in every session.
 
   arena study methods --sessions sessions.csv --episodes episodes.csv --method bt,task
 """
@@ -38,8 +37,6 @@ def methods_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--splits', type=int, default=100, help='random splits (default 100)')
     parser.add_argument('--share', type=float, default=0.8,
                         help='of the sessions to train on (default 0.8)')
-    parser.add_argument('--leak-free', action='store_true',
-                        help='reference without the training rollouts')
     parser.add_argument('--invalid', action='store_true',
                         help='the reference counts rollouts of invalid sessions too')
     parser.add_argument('--sizes', default='25,50,100,200,400', metavar='N,N,…',
@@ -78,7 +75,7 @@ def run_methods(args: argparse.Namespace) -> int:
     methods = _methods(args, counted, arena.comparisons.items)
     sessions = len(set(arena.comparisons.session.tolist()))
     found = quality.splits(arena, methods, args.splits, args.share, seed=args.seed,
-                           leak_free=args.leak_free, workers=at_work)
+                           workers=at_work)
     curves = quality.efficiency(arena, methods, [s for s in sizes if s <= sessions],
                                 args.repeats, seed=args.seed, workers=at_work)
     drawn = quality.redraws(arena, methods, args.redraw, seed=args.seed,
@@ -116,8 +113,8 @@ def _report(args: argparse.Namespace, arena: Any, found: Any, curves: Any, drawn
                        for name, curve in curves.items()},
         'reference': dict(zip(items, reference(arena.rollouts, len(items)), strict=True)),
         'settings': {'comparisons': len(arena.comparisons), 'splits': args.splits,
-                     'share': args.share, 'seed': args.seed, 'leak_free': args.leak_free,
-                     'repeats': args.repeats, 'left_out': left_out}}
+                     'share': args.share, 'seed': args.seed, 'repeats': args.repeats,
+                     'left_out': left_out}}
     if drawn:
         report['redraw'] = _all(drawn)
     return dict(plain(report))
@@ -150,8 +147,7 @@ def _sizes(text: str) -> list[int]:
 def _text(report: dict[str, Any]) -> str:
     settings = report['settings']
     lines = [f"{settings['comparisons']} comparisons, {settings['splits']} splits at "
-             f"{settings['share']:.0%}, reference = mean progress"
-             + (' without the training rollouts' if settings['leak_free'] else '')]
+             f"{settings['share']:.0%}, reference = mean progress"]
     lines += _block(report['methods'])
     if 'redraw' in report:
         lines += ['', 'fresh draws of the compared pair in every session']

@@ -185,7 +185,7 @@ class TensorGains:
 
     def expand(self, joint: Ints, mass: Floats) -> tuple[Ints, Floats]:
         """
-        ScoreSpread mass over the permutations of each joint strategy.
+        Spread the mass over the permutations of each joint strategy.
 
         Returns indices, shape (k, N), and their probabilities, shape (k,).
         """

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from arena_robot.core.errors import DataError, RankingError
-from arena_robot.ranking.games.payoffs import checked_payoffs, checked_scores
+from arena_robot.ranking.games.payoffs import checked_payoffs
 from arena_robot.ranking.games.zero_sum import Strategies, solve
 
 CONSTANT = 1e-9
@@ -60,17 +60,6 @@ def nash_average(payoffs: Sequence[ArrayLike]) -> NashAverage:
                        found.row, found.column)
 
 
-def nash_average_table(scores: ArrayLike) -> NashAverage:
-    """
-    Rate models against tasks, shape (models, tasks): the task player is paid for low scores.
-
-    Scores are used without scaling; tasks with larger scales would get all the weight, so scale
-    them first.
-    """
-    table = checked_scores(scores)
-    return nash_average((table, -table))
-
-
 @dataclass(frozen=True, eq=False)
 class AlphaRank:
     """
@@ -112,23 +101,6 @@ def alpha_rank(payoffs: Sequence[ArrayLike], alpha: float | None = None, populat
     joint = stationary(chain).reshape(shape)
     axes = range(len(shape))
     return AlphaRank(joint, tuple(joint.sum(axis=tuple(q for q in axes if q != p)) for p in axes))
-
-
-def alpha_rank_symmetric(payoffs: ArrayLike, alpha: float | None = None, population: int = 50,
-                         epsilon: float = .01) -> Floats:
-    """
-    Return the stationary distribution of one population playing a symmetric two-player game.
-
-    payoffs: G, shape (m, m), to the row player. Strategy b replaces a with Δ = G[b, a] − G[a, b];
-    ρ as in ``alpha_rank``, proposed with probability 1/(m − 1). Shape (m,).
-    """
-    G = np.asarray(payoffs, dtype=float)
-    _check(alpha, population, epsilon)
-    if G.ndim != 2 or G.shape[0] != G.shape[1] or not G.size or not np.isfinite(G).all():
-        raise DataError(f'α-Rank of one population needs a finite square matrix, not {G.shape}')
-    chain = _takeover(G.T - G, alpha, population, epsilon) / max(len(G) - 1, 1)
-    np.fill_diagonal(chain, 0.)
-    return stationary(chain)
 
 
 def stationary(rates: ArrayLike) -> Floats:

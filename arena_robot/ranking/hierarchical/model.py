@@ -185,19 +185,6 @@ def _progress(found: AbilityPosterior, rows: Floats) -> dict[str, object]:
         found, rows).tolist(), strict=True))}
 
 
-def rank_shares(fit: Fit, draws: int = 4000, seed: int = 0) -> Floats:
-    """Return (n, n) the posterior probability of each policy (row) to have each rank (column)."""
-    n = len(fit.scores)
-    if fit.covariance is None:
-        raise RankingError('this fit has no covariance, so ranks have no probabilities')
-    rng = np.random.default_rng(seed)
-    drawn = rng.multivariate_normal(fit.scores, fit.covariance, draws, method='eigh')
-    place = np.argsort(np.argsort(-drawn, axis=1), axis=1)
-    table = np.zeros((n, n))
-    np.add.at(table, (np.tile(np.arange(n), draws), place.ravel()), 1 / draws)
-    return table
-
-
 def predict(found: AbilityPosterior, votes: Comparisons) -> Floats:
     """
     Return (M, 3) the probabilities that the first wins, of a tie, and that it loses.

@@ -17,16 +17,15 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import csr_array
-from scipy.special import expit, ndtr, ndtri
+from scipy.special import expit
 
 from arena_robot.core.errors import RankingError
 from arena_robot.core.parallel import HERE, Workers
-from arena_robot.ranking.base import Comparisons, Fit, Floats, Method
+from arena_robot.ranking.base import Comparisons, Floats, Method
 from arena_robot.ranking.counts import PairCounts, count_pairs, dense_laplacian, outcome_cells
 from arena_robot.ranking.intervals.sandwich import ScoreSpread
-from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry
-from arena_robot.ranking.pairwise.davidson import Davidson, outcome_probabilities
-from arena_robot.ranking.pairwise.prior import established
+from arena_robot.ranking.pairwise.davidson import outcome_probabilities
+from arena_robot.ranking.pairwise.prior import PairMethod, established
 from arena_robot.ranking.standings import Standings, competition_ranks
 
 CELLS_AT_ONCE = 4_000_000
@@ -60,7 +59,7 @@ def bootstrap(method: Method, comparisons: Comparisons, replicates: int, *, seed
     :raises RankingError: no replicate could be ranked.
     """
     rng = np.random.default_rng(seed)
-    if isinstance(method, BradleyTerry | Davidson):
+    if isinstance(method, PairMethod):
         return _bootstrap_counts(method, comparisons, replicates, rng)
     seeds = rng.integers(0, 2 ** 63, replicates)
     found = workers.map(partial(_replicate, method, comparisons), [int(s) for s in seeds])
@@ -87,7 +86,7 @@ def _replicate(method: Method, comparisons: Comparisons, seed: int) -> Floats | 
         return None
 
 
-def _bootstrap_counts(method: BradleyTerry | Davidson, comparisons: Comparisons, replicates: int,
+def _bootstrap_counts(method: PairMethod, comparisons: Comparisons, replicates: int,
                       rng: np.random.Generator) -> Draws:
     fit, counts = method(comparisons), count_pairs(comparisons)
     own = method.l2 is not None
@@ -188,30 +187,6 @@ def draws_told(draws: Draws, no_interval: bool = False) -> tuple[str, ...]:
         said += (f'{draws.rescued} bootstrap replicates have no finite maximum: intervals '
                  'reach further than shown',)
     return said
-
-
-def analytic(standings: Standings, fit: Fit, level: float = 0.95) -> Standings:
-    """
-    Return the standings with intervals from the fit's covariance, which assumes the model.
-
-    Rank intervals count the policies that are better, or worse, beyond ``level`` pair by pair.
-
-    :raises RankingError: the method gives no covariance.
-    """
-    if fit.covariance is None:
-        raise RankingError(f"method '{standings.method}' has no analytic intervals; use the "
-                           'bootstrap')
-    reach = ndtri((1 + level) / 2)
-    spread = np.sqrt(np.maximum(np.diag(fit.covariance), 0.0))
-    variance = np.diag(fit.covariance)
-    gap = variance[:, None] + variance[None, :] - 2 * fit.covariance
-    ahead = (fit.scores[:, None] - fit.scores) / np.sqrt(np.maximum(gap, 1e-300))
-    np.fill_diagonal(ahead, 0.0)
-    n = len(fit.scores)
-    return dataclasses.replace(
-        standings, low=fit.scores - reach * spread, high=fit.scores + reach * spread,
-        rank_low=1 + (ahead < -reach).sum(axis=1), rank_high=n - (ahead > reach).sum(axis=1),
-        p_better=np.asarray(ndtr(ahead)))
 
 
 def batched_fit(counts: PairCounts, tables: Floats, start: Floats, l2: float,

@@ -43,8 +43,7 @@ from arena_robot.ranking.intervals.bootstrap import (
 )
 from arena_robot.ranking.intervals.sandwich import ScoreSpread, likelihood_spread
 from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry
-from arena_robot.ranking.pairwise.davidson import Davidson
-from arena_robot.ranking.pairwise.prior import established, one_sided
+from arena_robot.ranking.pairwise.prior import PairMethod, established, one_sided
 from arena_robot.ranking.standings import Standings
 
 MANY_CLUSTERS = 1000
@@ -110,7 +109,7 @@ def with_intervals(result: Standings, comparisons: Comparisons, method: Method, 
     spread, draws, level, way = None, None, plan.level, 'sandwich'
     if isinstance(method, Hierarchical) and fit.covariance is not None:
         spread, way = ScoreSpread.of(fit.covariance, max(count - 1.0, 1.0)), 'posterior'
-    elif isinstance(method, BradleyTerry | Davidson):
+    elif isinstance(method, PairMethod):
         anchor = established(counts) if fit.ridge is not None else np.ones(counts.n, bool)
         spread = likelihood_spread(comparisons, fit, cluster, anchor) if count > 1 else None
     if spread is None:

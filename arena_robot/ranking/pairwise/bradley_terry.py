@@ -13,67 +13,49 @@ order of the two policies does not matter. With w_ij the wins of i over j (ties 
 and ties (Ford 1957); otherwise a prior keeps them finite (:mod:`.prior`).
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.special import expit, log_expit
 
-from arena_robot.core.errors import NotConverged
-from arena_robot.ranking.base import Comparisons, Diagnostics, Fit, Floats
+from arena_robot.ranking.base import Diagnostics, Fit, Floats
 from arena_robot.ranking.counts import (
     PairCounts,
+    ascend,
     centred_covariance,
-    climb,
-    count_pairs,
     is_connected,
-    require_connected,
-    require_finite,
     scatter,
-    shrunk_warnings,
     solve_laplacian,
-    vote_warnings,
 )
-from arena_robot.ranking.pairwise.prior import Moments, fit_held
+from arena_robot.ranking.pairwise.prior import Moments, PairMethod
 
-TOLERANCE = 1e-10
-MAX_ITERATIONS = 100
 CERTAIN = 30.0
 
 
-@dataclass(frozen=True)
-class BradleyTerry:
-    """
-    The method: ``l2`` is λ, in units of comparisons.
-
-    None is the exact maximum likelihood where it is finite, else the prior of :mod:`.prior`; 0 is
-    the exact maximum or an error.
-    """
-
-    l2: float | None = None
-
-    def __call__(self, comparisons: Comparisons) -> Fit:
-        """
-        Fit comparisons.
-
-        :raises RankingError: there are none, or with ``l2`` they cannot order the policies.
-        :raises NotConverged: Newton did not converge.
-        """
-        counts, told = count_pairs(comparisons), vote_warnings(comparisons)
-        if self.l2 is None:
-            return fit_held(counts, BradleyTerryLikelihood(), told)
-        return fit_counts(counts, self.l2, told)
-
-
-class BradleyTerryLikelihood:
-    """The likelihood, as :mod:`.prior` needs it."""
+class BradleyTerry(PairMethod):
+    """The method; ``l2`` is λ, see :class:`PairMethod`."""
 
     def is_finite(self, counts: PairCounts) -> bool:
         """Tell whether everyone is reached from everyone by wins and ties."""
         return is_connected(counts)
 
-    def fit(self, counts: PairCounts, l2: float) -> Fit:
-        """Return the maximum with a ridge, or the exact one."""
-        return maximum(counts, l2)
+    def maximum(self, counts: PairCounts, l2: float, warnings: tuple[str, ...] = ()) -> Fit:
+        """Return the maximum of ℓ, which must be finite."""
+        wins, total = counts.wins + counts.ties / 2, counts.total
+
+        def step(theta: Floats) -> Floats:
+            p = expit(theta[counts.low] - theta[counts.high])
+            slope = scatter(counts, wins - total * p) - l2 * theta
+            return solve_laplacian(counts, total * p * (1 - p), slope, l2)
+
+        theta, steps = ascend(np.zeros(counts.n), lambda x: log_likelihood(x, counts, l2), step,
+                              f'Bradley–Terry on {counts.n} policies')
+        theta = theta - theta.mean()
+        p = expit(theta[counts.low] - theta[counts.high])
+        covariance = centred_covariance(counts, total * p * (1 - p), l2)
+        if np.ptp(theta) > CERTAIN:
+            warnings = (*warnings, 'abilities differ by more than 30: some groups won every match')
+        return Fit(theta, expected_share(theta), Diagnostics(
+            True, steps, log_likelihood(theta, counts, 0.0), warnings,
+            {'sufficient_counts': 2 * len(counts.low), 'l2': l2}), covariance)
 
     def moments(self, fit: Fit) -> Moments:
         """Return mean and variance of an outcome by the difference of abilities."""
@@ -85,41 +67,6 @@ class BradleyTerryLikelihood:
     def share(self, fit: Fit, theta: Floats) -> Floats:
         """Return (n,) the probability to beat another policy of the pool."""
         return expected_share(theta)
-
-
-def fit_counts(counts: PairCounts, l2: float = 0.0, warnings: tuple[str, ...] = ()) -> Fit:
-    """Fit sufficient counts with the ridge ``l2``; without one the maximum must be finite."""
-    if l2 > 0:
-        require_connected(counts)
-        warnings = (*warnings, *shrunk_warnings(counts))
-    else:
-        require_finite(counts)
-    return maximum(counts, l2, warnings)
-
-
-def maximum(counts: PairCounts, l2: float, warnings: tuple[str, ...] = ()) -> Fit:
-    """Return the maximum of ℓ, which must be finite; see :func:`fit_counts`."""
-    wins, total = counts.wins + counts.ties / 2, counts.total
-    theta = np.zeros(counts.n)
-    value = log_likelihood(theta, counts, l2)
-    iteration, size = 0, np.inf
-    while size >= TOLERANCE:
-        iteration += 1
-        p = expit(theta[counts.low] - theta[counts.high])
-        gradient = scatter(counts, wins - total * p) - l2 * theta
-        step = solve_laplacian(counts, total * p * (1 - p), gradient, l2)
-        theta, value, size = climb(theta, step, value, lambda t: log_likelihood(t, counts, l2))
-        if iteration == MAX_ITERATIONS and size >= TOLERANCE:
-            raise NotConverged(f'Bradley–Terry on {counts.n} policies still changed by {size:.2e} '
-                               f'after {iteration} Newton steps; use l2 > 0')
-    theta = theta - theta.mean()
-    p = expit(theta[counts.low] - theta[counts.high])
-    covariance = centred_covariance(counts, total * p * (1 - p), l2)
-    if np.ptp(theta) > CERTAIN:
-        warnings = (*warnings, 'abilities differ by more than 30: some groups won every match')
-    return Fit(theta, expected_share(theta), Diagnostics(
-        True, iteration, log_likelihood(theta, counts, 0.0), warnings,
-        {'sufficient_counts': 2 * len(counts.low), 'l2': l2}), covariance)
 
 
 def log_likelihood(theta: Floats, counts: PairCounts, l2: float = 0.0) -> float:

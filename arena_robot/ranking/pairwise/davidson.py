@@ -30,71 +30,62 @@ other in a circle have the same δ, so each such group is one variable: with eno
 group holds every policy, and no programme is solved.
 """
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 import scipy  # scipy.optimize loads with the first programme
 from scipy.sparse import coo_array, csr_array, vstack
 from scipy.sparse.csgraph import connected_components
 
-from arena_robot.core.errors import NotConverged, RankingError
-from arena_robot.ranking.base import Comparisons, Diagnostics, Fit, Floats, Ints
+from arena_robot.core.errors import RankingError
+from arena_robot.ranking.base import Diagnostics, Fit, Floats, Ints
 from arena_robot.ranking.counts import (
     PairCounts,
+    ascend,
     centred_covariance,
-    climb,
-    count_pairs,
-    dense_laplacian,
     is_connected,
-    require_connected,
-    require_finite,
     scatter,
-    shrunk_warnings,
     solve_laplacian,
-    vote_warnings,
 )
-from arena_robot.ranking.pairwise import bradley_terry
-from arena_robot.ranking.pairwise.prior import Moments, fit_held
+from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry
+from arena_robot.ranking.pairwise.prior import Moments, PairMethod
 
-TOLERANCE = 1e-10
-MAX_ITERATIONS = 100
 SMALLEST = 1e-7
 
 
-@dataclass(frozen=True)
-class Davidson:
-    """
-    The method: ``l2`` is the ridge λ on the abilities and on log κ.
+class Davidson(PairMethod):
+    """The method; ``l2`` is λ on abilities and log κ; ``diagnostics.details['kappa']`` is κ."""
 
-    None is the exact maximum likelihood where it is finite, else the prior of :mod:`.prior`; 0 is
-    the exact maximum or an error.
-    """
-
-    l2: float | None = None
-
-    def __call__(self, comparisons: Comparisons) -> Fit:
-        """
-        Fit comparisons; ``diagnostics.details['kappa']`` is κ.
-
-        :raises RankingError: there are none, or with ``l2`` they cannot order the policies.
-        :raises NotConverged: Newton did not converge.
-        """
-        counts, told = count_pairs(comparisons), vote_warnings(comparisons)
-        if self.l2 is None:
-            return fit_held(counts, DavidsonLikelihood(), told)
-        return fit_counts(counts, self.l2, told)
-
-
-class DavidsonLikelihood:
-    """The likelihood, as :mod:`.prior` needs it."""
+    def require(self, counts: PairCounts, l2: float) -> None:
+        """Raise RankingError for comparisons that cannot order the policies."""
+        super().require(counts, l2)
+        ties, total = float(counts.ties.sum()), float(counts.total.sum())
+        if l2 <= 0 and 0 < ties < total and not has_finite_maximum(counts):
+            raise RankingError('no finite maximum: wins and ties let abilities and kappa grow '
+                               'together; leave l2 out, or collect more comparisons')
+        if ties == total:
+            raise RankingError(f'all {total:g} verdicts are ties, so the policies cannot be '
+                               'ordered; collect comparisons with a preference')
 
     def is_finite(self, counts: PairCounts) -> bool:
         """Tell whether abilities and κ have a finite maximum; exact."""
         return is_connected(counts) and (not counts.ties.any() or has_finite_maximum(counts))
 
-    def fit(self, counts: PairCounts, l2: float) -> Fit:
-        """Return the maximum with a ridge, or the exact one."""
-        return maximum(counts, l2)
+    def maximum(self, counts: PairCounts, l2: float, warnings: tuple[str, ...] = ()) -> Fit:
+        """Return the maximum of ℓ, which must be finite."""
+        ties, total = float(counts.ties.sum()), float(counts.total.sum())
+        if ties == 0:
+            fit = BradleyTerry().maximum(counts, l2, (*warnings, 'no ties: kappa is 0'))
+            return replace(fit, diagnostics=_with_kappa(fit.diagnostics, counts, 0.0))
+        first = 0.0 if ties == total else float(np.log(2 * ties / (total - ties)))
+        point = np.append(np.zeros(counts.n), first)
+        point, steps = ascend(point, lambda x: log_likelihood(x, counts, l2),
+                              lambda x: newton_step(x, counts, l2),
+                              f'Davidson on {counts.n} policies')
+        theta, kappa = point[:-1] - point[:-1].mean(), float(np.exp(point[-1]))
+        base = Diagnostics(True, steps, log_likelihood(point, counts, 0.0), warnings)
+        return Fit(theta, expected_share(theta, kappa), _with_kappa(base, counts, kappa),
+                   _covariance(point, counts, l2))
 
     def moments(self, fit: Fit) -> Moments:
         """Return mean and variance of an outcome by the difference of abilities."""
@@ -109,46 +100,6 @@ class DavidsonLikelihood:
     def share(self, fit: Fit, theta: Floats) -> Floats:
         """Return (n,) the probability to beat another policy of the pool."""
         return expected_share(theta, float(fit.diagnostics.details['kappa']))
-
-
-def fit_counts(counts: PairCounts, l2: float = 0.0, warnings: tuple[str, ...] = ()) -> Fit:
-    """Fit sufficient counts with the ridge ``l2``; without one the maximum must be finite."""
-    ties, total = float(counts.ties.sum()), float(counts.total.sum())
-    if l2 > 0:
-        require_connected(counts)
-        warnings = (*warnings, *shrunk_warnings(counts))
-    else:
-        require_finite(counts)
-        if 0 < ties < total and not has_finite_maximum(counts):
-            raise RankingError('no finite maximum: wins and ties let abilities and kappa grow '
-                               'together; leave l2 out, or collect more comparisons')
-    if ties == total:
-        raise RankingError(f'all {total:g} verdicts are ties, so the policies cannot be '
-                           'ordered; collect comparisons with a preference')
-    return maximum(counts, l2, warnings)
-
-
-def maximum(counts: PairCounts, l2: float, warnings: tuple[str, ...] = ()) -> Fit:
-    """Return the maximum of ℓ, which must be finite; see :func:`fit_counts`."""
-    ties, total = float(counts.ties.sum()), float(counts.total.sum())
-    if ties == 0:
-        fit = bradley_terry.maximum(counts, l2, (*warnings, 'no ties: kappa is 0'))
-        return Fit(fit.scores, fit.solve, _told(fit.diagnostics, counts, 0.0), fit.covariance)
-    first = 0.0 if ties == total else float(np.log(2 * ties / (total - ties)))
-    point = np.append(np.zeros(counts.n), first)
-    value = log_likelihood(point, counts, l2)
-    iteration, size = 0, np.inf
-    while size >= TOLERANCE:
-        iteration += 1
-        step = newton_step(point, counts, l2)
-        point, value, size = climb(point, step, value, lambda x: log_likelihood(x, counts, l2))
-        if iteration == MAX_ITERATIONS and size >= TOLERANCE:
-            raise NotConverged(f'Davidson on {counts.n} policies still changed by {size:.2e} '
-                               f'after {iteration} Newton steps; use l2 > 0')
-    theta, kappa = point[:-1] - point[:-1].mean(), float(np.exp(point[-1]))
-    told = _told(Diagnostics(True, iteration, log_likelihood(point, counts, 0.0), warnings),
-                 counts, kappa)
-    return Fit(theta, expected_share(theta, kappa), told, _covariance(point, counts, l2))
 
 
 def outcome_probabilities(d: Floats, kappa: Floats | float) -> tuple[Floats, Floats, Floats]:
@@ -193,13 +144,6 @@ def _curvature(point: Floats, counts: PairCounts, l2: float) -> tuple[Floats, Fl
             float(total @ (tie * (1 - tie))) + l2)
 
 
-def information(point: Floats, counts: PairCounts, l2: float = 0.0) -> Floats:
-    """Return (n+1, n+1) minus the second derivative of ℓ by (θ, log κ)."""
-    weight, border, corner = _curvature(point, counts, l2)
-    block = dense_laplacian(counts, weight) + l2 * np.eye(counts.n)
-    return np.block([[block, border[:, None]], [border[None, :], np.array([[corner]])]])
-
-
 def newton_step(point: Floats, counts: PairCounts, l2: float) -> Floats:
     """Return the Newton step in (θ, log κ), the abilities eliminated through their Laplacian."""
     weight, border, corner = _curvature(point, counts, l2)
@@ -218,11 +162,9 @@ def _covariance(point: Floats, counts: PairCounts, l2: float) -> Floats | None:
     return np.asarray(inverse + np.outer(across, across) / (corner - border @ across))
 
 
-def _told(base: Diagnostics, counts: PairCounts, kappa: float) -> Diagnostics:
-    details = {'kappa': kappa, 'sufficient_counts': counts.sufficient,
-               'saturated_log_likelihood': counts.saturated()}
-    return Diagnostics(base.converged, base.iterations, base.log_likelihood, base.warnings,
-                       details)
+def _with_kappa(base: Diagnostics, counts: PairCounts, kappa: float) -> Diagnostics:
+    return replace(base, details={'kappa': kappa, 'sufficient_counts': counts.sufficient,
+                                  'saturated_log_likelihood': counts.saturated()})
 
 
 def expected_share(theta: Floats, kappa: float) -> Floats:

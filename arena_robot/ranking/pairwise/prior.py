@@ -1,5 +1,5 @@
 """
-A fit for data whose likelihood has no finite maximum: nobody is left out.
+Methods on pair counts, and the prior where their likelihood has no finite maximum.
 
 A policy that won everything has an infinite maximum-likelihood ability. Then one weakly
 informative prior is used: every ability is normal with a standard deviation of 2 log-odds about
@@ -12,21 +12,26 @@ they keep exactly that, and the others are placed beside them by the prior: a ne
 verdict moves nobody.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Protocol
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from arena_robot.core.errors import NotConverged
-from arena_robot.ranking.base import Fit, Floats
+from arena_robot.ranking.base import Comparisons, Fit, Floats
 from arena_robot.ranking.counts import (
     PairCounts,
+    count_pairs,
     groups,
     labels,
     listed,
     named,
     require_comparisons,
+    require_connected,
+    require_finite,
+    shrunk_warnings,
+    vote_warnings,
 )
 
 PRIOR_L2 = 0.25
@@ -34,18 +39,56 @@ ESTABLISHED = 10.0
 Moments = Callable[[Floats], tuple[Floats, Floats]]
 
 
-class Model(Protocol):
-    """A likelihood on pair counts that can be held by the prior."""
+@dataclass(frozen=True)
+class PairMethod(ABC):
+    """
+    A ranking method whose likelihood needs the pair counts alone; ``l2`` is its ridge λ.
 
+    None is the exact maximum where it is finite, else the prior; 0 is the exact maximum or an
+    error. The unit of λ is comparisons.
+    """
+
+    l2: float | None = None
+
+    def __call__(self, comparisons: Comparisons) -> Fit:
+        """
+        Fit comparisons.
+
+        :raises RankingError: there are none, or with ``l2`` they cannot order the policies.
+        :raises NotConverged: Newton did not converge.
+        """
+        counts, warnings = count_pairs(comparisons), vote_warnings(comparisons)
+        if self.l2 is None:
+            return fit_with_prior(counts, self, warnings)
+        return self.fit_counts(counts, self.l2, warnings)
+
+    def fit_counts(self, counts: PairCounts, l2: float = 0.0, warnings: tuple[str, ...] = (),
+                   ) -> Fit:
+        """Fit counts with the ridge ``l2``; without one the maximum must be finite."""
+        self.require(counts, l2)
+        return self.maximum(counts, l2, (*warnings, *shrunk_warnings(counts)) if l2 > 0
+                            else warnings)
+
+    def require(self, counts: PairCounts, l2: float) -> None:
+        """Raise RankingError for comparisons that cannot order the policies."""
+        if l2 > 0:
+            require_connected(counts)
+        else:
+            require_finite(counts)
+
+    @abstractmethod
     def is_finite(self, counts: PairCounts) -> bool:
         """Tell whether the likelihood of connected ``counts`` has a finite maximum."""
 
-    def fit(self, counts: PairCounts, l2: float) -> Fit:
+    @abstractmethod
+    def maximum(self, counts: PairCounts, l2: float, warnings: tuple[str, ...] = ()) -> Fit:
         """Return the maximum with a ridge, or without one where it is finite."""
 
+    @abstractmethod
     def moments(self, fit: Fit) -> Moments:
         """Return mean and variance of an outcome as a function of the difference of abilities."""
 
+    @abstractmethod
     def share(self, fit: Fit, theta: Floats) -> Floats:
         """Return (n,) the probability of each to beat another policy of the pool."""
 
@@ -58,9 +101,9 @@ def established(counts: PairCounts) -> np.ndarray:
     return np.asarray(enough if enough.sum() >= 2 else np.ones(counts.n, bool))
 
 
-def fit_held(counts: PairCounts, model: Model, warnings: tuple[str, ...] = ()) -> Fit:
+def fit_with_prior(counts: PairCounts, method: PairMethod, warnings: tuple[str, ...] = ()) -> Fit:
     """
-    Fit ``counts``: at the maximum where it is finite, else held by the prior.
+    Fit ``counts``: at the maximum where it is finite, else with the prior.
 
     ``Fit.ridge`` (n,) tells for which policies the prior was used.
 
@@ -68,28 +111,30 @@ def fit_held(counts: PairCounts, model: Model, warnings: tuple[str, ...] = ()) -
     """
     require_comparisons(counts)
     anchor = established(counts)
-    if model.is_finite(counts):
-        fit, ridge = model.fit(counts, 0.0), np.zeros(counts.n)
+    if method.is_finite(counts):
+        fit, ridge = method.maximum(counts, 0.0), np.zeros(counts.n)
     else:
-        fit, ridge = _held(counts, model, anchor)
-        warnings = (*warnings, *_told(counts))
+        fit, ridge = _prior_fit(counts, method, anchor)
+        warnings = (*warnings, *_prior_warnings(counts))
     shift = float(fit.scores[anchor].mean())
-    told = replace(fit.diagnostics, warnings=(*warnings, *fit.diagnostics.warnings), details={
-        **fit.diagnostics.details, 'prior': bool(ridge.any()),
-        'anchor': [counts.items[k] for k in np.flatnonzero(anchor)]})
-    return replace(fit, scores=fit.scores - shift, diagnostics=told, ridge=ridge)
+    details = {**fit.diagnostics.details, 'prior': bool(ridge.any()),
+               'anchor': [counts.items[k] for k in np.flatnonzero(anchor)]}
+    diagnostics = replace(fit.diagnostics, details=details,
+                          warnings=(*warnings, *fit.diagnostics.warnings))
+    return replace(fit, scores=fit.scores - shift, diagnostics=diagnostics, ridge=ridge)
 
 
-def _held(counts: PairCounts, model: Model, anchor: np.ndarray) -> tuple[Fit, Floats]:
+def _prior_fit(counts: PairCounts, method: PairMethod, anchor: np.ndarray) -> tuple[Fit, Floats]:
     inner = _between(counts, anchor)
-    if not anchor.all() and len(set(labels(inner, beaten=False))) == 1 and model.is_finite(inner):
-        fit = model.fit(inner, 0.0)
+    if not anchor.all() and len(set(labels(inner, beaten=False))) == 1 \
+            and method.is_finite(inner):
+        fit = method.maximum(inner, 0.0)
         theta = np.zeros(counts.n)
         theta[anchor] = fit.scores - fit.scores.mean()
-        theta = _placed(counts, ~anchor, theta, model.moments(fit))
-        return (replace(fit, scores=theta, solve=model.share(fit, theta), covariance=None),
+        theta = _placed(counts, ~anchor, theta, method.moments(fit))
+        return (replace(fit, scores=theta, solve=method.share(fit, theta), covariance=None),
                 np.where(anchor, 0.0, PRIOR_L2))
-    return model.fit(counts, PRIOR_L2), np.full(counts.n, PRIOR_L2)
+    return method.maximum(counts, PRIOR_L2), np.full(counts.n, PRIOR_L2)
 
 
 def _between(counts: PairCounts, kept: np.ndarray) -> PairCounts:
@@ -167,7 +212,7 @@ def _reached(counts: PairCounts, inside: np.ndarray, upward: bool) -> np.ndarray
         found = new
 
 
-def _told(counts: PairCounts) -> tuple[str, ...]:
+def _prior_warnings(counts: PairCounts) -> tuple[str, ...]:
     lost, won = _ever(counts)
     said = [f'{named([counts.items[k] for k in np.flatnonzero(which)])}: {what} so far; the score '
             'is held by a prior and has no bound on that side'

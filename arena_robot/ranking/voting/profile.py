@@ -121,15 +121,10 @@ class Profile:
         """N − Nᵀ, shape (m, m), antisymmetric."""
         return self.tidy(self.preferences - self.preferences.T)
 
-    def condorcet_winners(self, *, strong: bool = True) -> tuple[int, ...]:
-        """
-        Return the alternatives that beat every other one in pairwise comparison.
-
-        Without ``strong``: those that no other one beats (the weak Condorcet winners).
-        """
-        margins = self.margins
-        best = margins > 0 if strong else margins >= 0
-        return tuple(np.flatnonzero((best | np.eye(len(best), dtype=bool)).all(axis=1)).tolist())
+    def condorcet_winners(self) -> tuple[int, ...]:
+        """Return the alternative that beats every other one in pairwise comparison, or none."""
+        best = (self.margins > 0) | np.eye(len(self.names), dtype=bool)
+        return tuple(np.flatnonzero(best.all(axis=1)).tolist())
 
     def warnings(self) -> tuple[str, ...]:
         """Return what the ballots leave undetermined: unlisted names, groups never compared."""
