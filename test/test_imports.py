@@ -18,6 +18,8 @@ ROW = {'robots': 0, 'core': 1, 'records': 2, 'models': 2, 'ranking': 2, 'safety'
 ROWS_INSIDE = {
     'ranking': {'pairwise': 1, 'games': 1, 'task': 2, 'hierarchical': 2, 'evaluators': 2,
                 'voting': 2, 'intervals': 3, 'methods': 4, 'reproduce': 5},
+    'recording': {'bag': 1, 'episode': 2, 'formats': 3},
+    'web': {'console': 1, 'site': 1},
 }
 HOMES = {
     'rclpy': ('nodes/',), 'arena_msgs': ('nodes/',), 'rcl_interfaces': ('nodes/',),
