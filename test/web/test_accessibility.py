@@ -52,7 +52,8 @@ RUN = """
 const done = arguments[arguments.length - 1];
 const only = arguments[0] ? {runOnly: ['color-contrast']} : {};
 axe.run(document, {resultTypes: ['violations'], ...only}).then((found) => done(
-  found.violations.filter((one) => ['serious', 'critical'].includes(one.impact)).map(
+  found.violations.filter((one) => ['serious', 'critical'].includes(one.impact)
+                          || one.id === 'heading-order').map(
     (one) => [one.id, one.nodes.slice(0, 3).map((node) => node.html.slice(0, 160))])));
 """
 

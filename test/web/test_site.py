@@ -1,7 +1,6 @@
 """The public site: what it shows, what it hides, what it refuses."""
 
 import hashlib
-import re
 import socket
 import sys
 import time
@@ -160,16 +159,6 @@ def test_only_what_the_episodes_list_is_given_out(place):
     assert place.client.get(f'/files/{place.sessions[0]}/A/left.mp4').status_code == 200
 
 
-@pytest.mark.parametrize('path', ['/', '/evaluations', '/evaluations/{0}', '/policies/crimson-7b',
-                                  '/evaluations?text=%3Cscript%3Ealert(1)%3C/script%3E'])
-def test_texts_stay_texts(place, path):
-    answer = place.get(path.format(place.sessions[0]))
-    assert not re.search('<script(?! src="/static/)', answer.text)
-    assert NASTY[:20] not in answer.text
-    assert "default-src 'self'" in answer.headers['content-security-policy']
-    assert not re.search(r'(src|href)="(https?:)?//', answer.text), 'no external resources'
-
-
 def test_filters_and_pages(place):
     def ids(query):
         return [e['id'] for e in place.get(f'/api/evaluations?{query}').json()['evaluations']]
@@ -278,9 +267,3 @@ def test_a_reader_goes_through_the_site_in_a_browser(place, browser):
     severe = [entry for entry in browser.get_log('browser') if entry['level'] == 'SEVERE'
               and 'mp4' not in entry['message']]
     assert not severe
-    browser.set_window_size(390, 800)
-    for path in ('/', '/matrix', '/evaluations', f'/evaluations/{place.sessions[0]}'):
-        browser.get(place.web.address + path)
-        width = browser.execute_script('return document.documentElement.scrollWidth')
-        assert width <= browser.execute_script('return window.innerWidth'), f'{path} is too wide'
-    browser.set_window_size(1280, 900)
