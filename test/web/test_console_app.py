@@ -1,13 +1,20 @@
 """The console's interface: what is shown, who may command, what is refused."""
 
 import dataclasses
+import gc
+import os
+import signal
 import time
+from contextlib import contextmanager
 
 import httpx
 import pytest
 
+from arena_robot.cli.main import main
+from arena_robot.core import tuning
 from arena_robot.core.episode import Preference, Slot
 from arena_robot.core.errors import Conflict, NotConnected, SessionError
+from arena_robot.core.process import end_signals
 from arena_robot.core.verdict import Verdict
 from arena_robot.session.evaluator.desk import DeskState, RunView, SlotView
 from arena_robot.session.protocol.states import State
@@ -239,3 +246,46 @@ def test_the_desk_is_attended_while_the_page_in_the_seat_asks(web, desk, monkeyp
     assert not desk.attended()  # somebody else's page
     web.get('/api/state', headers={'X-Seat': seat})
     assert desk.attended()
+
+
+class Page:
+    """A page that is served until Ctrl-C, which comes at once."""
+
+    @property
+    def url(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        return 'http://localhost:1/'
+
+    def watch_views(self):
+        pass
+
+
+@contextmanager
+def open_page(*_, **__):
+    yield Page()
+
+
+def test_what_exists_is_left_out_of_collections_before_the_page_is_served(monkeypatch, capsys):
+    """Collections of it would hold up STOP."""
+    pytest.importorskip('rclpy', reason='ROS 2 is not installed')
+    done = []
+    monkeypatch.setattr(tuning, 'keep_what_exists', lambda: done.append('kept'))
+    monkeypatch.setattr('arena_robot.nodes.remote.desk.RemoteDesk', open_page)
+    monkeypatch.setattr('arena_robot.nodes.remote.audits.RemoteAudits', lambda desk: tuple)
+    monkeypatch.setattr('arena_robot.web.console.serve.ConsoleServer', open_page)
+    before = {number: signal.getsignal(number) for number in end_signals()}
+    try:
+        assert main(['console']) == 0
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert done == ['kept']
+    assert "the evaluator's page: http" in capsys.readouterr().out
+
+
+def test_what_exists_is_left_out():
+    try:
+        tuning.keep_what_exists()
+        assert gc.get_freeze_count() > 10 * len(gc.get_objects())
+    finally:
+        gc.unfreeze()
