@@ -16,9 +16,9 @@ for name in ('OPENBLAS_NUM_THREADS', 'OMP_NUM_THREADS'):
 
 import numpy as np  # noqa: E402
 
-from arena_robot.server.assignment import Aim  # noqa: E402
-from arena_robot.server.assignment_goals import AssignmentGoal  # noqa: E402
-from arena_robot.server.simulate import play, synthetic  # noqa: E402
+from arena_robot.server.config import AssignmentGoal  # noqa: E402
+from arena_robot.server.sessions.assignment import Aim  # noqa: E402
+from arena_robot.server.sessions.simulate import play, synthetic  # noqa: E402
 
 WAYS = {'uniform': ('uniform', AssignmentGoal.ORDER),
         **{goal.value: ('informative', goal) for goal in AssignmentGoal}}

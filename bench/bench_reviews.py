@@ -33,12 +33,12 @@ from arena_robot.demo.arena import arena_command
 from arena_robot.demo.run import ports
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.resizing import shown
-from arena_robot.server import checks
 from arena_robot.server.app import ArenaServer
 from arena_robot.server.base import PolicyState, Role, Station
 from arena_robot.server.client import RemoteArena, ServerAddress
-from arena_robot.server.config import ServerConfig
-from arena_robot.server.store.policies import Approval, NewPolicy
+from arena_robot.server.config import Approval, ServerConfig
+from arena_robot.server.pool import checks
+from arena_robot.server.store.policies import NewPolicy
 from arena_robot.session.arena.contract import PROMPT, observation
 
 HERE = Path(__file__).parent

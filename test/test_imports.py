@@ -20,6 +20,8 @@ ROWS_INSIDE = {
                 'voting': 2, 'intervals': 3, 'methods': 4, 'reproduce': 5},
     'recording': {'bag': 1, 'episode': 2, 'formats': 3},
     'web': {'console': 1, 'site': 1},
+    'server': {'store': 1, 'access': 2, 'pool': 2, 'transparency': 2, 'client': 3, 'relay': 3,
+               'sessions': 4, 'results': 5, 'upkeep': 6, 'service': 7, 'app': 8},
 }
 HOMES = {
     'rclpy': ('nodes/',), 'arena_msgs': ('nodes/',), 'rcl_interfaces': ('nodes/',),
@@ -245,7 +247,7 @@ def test_the_list_of_verbs_loads_nothing_heavy():
 TOOL_HOMES = {
     'replace a file by another': ['core/files.py'],
     # Those after the first write on in an open file, or one that is made only once.
-    'fsync': ['core/files.py', 'recording/bag/mcap_file.py', 'server/uploads.py',
+    'fsync': ['core/files.py', 'recording/bag/mcap_file.py', 'server/store/uploads.py',
               'session/arena/seal.py', 'session/protocol/journal.py'],
     'start a process': ['core/process.py'],
     # Those after the first read and write PNG as well.

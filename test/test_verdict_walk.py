@@ -40,8 +40,7 @@ from arena_robot.nodes.session.messages import (
 from arena_robot.records.journal_file import JOURNAL, read_journal
 from arena_robot.records.session_file import read_session
 from arena_robot.server.base import PolicyState
-from arena_robot.server.roboarena_csv import export_tables
-from arena_robot.server.session_folders import materialise
+from arena_robot.server.results.exports import export_tables, materialise
 from arena_robot.server.store.browse import Browse
 from arena_robot.session.protocol.record import replay
 from arena_robot.session.protocol.states import State

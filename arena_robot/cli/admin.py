@@ -11,7 +11,7 @@ from arena_robot.cli.terminal import json_text
 from arena_robot.robots.arms import ROBOTS
 
 if TYPE_CHECKING:
-    from arena_robot.server.backup import Backup
+    from arena_robot.server.upkeep.backup import Backup
 
 
 def account_arguments(parser: argparse.ArgumentParser) -> None:
@@ -145,7 +145,7 @@ def run_rescue(args: argparse.Namespace) -> int:
         arena admin rescue maya --data arena-data
     """
     from arena_robot.core.clock import SystemClock
-    from arena_robot.server.rescue import rescue_token
+    from arena_robot.server.store.accounts import rescue_token
     from arena_robot.server.store.database import Database
 
     config = config_at(args)
@@ -172,7 +172,7 @@ def run_backup(args: argparse.Namespace) -> int:
     back and checks it. See docs/operations.md.
     """
     from arena_robot.core.clock import SystemClock
-    from arena_robot.server.backup import back_up
+    from arena_robot.server.upkeep.backup import back_up
 
     config = config_at(args)
     found = back_up(config, args.folder, SystemClock())
@@ -206,7 +206,7 @@ def run_restore(args: argparse.Namespace) -> int:
     checked afterwards. Then the server can be started. See docs/operations.md.
     """
     from arena_robot.core.clock import SystemClock
-    from arena_robot.server.restoring import restore
+    from arena_robot.server.upkeep.backup import restore
 
     config = config_at(args)
     found = restore(config, args.folder, SystemClock())
@@ -237,8 +237,8 @@ def run_erase(args: argparse.Namespace) -> int:
     A backup that was made before still has the files: make a new one, and delete the old.
     """
     from arena_robot.core.clock import SystemClock
-    from arena_robot.server.erasing import eraser_of
     from arena_robot.server.store.database import Database
+    from arena_robot.server.upkeep.erasing import eraser_of
 
     config = config_at(args)
     with Database(config.database_url()) as database:

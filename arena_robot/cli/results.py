@@ -42,13 +42,12 @@ def run_export(args: argparse.Namespace) -> int:
     running.
     """
     from arena_robot.core.clock import SystemClock
-    from arena_robot.server.blobs import Blobs
-    from arena_robot.server.roboarena_csv import export_tables
+    from arena_robot.server.results.exports import export_tables, materialise
     from arena_robot.server.sealing import seal_of
-    from arena_robot.server.session_folders import materialise
+    from arena_robot.server.store.blobs import Blobs
     from arena_robot.server.store.browse import Browse
     from arena_robot.server.store.database import Database
-    from arena_robot.server.uploads import Uploads
+    from arena_robot.server.store.uploads import Uploads
 
     config, say, count = config_at(args), sentences(args), 0
     key = config.key_path()

@@ -41,8 +41,8 @@ def run_server(args: argparse.Namespace) -> int:
     tuning.poll_sockets_in_one_thread()
     with tuning.loading():
         from arena_robot.server.app import ArenaServer
-        from arena_robot.server.checks import conformance, probe, spec
         from arena_robot.server.config import ServerConfig
+        from arena_robot.server.pool.checks import conformance, probe, spec
         from arena_robot.web.site.serve import SiteServer
         from arena_robot.web.site.server_jobs import SERVER_JOBS
 

@@ -17,41 +17,32 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.errors import ServerError
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc.server import add_policy
-from arena_robot.server import listening
-from arena_robot.server.acceptance import Acceptance, CountingRules, enter_imported
-from arena_robot.server.assignment import Aim
-from arena_robot.server.background_work import (
-    NO_FUNCTIONS,
-    AuditWorker,
-    BackgroundFunctions,
-    background_work,
-)
+from arena_robot.server.access import listening
+from arena_robot.server.access.call_guard import BoundedAudit, CallGuard, MalformedRequests
+from arena_robot.server.access.rates import SharedRates, rates_of
 from arena_robot.server.base import Role
-from arena_robot.server.blobs import Blobs
-from arena_robot.server.bounded_audit import BoundedAudit
-from arena_robot.server.call_guard import CallGuard
 from arena_robot.server.config import ServerConfig
-from arena_robot.server.conflicts import RULES
 from arena_robot.server.counters import Counters
-from arena_robot.server.credits import CreditDesk, grant_weekly
-from arena_robot.server.erasing import FileEraser
 from arena_robot.server.housekeeping import Housekeeping
-from arena_robot.server.lifecycle import SessionLifecycle
-from arena_robot.server.malformed import MalformedRequests
-from arena_robot.server.matching import DrawRules, Matching
-from arena_robot.server.policy_reviews import PolicyReviews
-from arena_robot.server.pool import PolicyChecks, Pool
+from arena_robot.server.policy_target import PolicyTarget
+from arena_robot.server.pool.policy_pool import PolicyChecks, PolicyReviews, Pool
 from arena_robot.server.proto import arena_server_pb2_grpc
-from arena_robot.server.rates import SharedRates, rates_of
-from arena_robot.server.recordings import Read, Recordings
-from arena_robot.server.relay import Relay
-from arena_robot.server.relay_record import RelayRecord
-from arena_robot.server.results import Results
+from arena_robot.server.relay.record import RelayRecord
+from arena_robot.server.relay.service import Relay
+from arena_robot.server.results.standings import Results
 from arena_robot.server.sealing import seal_of
 from arena_robot.server.service import ArenaService, ServiceParts
+from arena_robot.server.sessions.acceptance import Acceptance, CountingRules, enter_imported
+from arena_robot.server.sessions.assignment import Aim
+from arena_robot.server.sessions.conflicts import RULES
+from arena_robot.server.sessions.credits import CreditDesk, grant_weekly
+from arena_robot.server.sessions.lifecycle import SessionLifecycle
+from arena_robot.server.sessions.matching import DrawRules, Matching
+from arena_robot.server.sessions.recordings import Read, Recordings
 from arena_robot.server.store import redraws, states
 from arena_robot.server.store.accounts import Accounts
 from arena_robot.server.store.audit import Audit
+from arena_robot.server.store.blobs import Blobs
 from arena_robot.server.store.browse import Browse
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.ledger import Ledger
@@ -60,10 +51,16 @@ from arena_robot.server.store.rate_counts import PERIOD_S, RateCounts
 from arena_robot.server.store.sessions import Sessions
 from arena_robot.server.store.slots import Slots
 from arena_robot.server.store.turn import Turn
-from arena_robot.server.target import PolicyTarget
+from arena_robot.server.store.uploads import Uploads
 from arena_robot.server.transparency.keys import LogKey
-from arena_robot.server.transparency.service import TransparencyLog
-from arena_robot.server.uploads import Uploads
+from arena_robot.server.transparency.log import TransparencyLog
+from arena_robot.server.upkeep.background_work import (
+    NO_FUNCTIONS,
+    AuditWorker,
+    BackgroundFunctions,
+    background_work,
+)
+from arena_robot.server.upkeep.erasing import FileEraser
 
 log = logging.getLogger(__name__)
 
@@ -88,9 +85,9 @@ class ArenaServer:
     The central service, in one process.
 
     ``conformance`` and ``probe`` say what is wrong with the policy at an address ('' nothing),
-    ``spec`` what it needs; see :class:`arena_robot.server.pool.PolicyChecks`. ``functions`` are
-    called in processes of their own. ``read_recordings`` reads those of a session in the thread of
-    a call, for tests; None: in processes of their own.
+    ``spec`` what it needs; see :class:`arena_robot.server.pool.policy_pool.PolicyChecks`.
+    ``functions`` are called in processes of their own. ``read_recordings`` reads those of a
+    session in the thread of a call, for tests; None: in processes of their own.
     ``open`` migrates the database and listens; ``port`` is the one really taken.
     """
 
@@ -266,7 +263,7 @@ class ArenaServer:
         }
 
     def _open_metrics(self) -> None:
-        from arena_robot.server.metrics import Gauges, MetricsPage
+        from arena_robot.server.upkeep.metrics import Gauges, MetricsPage
         page = MetricsPage(self.counters, Gauges(
             lambda: states.session_states(self.database),
             lambda: states.policy_states(self.database), self._turn.held, self.config.data))

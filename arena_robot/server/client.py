@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import grpc
 
@@ -40,12 +40,10 @@ from arena_robot.records.episode_file import episode_files
 from arena_robot.server import wire
 from arena_robot.server.base import Role, TooManyCalls, UnknownSession
 from arena_robot.server.files import ManifestEntry
-from arena_robot.server.grpc_errors import error_of
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.proto import arena_server_pb2_grpc as pb_grpc
-from arena_robot.server.slot_tokens import SlotTokens, TokensInMemory
-from arena_robot.server.transparency.keys import DRAW, VERDICT, read_promise
-from arena_robot.server.transparency.receipts import read_receipt
+from arena_robot.server.transparency.keys import DRAW, VERDICT, read_promise, read_receipt
+from arena_robot.server.wire import error_of
 
 log = logging.getLogger(__name__)
 
@@ -111,6 +109,19 @@ class Calls:
     def close(self) -> None:
         """Close the connection."""
         self._channel.close()
+
+
+class SlotTokens(Protocol):
+    """Tokens by session and slot."""
+
+    def keep(self, session_id: str, tokens: dict[str, str]) -> None:
+        """Store the tokens of a session, by slot."""
+
+    def find(self, session_id: str) -> dict[str, str] | None:
+        """Return the tokens of a session, by slot; None when there are none."""
+
+    def forget(self, session_id: str) -> None:
+        """Delete the tokens of a session, which is revealed or aborted."""
 
 
 class RemoteArena:
@@ -322,3 +333,22 @@ def _digest(path: Path) -> str:
         while block := stream.read(PART_BYTES):
             total.update(block)
     return total.hexdigest()
+
+
+class TokensInMemory:
+    """Tokens in memory only; lost when the process ends."""
+
+    def __init__(self) -> None:
+        self._tokens: dict[str, dict[str, str]] = {}
+
+    def keep(self, session_id: str, tokens: dict[str, str]) -> None:
+        """Store the tokens of a session, by slot."""
+        self._tokens[session_id] = tokens
+
+    def find(self, session_id: str) -> dict[str, str] | None:
+        """Return the tokens of a session, by slot; None when there are none."""
+        return self._tokens.get(session_id)
+
+    def forget(self, session_id: str) -> None:
+        """Delete the tokens of a session."""
+        self._tokens.pop(session_id, None)

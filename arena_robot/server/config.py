@@ -2,12 +2,38 @@
 
 import os
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 
 from arena_robot.core.errors import ConfigError
-from arena_robot.server.assignment import Weights
-from arena_robot.server.assignment_goals import AssignmentGoal
-from arena_robot.server.store.policies import Approval
+
+
+class AssignmentGoal(Enum):
+    """What the comparisons are for."""
+
+    ORDER = 'order'
+    TOP1 = 'top1'
+    TOPK = 'topk'
+    NEWCOMER = 'newcomer'
+
+
+class Approval(str, Enum):
+    """Which policies a maintainer has to approve before they enter the pool."""
+
+    FIRST = 'first'    # of an owner without a policy that was approved or is in the pool
+    ALL = 'all'
+    NONE = 'none'
+
+
+@dataclass(frozen=True)
+class Weights:
+    """How strongly each consideration counts."""
+
+    evenness: float = 1.0
+    no_credit: float = 0.1
+    full_credit: int = 20
+    paid: float = 3.0
+    exploration: float = 0.1
 
 
 @dataclass(frozen=True)
@@ -82,8 +108,9 @@ class ServerConfig:
     ``key_file`` opens what is sealed in the database, see :meth:`key_path`.
     Beyond this machine it listens with ``tls`` only, unless ``insecure`` says otherwise.
     ``allowed_networks`` are the non-public address ranges in which policies may live.
-    ``conflicts`` are the rules of :mod:`arena_robot.server.conflicts` that keep an evaluator from
-    judging a policy. With ``evaluator_sign_in`` a pair is given only to an evaluator who signed in
+    ``conflicts`` are the rules of :mod:`arena_robot.server.sessions.conflicts` that keep an
+    evaluator from judging a policy. With ``evaluator_sign_in`` a pair is given only to an
+    evaluator who signed in
     with a personal token. ``max_pace`` is how many times faster than the control rate a rollout
     may pass the relay and still count; 0: any, for stations in simulated time.
     ``redraws_per_day`` is how many sessions an evaluator may give up or mark as invalid in 24

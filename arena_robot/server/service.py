@@ -12,22 +12,21 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.errors import DataError, Unauthorised
 from arena_robot.core.verdict import from_plain
 from arena_robot.server import wire
-from arena_robot.server.acceptance import Acceptance
+from arena_robot.server.access.call_guard import CallGuard
 from arena_robot.server.base import Account, Caller, PolicyRecord, Role, Station
-from arena_robot.server.call_guard import CallGuard
-from arena_robot.server.credits import CreditDesk, CreditStatement
 from arena_robot.server.files import FileId
-from arena_robot.server.lifecycle import SessionLifecycle
-from arena_robot.server.matching import Matching, Request
-from arena_robot.server.policy_reviews import PolicyReviews
-from arena_robot.server.pool import Pool
+from arena_robot.server.pool.policy_pool import PolicyReviews, Pool
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.proto import arena_server_pb2_grpc as pb_grpc
+from arena_robot.server.sessions.acceptance import Acceptance
+from arena_robot.server.sessions.credits import CreditDesk, CreditStatement
+from arena_robot.server.sessions.lifecycle import SessionLifecycle
+from arena_robot.server.sessions.matching import Matching, Request
 from arena_robot.server.store.accounts import LIFETIME_S, Accounts, normalised
 from arena_robot.server.store.policies import NewPolicy
 from arena_robot.server.store.sessions import Sessions
-from arena_robot.server.transparency.service import TransparencyLog
-from arena_robot.server.uploads import Uploads
+from arena_robot.server.store.uploads import Uploads
+from arena_robot.server.transparency.log import TransparencyLog
 
 SEEN_S = 1.0
 STATION = frozenset({Role.STATION})

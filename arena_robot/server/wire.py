@@ -1,16 +1,37 @@
-"""Converts protobuf messages and core types; DataError for an unknown word."""
+"""Converts protobuf messages and core types, and errors and gRPC statuses, both ways."""
 
 from collections.abc import Iterable
 from enum import Enum
 from typing import Any, TypeVar
 
+import grpc
 from google.protobuf.message import Message
 
 from arena_robot.core.config import nearest
 from arena_robot.core.episode import MAX_RERUNS, EndReason, Episode, Slot
-from arena_robot.core.errors import DataError
+from arena_robot.core.errors import (
+    ArenaError,
+    ConfigError,
+    Conflict,
+    DataError,
+    NotComputed,
+    NotRevealed,
+    RankingError,
+    ServerError,
+    ServerUnavailable,
+    Unauthorised,
+)
 from arena_robot.core.verdict import need_fields
-from arena_robot.server.base import PolicyRecord, PolicyReview, UnsafeReport
+from arena_robot.policy.grpc.errors import CODE_KEY, code_of
+from arena_robot.policy.grpc.errors import status_of as policy_status_of
+from arena_robot.server.base import (
+    NoPair,
+    PolicyRecord,
+    PolicyReview,
+    TooManyCalls,
+    UnknownSession,
+    UnsafeReport,
+)
 from arena_robot.server.files import FileId, FileRecord, ManifestEntry
 from arena_robot.server.proto import arena_server_pb2 as pb
 
@@ -18,6 +39,20 @@ E = TypeVar('E', bound=Enum)
 
 need_fields('FeedbackRequest in arena_server.proto',
             pb.FeedbackRequest.DESCRIPTOR.fields_by_name, ('session_id',))
+STATUS = {
+    TooManyCalls: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    Unauthorised: grpc.StatusCode.PERMISSION_DENIED, Conflict: grpc.StatusCode.ABORTED,
+    DataError: grpc.StatusCode.INVALID_ARGUMENT, ServerUnavailable: grpc.StatusCode.UNAVAILABLE,
+    UnknownSession: grpc.StatusCode.NOT_FOUND, NoPair: grpc.StatusCode.FAILED_PRECONDITION,
+    RankingError: grpc.StatusCode.FAILED_PRECONDITION,
+    NotComputed: grpc.StatusCode.FAILED_PRECONDITION,
+    ConfigError: grpc.StatusCode.INVALID_ARGUMENT}
+BY_CODE: dict[str, type[ArenaError]] = {
+    kind.code: kind for kind in (Conflict, NotRevealed, DataError, Unauthorised, NoPair,
+                                 UnknownSession, TooManyCalls, ServerUnavailable, NotComputed,
+                                 ServerError)}
+SILENT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED,
+          grpc.StatusCode.CANCELLED)
 
 
 def word(kind: type[E], text: str, what: str) -> E:
@@ -94,3 +129,25 @@ def _report_to_wire(one: UnsafeReport, to_maintainer: bool) -> pb.UnsafeReport:
         session_id=one.session_id, slot=one.slot, reason=one.reason, created_ns=one.created_ns,
         cleared_by=one.cleared_by, cleared_why=one.cleared_why,
         **({'station': one.station, 'evaluator': one.evaluator} if to_maintainer else {}))
+
+
+def status_of(error: ArenaError) -> grpc.StatusCode:
+    """Return the gRPC status of an error; its code is sent beside it, see :func:`headers_of`."""
+    return next((status for kind, status in STATUS.items() if isinstance(error, kind)),
+                policy_status_of(error))
+
+
+def headers_of(error: ArenaError) -> tuple[tuple[str, str], ...]:
+    """Return the trailing headers of a call that ends with an error."""
+    return ((CODE_KEY, error.code),)
+
+
+def error_of(rpc: grpc.RpcError, name: str, target: str) -> ArenaError:
+    """Return the error of a failed call ``name`` of the server at ``target``."""
+    code = code_of(rpc)
+    if code in BY_CODE:
+        return BY_CODE[code](rpc.details() or name)
+    if rpc.code() in SILENT:
+        return ServerUnavailable(f'{name}: the arena server at {target} does not answer '
+                                 f'({rpc.details()}); check the address and the network')
+    return ServerError(f'{name} at {target}: {rpc.code().name.lower()}: {rpc.details()}')

@@ -20,8 +20,8 @@ from arena_robot.policy.openpi import wire as openpi_wire
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.records.episode_file import EpisodeFile, read_episode, write_episode
 from arena_robot.records.session_file import SessionFile, read_session, write_session
-from arena_robot.server import addresses
 from arena_robot.server.files import checked_path
+from arena_robot.server.pool.policy_pool import addresses
 from arena_robot.session.protocol.salvage import read_record
 
 SPEC = PolicySpec(action_space=ActionSpace.JOINT_POSITION, chunk_length=4)

@@ -46,13 +46,16 @@ from arena_robot.core.errors import (  # noqa: E402
 )
 from arena_robot.core.pair import commitment  # noqa: E402
 from arena_robot.server.app import ArenaServer  # noqa: E402
-from arena_robot.server.client import Calls, ServerAddress  # noqa: E402
+from arena_robot.server.client import (  # noqa: E402
+    Calls,
+    ServerAddress,
+    TokensInMemory,
+)
 from arena_robot.server.proto import arena_server_pb2 as pb  # noqa: E402
-from arena_robot.server.recordings import read_here  # noqa: E402
-from arena_robot.server.slot_tokens import TokensInMemory  # noqa: E402
+from arena_robot.server.sessions.recordings import read_here  # noqa: E402
 from arena_robot.server.store.states import session_states  # noqa: E402
+from arena_robot.server.transparency.keys import read_receipt  # noqa: E402
 from arena_robot.server.transparency.merkle import MerkleTree, leaf_hash  # noqa: E402
-from arena_robot.server.transparency.receipts import read_receipt  # noqa: E402
 from arena_robot.session.arena.contract import PROMPT, VERDICT, observation  # noqa: E402
 
 BORDER = 'kills and pauses of two servers'

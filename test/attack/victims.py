@@ -31,7 +31,7 @@ from arena_robot.records.episode_file import EPISODE_FILE, EpisodeFile, write_ep
 from arena_robot.server.app import ArenaServer
 from arena_robot.server.client import RemoteArena, ServerAddress
 from arena_robot.server.config import Credits, ServerConfig, ServerLimits
-from arena_robot.server.recordings import read_here
+from arena_robot.server.sessions.recordings import read_here
 from arena_robot.session.arena.sealed_tokens import SealedTokens
 from arena_robot.session.base import StationInfo
 from arena_robot.session.loop.parts import Parts

@@ -12,7 +12,7 @@ from arena_robot.core.observation import VIEWS
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc import wire
 from arena_robot.policy.resizing import Resizing, exact, fast, shown
-from arena_robot.server.relay_route import turned
+from arena_robot.server.relay.routes import turned
 
 SIZES = [(224, 224), (180, 320), (256, 256), (288, 512), (336, 336), (96, 128)]
 WANTED_DB = 35.0

@@ -9,7 +9,7 @@ from roboarena_tables import both, load
 
 from arena_robot.cli.main import main
 from arena_robot.records.roboarena_files import read_folder
-from arena_robot.server.results import Results
+from arena_robot.server.results.standings import Results
 from arena_robot.server.store.database import Database
 
 SESSIONS = """session_uuid,institution,evaluator,created,completed,valid,preference,policy_a,\

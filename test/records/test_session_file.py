@@ -40,7 +40,7 @@ from arena_robot.records.session_file import (
 )
 from arena_robot.reports.tournament import TournamentReport, write_report
 from arena_robot.reports.tournament_records import read_record
-from arena_robot.server.session_folders import session_file as from_server
+from arena_robot.server.results.exports import session_file as from_server
 from arena_robot.server.store.browse import Evaluation, StoredRollout
 from arena_robot.session.protocol.record import SessionRecord
 from arena_robot.session.protocol.states import State

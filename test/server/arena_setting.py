@@ -16,7 +16,7 @@ from arena_robot.server.app import ArenaServer
 from arena_robot.server.base import PolicyState, Role, Station
 from arena_robot.server.client import Calls, RemoteArena, ServerAddress
 from arena_robot.server.config import ServerConfig
-from arena_robot.server.recordings import read_here
+from arena_robot.server.sessions.recordings import read_here
 from arena_robot.server.store.policies import NewPolicy
 from arena_robot.session.arena.contract import PROMPT, VERDICT, observation
 

@@ -3,8 +3,8 @@ import pytest
 from arena_robot.core.errors import ConfigError, DataError
 from arena_robot.policy.address import parse_address
 from arena_robot.policy.options import CallOptions
-from arena_robot.server import addresses
-from arena_robot.server.addresses import Endpoint, check, parse, pinned
+from arena_robot.server.pool.addresses import Endpoint, check, parse, pinned
+from arena_robot.server.pool.policy_pool import addresses
 
 LOOPBACK = ('127.0.0.0/8', '::1/128')
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from arena_robot.core.errors import DataError
-from arena_robot.server import admission
-from arena_robot.server.admission import Admission
+from arena_robot.server.access import admission
+from arena_robot.server.access.admission import Admission
 
 
 async def after(seconds, *messages):

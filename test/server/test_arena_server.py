@@ -63,7 +63,7 @@ def test_a_session_is_kept_whole(setting, folder):
 
 def test_a_session_comes_out_of_the_server_as_a_station_keeps_it(setting, folder, tmp_path):
     from arena_robot.records.session_file import read_session
-    from arena_robot.server.session_folders import materialise
+    from arena_robot.server.results.exports import materialise
     from arena_robot.server.store.browse import Browse
     session_id = run(setting.arena(), folder)
     server = setting.server

@@ -2,19 +2,16 @@ import numpy as np
 import pytest
 
 from arena_robot.core.errors import ConfigError
-from arena_robot.server.assignment import (
+from arena_robot.server.config import AssignmentGoal, Weights
+from arena_robot.server.sessions.assignment import (
     Aim,
     Candidate,
     NoPair,
-    Weights,
-    choose,
-    pair_weights,
-)
-from arena_robot.server.assignment_goals import (
-    AssignmentGoal,
     Posterior,
+    choose,
     information,
     membership_gain,
+    pair_weights,
 )
 
 

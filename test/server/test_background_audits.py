@@ -9,10 +9,10 @@ from arena_robot.core.process import wait_until
 from arena_robot.recording.episode.sample import SampleEpisode, SampleMaker
 from arena_robot.records.audit_file import audit_path, audits_of, read_audit
 from arena_robot.reports.episode_audit import audit_session
-from arena_robot.server import background_work
-from arena_robot.server.background_work import AUDIT_LOOK_STEPS, AuditWorker
-from arena_robot.server.blobs import Blobs
 from arena_robot.server.files import FileId
+from arena_robot.server.store.blobs import Blobs
+from arena_robot.server.upkeep import background_work
+from arena_robot.server.upkeep.background_work import AUDIT_LOOK_STEPS, AuditWorker
 
 
 @pytest.fixture

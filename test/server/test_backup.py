@@ -22,12 +22,11 @@ from arena_robot.core.pair import commitment
 from arena_robot.policy.examples.simple import Echo
 from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.server.app import ArenaServer
-from arena_robot.server.backup import back_up
 from arena_robot.server.config import ServerConfig
 from arena_robot.server.files import FileId
-from arena_robot.server.restoring import restore
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.snapshot import check_pages
+from arena_robot.server.upkeep.backup import back_up, restore
 from arena_robot.session.arena.contract import VERDICT
 
 CLOCK = SystemClock()
@@ -164,7 +163,7 @@ def test_an_interrupted_backup_leaves_the_one_before_and_is_none_by_itself(
 
     def fail(*_):
         raise KeyboardInterrupt
-    monkeypatch.setattr(f'arena_robot.server.backup.{when}', fail)
+    monkeypatch.setattr(f'arena_robot.server.upkeep.backup.{when}', fail)
     for folder in (backup, tmp_path / 'first'):
         with pytest.raises(KeyboardInterrupt):
             back_up(ServerConfig(data=filled[0] / 'server'), folder, CLOCK)

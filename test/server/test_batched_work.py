@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from arena_robot.core.errors import DataError
+from arena_robot.server.access.admission import MessageDeadlines
 from arena_robot.server.batched_work import BatchedWork
-from arena_robot.server.patience import Patience
-from arena_robot.server.relay import Relay
+from arena_robot.server.relay.service import Relay
 
 
 def in_threads(work, ask):
@@ -70,13 +70,13 @@ def test_an_error_of_the_work_is_told_to_all_and_the_next_is_done():
 
 def test_who_waits_too_long_is_cut_off_and_nobody_else():
     async def run():
-        patience = Patience(0.2)
+        deadlines = MessageDeadlines(0.2)
         never = asyncio.get_running_loop().create_future()
-        slow = [asyncio.ensure_future(patience.wait(asyncio.shield(never))) for _ in range(2)]
-        assert await patience.wait(asyncio.sleep(0.01, 'in time')) == 'in time'
+        slow = [asyncio.ensure_future(deadlines.wait(asyncio.shield(never))) for _ in range(2)]
+        assert await deadlines.wait(asyncio.sleep(0.01, 'in time')) == 'in time'
         await asyncio.sleep(0.1)
-        later = asyncio.ensure_future(patience.wait(asyncio.sleep(0.15, 'later')))
-        given_up = asyncio.ensure_future(patience.wait(asyncio.shield(never)))
+        later = asyncio.ensure_future(deadlines.wait(asyncio.sleep(0.15, 'later')))
+        given_up = asyncio.ensure_future(deadlines.wait(asyncio.shield(never)))
         await asyncio.sleep(0.01)
         given_up.cancel()
         for one in slow:
@@ -86,7 +86,7 @@ def test_who_waits_too_long_is_cut_off_and_nobody_else():
         with pytest.raises(asyncio.CancelledError):
             await given_up
         with pytest.raises(asyncio.TimeoutError):    # the timer is set again
-            await patience.wait(asyncio.shield(never))
+            await deadlines.wait(asyncio.shield(never))
 
     asyncio.run(asyncio.wait_for(run(), 5.0))
 

@@ -9,11 +9,11 @@ import pytest
 from fsspec.spec import AbstractFileSystem
 
 from arena_robot.core.errors import DataError
-from arena_robot.server.blobs import Blobs
+from arena_robot.server.store.blobs import Blobs
 
 OTHER = """
 import pathlib, sys
-from arena_robot.server.blobs import Blobs
+from arena_robot.server.store.blobs import Blobs
 blobs = Blobs(sys.argv[1])
 blobs.open()
 source = pathlib.Path(sys.argv[2])

@@ -9,11 +9,11 @@ from arena_setting import NAMES, Setting, run
 from arena_robot.cli.main import main
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.errors import Conflict, DataError, Unauthorised
-from arena_robot.server.assignment import Candidate, Weights, pair_weights
 from arena_robot.server.base import Role
-from arena_robot.server.config import Credits
-from arena_robot.server.credits import grant_weekly
+from arena_robot.server.config import Credits, Weights
 from arena_robot.server.proto import arena_server_pb2 as pb
+from arena_robot.server.sessions.assignment import Candidate, pair_weights
+from arena_robot.server.sessions.credits import grant_weekly
 from arena_robot.server.store.ledger import MINT, Ledger, Transfer
 
 

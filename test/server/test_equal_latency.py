@@ -20,7 +20,7 @@ from arena_robot.server.app import ArenaServer
 from arena_robot.server.base import PolicyState, Role, Station
 from arena_robot.server.client import RemoteArena, ServerAddress
 from arena_robot.server.config import ServerConfig
-from arena_robot.server.preparing import Preparing
+from arena_robot.server.relay.upstreams import Preparing
 from arena_robot.server.store.policies import NewPolicy
 from arena_robot.session.arena.contract import PROMPT, VERDICT, _episode, observation
 from arena_robot.session.arena.local_arena import LocalArena, LocalArenaConfig, PolicyEntry

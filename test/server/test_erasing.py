@@ -15,10 +15,10 @@ from test_transparency import bundle, resigned
 from arena_robot.cli.main import main
 from arena_robot.core.errors import ConfigError, DataError
 from arena_robot.server.config import ServerConfig
-from arena_robot.server.erasing import DAY_NS
 from arena_robot.server.files import FileId
+from arena_robot.server.store.uploads import MOST_BOXES, has_sound
 from arena_robot.server.transparency.verify import check_bundle
-from arena_robot.server.uploads import MOST_BOXES, has_sound
+from arena_robot.server.upkeep.erasing import DAY_NS
 
 
 @pytest.fixture

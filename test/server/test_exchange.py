@@ -14,14 +14,13 @@ from arena_robot.ranking.rollouts import arena_tables
 from arena_robot.records.roboarena_files import read_tables
 from arena_robot.server.app import ArenaServer
 from arena_robot.server.base import Role
-from arena_robot.server.blobs import Blobs
 from arena_robot.server.config import ServerConfig
-from arena_robot.server.results import Results
-from arena_robot.server.roboarena_csv import export_tables
-from arena_robot.server.session_folders import materialise
+from arena_robot.server.results.exports import export_tables, materialise
+from arena_robot.server.results.standings import Results
+from arena_robot.server.store.blobs import Blobs
 from arena_robot.server.store.browse import Browse
 from arena_robot.server.store.tallies import Score, TallyBy, against
-from arena_robot.server.uploads import Uploads
+from arena_robot.server.store.uploads import Uploads
 
 SESSIONS = """session_uuid,institution,evaluator,created,valid,preference,policy_a,policy_b,\
 feedback_text
@@ -65,7 +64,7 @@ def test_tables_come_in_once_and_go_out_again(database, clock, tmp_path):
 
 def test_tallies_are_kept_until_another_verdict_counts(database, tmp_path, monkeypatch):
     results = Results(database)
-    monkeypatch.setattr('arena_robot.server.results.LOOK_S', -1.0)
+    monkeypatch.setattr('arena_robot.server.results.standings.LOOK_S', -1.0)
     assert results.tallies(TallyBy.CATEGORY) == []
     load(database, write(tmp_path))
     found = results.tallies(TallyBy.CATEGORY)

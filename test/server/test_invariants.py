@@ -38,10 +38,9 @@ from arena_robot.core.errors import ArenaError, Conflict, NotRevealed, ServerUna
 from arena_robot.core.log_entry import said
 from arena_robot.server.app import ArenaServer
 from arena_robot.server.base import SessionState
-from arena_robot.server.client import ServerAddress
+from arena_robot.server.client import ServerAddress, TokensInMemory
 from arena_robot.server.proto import arena_server_pb2 as pb
-from arena_robot.server.recordings import read_here
-from arena_robot.server.slot_tokens import TokensInMemory
+from arena_robot.server.sessions.recordings import read_here
 from arena_robot.server.store import log, manifests
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.schema import entries, files, sessions

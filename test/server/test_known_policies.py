@@ -6,9 +6,9 @@ import pytest
 
 from arena_robot.core.errors import DataError
 from arena_robot.policy.base import PolicySpec
-from arena_robot.server import known_policies
-from arena_robot.server.known_policies import KnownPolicies
-from arena_robot.server.policy_needs import as_json
+from arena_robot.server.policy_target import as_json
+from arena_robot.server.relay import routes
+from arena_robot.server.relay.routes import KnownPolicies
 
 SPEC = PolicySpec(warm_up=2, image_size=(180, 320))
 
@@ -56,7 +56,7 @@ def test_an_unknown_policy_is_said(known):
 
 
 def test_a_change_is_seen_soon_and_a_refusal_is_not_kept(pool, known, monkeypatch):
-    monkeypatch.setattr(known_policies, 'KNOWN_S', -1.0)
+    monkeypatch.setattr(routes, 'KNOWN_S', -1.0)
     assert known.of_all([1])[1].target == 'grpc://one'
     pool.address = 'closed'
     with pytest.raises(DataError):

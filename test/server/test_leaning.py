@@ -18,12 +18,12 @@ from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.policy.openpi import wire
 from arena_robot.records.roboarena import RoboArenaSession
 from arena_robot.records.roboarena_files import read_folder, write_tables
-from arena_robot.server import addresses
+from arena_robot.server.access.rates import RateLimit
 from arena_robot.server.base import Role, Station, TooManyCalls
 from arena_robot.server.config import ServerLimits
+from arena_robot.server.pool.policy_pool import addresses
 from arena_robot.server.proto import arena_server_pb2 as pb
-from arena_robot.server.rate_limit import RateLimit
-from arena_robot.server.rescue import rescue_token
+from arena_robot.server.store.accounts import rescue_token
 from arena_robot.session.arena.contract import PROMPT, observation
 
 
@@ -153,7 +153,7 @@ def test_only_the_address_that_was_checked_is_connected_to(lite, monkeypatch):
             return real(host, *args, **options)
         looked.append(host)
         return real('127.0.0.1', *args, **options)
-    monkeypatch.setattr('arena_robot.server.addresses.socket.getaddrinfo', once)
+    monkeypatch.setattr('arena_robot.server.pool.addresses.socket.getaddrinfo', once)
     with GrpcPolicyServer(Echo()) as server:
         port = server.address.rpartition(':')[2]
         for name in ('crimson-7b', 'azure-fast', 'viridian'):
@@ -162,7 +162,7 @@ def test_only_the_address_that_was_checked_is_connected_to(lite, monkeypatch):
         session_id = arena.assign(STATION, 'ada', PROMPT).session_id
         assert len(arena.policy(session_id, Slot.A).infer(observation(), 'a').actions)
         assert looked
-    monkeypatch.setattr('arena_robot.server.addresses.socket.getaddrinfo',
+    monkeypatch.setattr('arena_robot.server.pool.addresses.socket.getaddrinfo',
                         lambda host, *a, **k: real('10.9.8.7', *a, **k))
     arena = lite.arena()
     session_id = arena.assign(STATION, 'ada', PROMPT).session_id

@@ -10,12 +10,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from arena_robot.core.clock import ManualClock
 from arena_robot.core.errors import ConfigError, DataError, Unauthorised
+from arena_robot.server.access.call_guard import BoundedAudit
+from arena_robot.server.access.rates import RateLimit
 from arena_robot.server.base import TooManyCalls
-from arena_robot.server.bounded_audit import BoundedAudit
 from arena_robot.server.config import ServerLimits
 from arena_robot.server.counters import MOST_ROWS, Counters
 from arena_robot.server.proto import arena_server_pb2 as pb
-from arena_robot.server.rate_limit import RateLimit
 from arena_robot.server.store.audit import Audit
 from arena_robot.session.arena.contract import PROMPT
 

@@ -19,13 +19,14 @@ from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.examples.simple import Echo
 from arena_robot.policy.grpc.channel import query_request
 from arena_robot.policy.grpc.server import GrpcPolicyServer
-from arena_robot.server import checks
 from arena_robot.server.base import PolicyState
-from arena_robot.server.pool import PolicyChecks
+from arena_robot.server.config import Approval
+from arena_robot.server.policy_target import PolicyTarget
+from arena_robot.server.pool import checks
+from arena_robot.server.pool.policy_pool import PolicyChecks
 from arena_robot.server.proto import arena_server_pb2 as pb
-from arena_robot.server.store.policies import Approval, NewPolicy
-from arena_robot.server.target import PolicyTarget
-from arena_robot.server.upstreams import DecodedUpstream
+from arena_robot.server.relay.upstreams import DecodedUpstream
+from arena_robot.server.store.policies import NewPolicy
 from arena_robot.session.arena.contract import PROMPT, observation
 
 SMALL = {'image_resolution': (24, 32)}

@@ -23,7 +23,7 @@ from arena_robot.policy.proto import arena_policy_pb2 as policy_pb
 from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
 from arena_robot.records.session_file import SessionSlot
 from arena_robot.server.base import PolicyState, Station
-from arena_robot.server.pool import PolicyChecks
+from arena_robot.server.pool.policy_pool import PolicyChecks
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.store.evaluations import finished_evaluations
 from arena_robot.server.store.policies import NewPolicy, clean_prompts

@@ -3,9 +3,9 @@
 import pytest
 
 from arena_robot.core.clock import ManualClock
-from arena_robot.server import rate_limit
+from arena_robot.server.access import rates
+from arena_robot.server.access.rates import RateLimit
 from arena_robot.server.base import TooManyCalls
-from arena_robot.server.rate_limit import RateLimit
 
 
 def test_buckets_that_are_full_again_are_not_kept():
@@ -35,7 +35,7 @@ def test_who_used_the_burst_waits_whoever_else_calls():
 
 
 def test_there_are_at_most_so_many_buckets(monkeypatch):
-    monkeypatch.setattr(rate_limit, 'BUCKETS', 10)
+    monkeypatch.setattr(rates, 'BUCKETS', 10)
     limit = RateLimit(ManualClock(), rate=1.0, burst=4)
     for k in range(50):
         limit.take(f'address {k}')

@@ -11,11 +11,10 @@ from arena_robot.core.clock import ManualClock, SystemClock
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import Conflict, DataError
 from arena_robot.records.session_file import read_session
-from arena_robot.server.acceptance import CORRECTIONS
 from arena_robot.server.base import PolicyState
 from arena_robot.server.proto import arena_server_pb2 as pb
-from arena_robot.server.roboarena_csv import export_tables
-from arena_robot.server.session_folders import materialise
+from arena_robot.server.results.exports import export_tables, materialise
+from arena_robot.server.sessions.acceptance import CORRECTIONS
 from arena_robot.server.store import redraws
 from arena_robot.server.store.browse import Browse
 from arena_robot.server.store.ledger import MINT, Transfer
@@ -82,7 +81,7 @@ def test_files_that_do_not_arrive_in_time_are_a_draw_given_up_until_they_do(
                     redraws.count_waiting(connection, evaluator),
                     server.ledger.balance('account:ada'))
     assert given_up() == (0, [], 1, 10), 'the station may be sending them'
-    monkeypatch.setattr('arena_robot.server.matching.WAITING_SESSIONS', 1)
+    monkeypatch.setattr('arena_robot.server.sessions.matching.WAITING_SESSIONS', 1)
     with pytest.raises(Conflict, match='1 judged sessions of ada wait for their files'):
         arena.assign(STATION, 'ada', PROMPT)
     later = ManualClock(SystemClock().now_ns() + 2 * 3600 * 10**9)

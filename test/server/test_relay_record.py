@@ -10,11 +10,11 @@ from arena_setting import STATION, Setting, query, run
 
 from arena_robot.core.clock import ManualClock, SystemClock
 from arena_robot.core.episode import Slot
-from arena_robot.server.relay_record import DROP_NS, IDLE_NS, RelayRecord
+from arena_robot.server.policy_target import PolicyTarget
+from arena_robot.server.relay.record import DROP_NS, IDLE_NS, RelayRecord
+from arena_robot.server.relay.upstreams import IDLE_S, OpenUpstreams
 from arena_robot.server.store import relayed
 from arena_robot.server.store.schema import relay_notes
-from arena_robot.server.target import PolicyTarget
-from arena_robot.server.upstreams import IDLE_S, OpenUpstreams
 from arena_robot.session.arena.contract import PROMPT
 
 

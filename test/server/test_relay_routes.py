@@ -8,9 +8,9 @@ import pytest
 
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import Conflict, DataError, PolicyUnavailable, Unauthorised
-from arena_robot.server import known_policies, relay_routes
 from arena_robot.server.base import SessionState
-from arena_robot.server.relay_routes import ROUTE_S, RelayRoutes
+from arena_robot.server.relay import routes
+from arena_robot.server.relay.routes import ROUTE_S, RelayRoutes
 from arena_robot.server.store.slots import SlotRow
 
 STEP_S = 1 / 15
@@ -55,8 +55,7 @@ class World:
 @pytest.fixture
 def world(monkeypatch):
     made = World()
-    for module in (relay_routes, known_policies):
-        monkeypatch.setattr(module, 'time', made)
+    monkeypatch.setattr(routes, 'time', made)
     return made
 
 

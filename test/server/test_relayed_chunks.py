@@ -10,8 +10,8 @@ from arena_robot.core.episode import Slot
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.chunks import ChunkExecutor
 from arena_robot.policy.proto import arena_policy_pb2 as pb
-from arena_robot.server.relay_route import canonical
-from arena_robot.server.upstreams import executable
+from arena_robot.server.relay.routes import canonical
+from arena_robot.server.relay.upstreams import executable
 
 TOLD = canonical(PolicySpec().action_space, [PolicySpec()])
 

@@ -22,13 +22,12 @@ from arena_robot.policy.openpi.server import OpenpiPolicyServer
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
 from arena_robot.policy.resizing import shown
-from arena_robot.server import relay as relay_module
-from arena_robot.server import relay_route
 from arena_robot.server.app import ArenaServer
 from arena_robot.server.base import PolicyState, Role, Station
-from arena_robot.server.client import RemoteArena, ServerAddress
+from arena_robot.server.client import RemoteArena, ServerAddress, TokensInMemory
 from arena_robot.server.config import ServerConfig
-from arena_robot.server.slot_tokens import TokensInMemory
+from arena_robot.server.relay import routes
+from arena_robot.server.relay import service as relay_module
 from arena_robot.server.store.policies import NewPolicy
 from arena_robot.server.store.relayed import of_session as relayed_rollouts
 from arena_robot.session.arena.contract import PROMPT, observation
@@ -160,9 +159,9 @@ def test_a_policy_gets_the_pictures_that_it_wants_of_those_that_all_stations_sen
     seen = dataclasses.replace(observation(), images={
         name: Image(pixels, 7) for name, pixels in images.items()})
     for spec in (*MARKED, PolicySpec(image_size=None), PolicySpec(image_size=(187, 223))):
-        sent = relay_route.observation_of(wire.observation_to_bytes(seen, 95))
+        sent = routes.observation_of(wire.observation_to_bytes(seen, 95))
         as_sent = {image.view: image.data for image in sent.images}
-        passed = pb.Observation.FromString(relay_route.fitted(sent, spec))
+        passed = pb.Observation.FromString(routes.fitted(sent, spec))
         found = wire.observation_from_bytes(passed.SerializeToString())
         assert tuple(found.images) == spec.views()
         for image in passed.images:
@@ -172,7 +171,7 @@ def test_a_policy_gets_the_pictures_that_it_wants_of_those_that_all_stations_sen
                           - images[image.view][0, 0]).max() <= 2
             assert size != (187, 223) or image.data == as_sent[image.view], 'as it came'
     with pytest.raises(PolicyRefused, match='at most 2097152 are passed on'):
-        relay_route.observation_of(b'\x4a\x00' * (2 << 20))
+        routes.observation_of(b'\x4a\x00' * (2 << 20))
 
 
 def test_policies_learn_neither_session_nor_slot(place):

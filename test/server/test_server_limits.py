@@ -12,11 +12,11 @@ import pytest
 from test_server_process import Process
 
 from arena_robot.core.errors import ConfigError, Unauthorised
+from arena_robot.server.access.listening import require_encryption
+from arena_robot.server.access.rates import AtOnce, TooManyCalls
 from arena_robot.server.client import Calls, ServerAddress
 from arena_robot.server.config import ServerConfig, Tls
-from arena_robot.server.listening import require_encryption
 from arena_robot.server.proto import arena_server_pb2 as pb
-from arena_robot.server.rate_limit import AtOnce, TooManyCalls
 
 HANDSHAKE_S = 1.0
 MIB = 1 << 20

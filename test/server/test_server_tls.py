@@ -9,11 +9,11 @@ import pytest
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.errors import ConfigError, ServerUnavailable
 from arena_robot.server.app import ArenaServer
-from arena_robot.server.blobs import Blobs
 from arena_robot.server.client import Calls, ServerAddress
 from arena_robot.server.config import ServerConfig, Tls
 from arena_robot.server.proto import arena_server_pb2 as pb
-from arena_robot.server.session_folders import materialise
+from arena_robot.server.results.exports import materialise
+from arena_robot.server.store.blobs import Blobs
 from arena_robot.server.store.browse import Browse
 from arena_robot.web.site.serve import SiteServer
 

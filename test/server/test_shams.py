@@ -10,9 +10,9 @@ from arena_robot.core.clock import ManualClock, SystemClock
 from arena_robot.core.episode import MAX_RERUNS, EndReason, Preference, Slot
 from arena_robot.core.errors import Conflict, DataError, NotRevealed, PolicyError
 from arena_robot.server.base import NoPair, PolicyState, Role, Station
-from arena_robot.server.evidence import missing
 from arena_robot.server.files import Manifest
 from arena_robot.server.proto import arena_server_pb2 as pb
+from arena_robot.server.sessions.evidence import missing
 from arena_robot.server.store import manifests
 from arena_robot.server.store.ledger import MINT, Ledger, Transfer
 from arena_robot.server.store.policies import NewPolicy
@@ -321,7 +321,7 @@ def test_the_log_names_the_files_of_the_database_though_they_change_while_it_is_
             manifests.store(connection, session_id, 'A', Manifest(tuple(
                 one for one in files if one.path != 'steps.npz')), 1)
         return found
-    monkeypatch.setattr('arena_robot.server.acceptance.missing', changed_meanwhile)
+    monkeypatch.setattr('arena_robot.server.sessions.acceptance.missing', changed_meanwhile)
     arena.feedback(session_id, VERDICT)
     assert arena.standing(session_id) == (True, '')
     with database.read() as connection:

@@ -10,14 +10,21 @@ from arena_setting import Setting, fine
 
 from arena_robot.core.clock import ManualClock, SystemClock
 from arena_robot.core.errors import Unauthorised
-from arena_robot.server import rates as rates_module
+from arena_robot.server.access import rates as rates_module
+from arena_robot.server.access.rates import (
+    EXCHANGE_S,
+    MOST_TOLD,
+    TOLD_FROM,
+    RateLimit,
+    Rates,
+    SharedRates,
+    rates_of,
+)
 from arena_robot.server.app import ArenaServer
 from arena_robot.server.base import TooManyCalls
 from arena_robot.server.client import Calls, ServerAddress
 from arena_robot.server.config import ServerLimits
 from arena_robot.server.proto import arena_server_pb2 as pb
-from arena_robot.server.rate_limit import TOLD_FROM, RateLimit
-from arena_robot.server.rates import EXCHANGE_S, MOST_TOLD, Rates, SharedRates, rates_of
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.rate_counts import KEPT, RateCounts
 

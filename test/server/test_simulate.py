@@ -9,11 +9,16 @@ from arena_robot.core.config import load
 from arena_robot.core.episode import Comparison, Preference
 from arena_robot.core.errors import DataError
 from arena_robot.records.roboarena_files import read_tables
-from arena_robot.server import simulate
-from arena_robot.server.assignment import Aim, Candidate, pair_weights, weight_table
-from arena_robot.server.assignment_goals import AssignmentGoal, Posterior
-from arena_robot.server.config import ServerConfig
-from arena_robot.server.simulate import Curve, play, resampled, synthetic
+from arena_robot.server.config import AssignmentGoal, ServerConfig
+from arena_robot.server.sessions import simulate
+from arena_robot.server.sessions.assignment import (
+    Aim,
+    Candidate,
+    Posterior,
+    pair_weights,
+    weight_table,
+)
+from arena_robot.server.sessions.simulate import Curve, play, resampled, synthetic
 
 
 def verdicts_of(rows):

@@ -19,8 +19,8 @@ from arena_robot.ranking.standings import as_json
 from arena_robot.records.session_file import SessionFile
 from arena_robot.server.client import Calls, RemoteArena, ServerAddress
 from arena_robot.server.proto import arena_server_pb2 as pb
-from arena_robot.server.transparency.entries import correction_entry
 from arena_robot.server.transparency.keys import LogKey
+from arena_robot.server.transparency.log import correction_entry
 from arena_robot.server.transparency.merkle import MerkleTree, leaf_hash
 from arena_robot.server.transparency.verify import check_bundle
 from arena_robot.session.arena.contract import PROMPT

@@ -5,11 +5,11 @@ import pytest
 import sqlalchemy as sa
 
 from arena_robot.core.errors import Conflict, DataError, ServerUnavailable
-from arena_robot.server.blobs import Blobs
 from arena_robot.server.config import ServerLimits
 from arena_robot.server.files import FileId
+from arena_robot.server.store.blobs import Blobs
 from arena_robot.server.store.schema import accounts, policies, sessions, stations
-from arena_robot.server.uploads import Uploads
+from arena_robot.server.store.uploads import Uploads
 
 CONTENT = bytes(range(256)) * 40
 DIGEST = hashlib.sha256(CONTENT).hexdigest()

@@ -19,7 +19,7 @@ from arena_robot.server.app import ArenaServer
 from arena_robot.server.base import PolicyState, Role, Station
 from arena_robot.server.config import ServerConfig
 from arena_robot.server.files import FileId, ManifestEntry
-from arena_robot.server.matching import Request
+from arena_robot.server.sessions.matching import Request
 from arena_robot.server.store.policies import NewPolicy
 from arena_robot.web.site.serve import SiteServer
 

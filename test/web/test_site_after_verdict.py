@@ -14,7 +14,7 @@ from arena_robot.core.episode import Preference
 from arena_robot.core.verdict import Verdict
 from arena_robot.server import renewed_values
 from arena_robot.server.base import PolicyState
-from arena_robot.server.results import Results
+from arena_robot.server.results.standings import Results
 from arena_robot.server.store.policies import NewPolicy
 from arena_robot.web.site.app import site
 from arena_robot.web.site.serve import site_parts

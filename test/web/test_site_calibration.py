@@ -19,7 +19,7 @@ from arena_robot.ranking.methods import METHODS, rank_comparable
 from arena_robot.ranking.pairwise.prior import established
 from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.standings import TOO_FEW, competition_ranks
-from arena_robot.server.results import INTERVALS
+from arena_robot.server.results.standings import INTERVALS
 from arena_robot.server.store.tallies import Score
 from arena_robot.web.site import view_models
 from arena_robot.web.site.result_pages import score_view, win_chance

@@ -24,17 +24,17 @@ from arena_robot.recording.episode.frames import rgb_frame, write_video
 from arena_robot.records.roboarena_files import read_folder
 from arena_robot.reports.policy_report.material import material_of
 from arena_robot.reports.policy_report.statements import SECTIONS
-from arena_robot.server import background_work
-from arena_robot.server.background_work import (
-    BackgroundWork,
-    reports_are_due,
-    sessions_to_categorise,
-)
 from arena_robot.server.base import Role
 from arena_robot.server.config import ServerConfig
 from arena_robot.server.store import schema
 from arena_robot.server.store.categories import Categories, StoredCategory
 from arena_robot.server.store.reports import Reports
+from arena_robot.server.upkeep import background_work
+from arena_robot.server.upkeep.background_work import (
+    BackgroundWork,
+    reports_are_due,
+    sessions_to_categorise,
+)
 from arena_robot.web.site.server_jobs import (
     SERVER_JOBS,
     categories_job,

@@ -26,7 +26,7 @@ from arena_robot.records.roboarena import RoboArenaSession
 from arena_robot.records.roboarena_files import read_tables
 from arena_robot.server.base import Caller, Role
 from arena_robot.server.renewed_values import RenewedValues
-from arena_robot.server.results import INTERVALS, DatedVotes, Results
+from arena_robot.server.results.standings import INTERVALS, DatedVotes, Results
 from arena_robot.server.store.browse import MARKS, Evaluation
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.evaluations import insert_evaluations

@@ -128,12 +128,12 @@ def _load(args: argparse.Namespace, sessions: 'Sequence[RoboArenaSession]') -> '
     from arena_robot.core.clock import SystemClock
     from arena_robot.core.tuning import loading
     with loading():
-        from arena_robot.server.acceptance import enter_imported
         from arena_robot.server.config import ServerConfig
+        from arena_robot.server.sessions.acceptance import enter_imported
         from arena_robot.server.store.database import Database
         from arena_robot.server.store.evaluations import insert_evaluations
         from arena_robot.server.transparency.keys import LogKey
-        from arena_robot.server.transparency.service import TransparencyLog
+        from arena_robot.server.transparency.log import TransparencyLog
 
     clock = SystemClock()
     config = ServerConfig(data=args.server_data or Path(), database=args.database or '')

@@ -20,8 +20,9 @@ from arena_robot.cli.arguments import add_worker_arguments, workers
 from arena_robot.cli.terminal import json_text
 
 if TYPE_CHECKING:
-    from arena_robot.server.assignment import Aim, Weights
-    from arena_robot.server.simulate import Curve, PoolTruth
+    from arena_robot.server.config import Weights
+    from arena_robot.server.sessions.assignment import Aim
+    from arena_robot.server.sessions.simulate import Curve, PoolTruth
 
 
 def pairs_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +51,7 @@ def run_pairs(args: argparse.Namespace) -> int:
     import numpy as np
 
     from arena_robot.ranking.standings import plain
-    from arena_robot.server.simulate import WAYS, play, synthetic
+    from arena_robot.server.sessions.simulate import WAYS, play, synthetic
 
     at_work = workers(args)
     weights, aim = _server_choice(args)
@@ -80,9 +81,8 @@ def run_pairs(args: argparse.Namespace) -> int:
 def _server_choice(args: argparse.Namespace) -> 'tuple[Weights, Aim]':
     """Return the weights and the aim that a server with this configuration has."""
     from arena_robot.core.config import load
-    from arena_robot.server.assignment import Aim
-    from arena_robot.server.assignment_goals import AssignmentGoal
-    from arena_robot.server.config import ServerConfig
+    from arena_robot.server.config import AssignmentGoal, ServerConfig
+    from arena_robot.server.sessions.assignment import Aim
 
     config = load(ServerConfig, args.config) if args.config else ServerConfig()
     goal = config.goal if args.goal is None else AssignmentGoal(args.goal)
@@ -94,7 +94,7 @@ def _real(args: argparse.Namespace) -> 'PoolTruth':
 
     from arena_robot.cli.terminal import tell_refused
     from arena_robot.records.roboarena_files import read_tables
-    from arena_robot.server.simulate import resampled
+    from arena_robot.server.sessions.simulate import resampled
 
     data = read_tables(args.sessions)
     tell_refused(data)

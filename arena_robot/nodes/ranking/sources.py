@@ -12,7 +12,7 @@ from arena_robot.core.errors import ConfigError, ServerUnavailable
 from arena_robot.core.iso_time import to_iso
 from arena_robot.records.roboarena_files import read_folder, table_paths
 from arena_robot.records.session_file import comparisons_below, session_paths
-from arena_robot.server.results import Results
+from arena_robot.server.results.standings import Results
 from arena_robot.server.store.browse import COUNTED_MARKS
 from arena_robot.server.store.database import Database
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from enum import Enum
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,7 +12,8 @@ from arena_robot.core.episode import EndReason, Slot
 from arena_robot.core.errors import Conflict, DataError
 from arena_robot.policy.base import PolicySpec
 from arena_robot.server.base import PolicyRecord, PolicyState
-from arena_robot.server.policy_needs import NEEDS, as_json, needs_of
+from arena_robot.server.config import Approval
+from arena_robot.server.policy_target import NEEDS, as_json, needs_of
 from arena_robot.server.store.database import Database, listed
 from arena_robot.server.store.schema import episodes, policies, sessions
 from arena_robot.server.store.sealed_pairs import publish_retired
@@ -37,14 +37,6 @@ _MOVES = {
 
 _IN_STATES = sa.select(policies).where(policies.c.state.in_(
     sa.bindparam('states', expanding=True))).order_by(policies.c.name)
-
-
-class Approval(str, Enum):
-    """Which policies a maintainer has to approve before they enter the pool."""
-
-    FIRST = 'first'    # of an owner without a policy that was approved or is in the pool
-    ALL = 'all'
-    NONE = 'none'
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,9 @@
 The key that signs heads of the log and promises.
 
 A head says how many entries there are, and their root. A promise says at which time the server
-gave a pair (``draw``) or took a verdict (``verdict``), before anybody knows whether it counts.
+gave a pair (``draw``) or took a verdict (``verdict``), before anybody knows whether it counts. A
+receipt is the proof that a session is in the log, as a station gets it with the reveal; a station
+checks it, and loads neither the database nor the rankings for that.
 """
 
 import json
@@ -22,6 +24,7 @@ from arena_robot.core.config import build
 from arena_robot.core.errors import ConfigError, DataError
 from arena_robot.core.log_entry import canonical, read_canonical
 from arena_robot.server.sealing import secret_file
+from arena_robot.server.transparency.merkle import leaf_hash, root_of_inclusion
 
 _CONTEXT = b'arena log head 1\n'
 _PROMISE = b'arena promise 1\n'
@@ -123,3 +126,26 @@ class LogKey:
         except ValueError as error:
             raise ConfigError(f'{self._path} is not the key of a log; restore it from its backup'
                               ) from error
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """Entry ``number`` of the log is ``body``, by a head that the server signed."""
+
+    session_id: str
+    number: int
+    body: str
+    head: SignedHead
+
+
+def read_receipt(values: Mapping[str, Any]) -> Receipt:
+    """Return what a receipt proves; DataError when it proves nothing."""
+    try:
+        number, body, session = int(values['number']), str(values['entry']), str(values['session'])
+        path = [bytes.fromhex(one) for one in values['path']]
+        head = read_head(values['head'], f'the head in the receipt of session {session:.40}')
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f'this is not a receipt: {error!r}') from error
+    if root_of_inclusion(leaf_hash(body.encode()), number, head.size, path).hex() != head.root:
+        raise DataError(f'the receipt of session {session} does not fit its own head')
+    return Receipt(session, number, body, head)

@@ -19,16 +19,16 @@ from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.methods import METHODS, rank_comparable
 from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.records.session_file import SessionFile, Source
-from arena_robot.server.transparency.entries import CORRECTION, ERASURE, SESSION
 from arena_robot.server.transparency.keys import (
     DRAW,
     VERDICT,
     SignedHead,
     read_head,
     read_promise,
+    read_receipt,
 )
+from arena_robot.server.transparency.log import CORRECTION, ERASURE, SESSION
 from arena_robot.server.transparency.merkle import MerkleTree, leaf_hash
-from arena_robot.server.transparency.receipts import read_receipt
 
 SAME = 1e-6
 NEEDED = {SESSION: ('session', 'origin', 'commitment', 'probation', 'verdict', 'created_ns'),

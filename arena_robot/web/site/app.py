@@ -30,15 +30,15 @@ from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.standings import as_json, plain
 from arena_robot.reports.policy_report.render import TEMPLATES
 from arena_robot.server.base import Caller, PolicyRecord, UnknownSession
-from arena_robot.server.blobs import Blobs
-from arena_robot.server.results import Results
+from arena_robot.server.results.standings import Results
+from arena_robot.server.store.blobs import Blobs
 from arena_robot.server.store.browse import MARKS, Browse
 from arena_robot.server.store.categories import Categories
 from arena_robot.server.store.citation_checks import CitationChecks
 from arena_robot.server.store.filters import ORIGINS, OUTCOMES, Filter
 from arena_robot.server.store.reports import Reports
 from arena_robot.server.store.tallies import TallyBy, against
-from arena_robot.server.transparency.service import TransparencyLog
+from arena_robot.server.transparency.log import TransparencyLog
 from arena_robot.web.bounds import FORM_BYTES, HeadAsGet
 from arena_robot.web.site import view_models
 from arena_robot.web.site.audit_pages import AuditIndex, add_audit_pages

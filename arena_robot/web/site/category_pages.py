@@ -15,7 +15,7 @@ from arena_robot.core.task_categories import CATEGORIES, PERSON
 from arena_robot.ranking.intervals.choice import LEAST_SESSIONS
 from arena_robot.ranking.intervals.shares import PooledShare, pooled_shares
 from arena_robot.server.base import Caller, Role
-from arena_robot.server.results import Results
+from arena_robot.server.results.standings import Results
 from arena_robot.server.store.browse import Browse
 from arena_robot.server.store.categories import Categories, StoredCategory
 from arena_robot.server.store.filters import Filter

@@ -33,7 +33,7 @@ from arena_robot.reports.ranking_plots import (
     standings_figure,
     win_matrix_figure,
 )
-from arena_robot.server.results import Results
+from arena_robot.server.results.standings import Results
 from arena_robot.server.store.browse import Browse
 from arena_robot.server.store.tallies import TallyBy
 from arena_robot.web.site.history import History, curves

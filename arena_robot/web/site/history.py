@@ -20,7 +20,7 @@ from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.methods import METHODS, rank_comparable
 from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.standings import Shown, Standings, as_json, is_few, shown
-from arena_robot.server.results import INTERVALS, Results
+from arena_robot.server.results.standings import INTERVALS, Results
 
 MOST_DAYS = 24
 SHOWN_DAYS = 5

@@ -12,7 +12,7 @@ from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.methods import rank_comparable
 from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.standings import plain
-from arena_robot.server.transparency.service import TransparencyLog
+from arena_robot.server.transparency.log import TransparencyLog
 from arena_robot.server.transparency.verify import counted_comparisons
 
 

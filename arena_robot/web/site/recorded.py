@@ -30,8 +30,8 @@ from arena_robot.records.episode_file import (
 )
 from arena_robot.records.step_arrays import read_arrays
 from arena_robot.reports.audit_agreement import audit_winner
-from arena_robot.server.blobs import Blobs
 from arena_robot.server.files import FileId
+from arena_robot.server.store.blobs import Blobs
 from arena_robot.server.store.browse import Browse
 from arena_robot.session.loop.match import compare
 

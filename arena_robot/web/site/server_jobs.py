@@ -26,16 +26,16 @@ from arena_robot.reports.policy_report.material import ReportMaterial, ReportSes
 from arena_robot.reports.policy_report.narrator import ReportNarrator
 from arena_robot.reports.policy_report.statements import report_to_json
 from arena_robot.reports.task_scenes import PROMPT_VERSION, SceneModel, by_rules
-from arena_robot.server.background_work import BackgroundFunctions, sessions_to_categorise
-from arena_robot.server.blobs import Blobs
 from arena_robot.server.config import ServerConfig
 from arena_robot.server.files import FileId
 from arena_robot.server.sealing import seal_of
+from arena_robot.server.store.blobs import Blobs
 from arena_robot.server.store.browse import Browse
 from arena_robot.server.store.categories import Categories, StoredCategory
 from arena_robot.server.store.counted import CountedSession, counted_sessions
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.reports import Reports
+from arena_robot.server.upkeep.background_work import BackgroundFunctions, sessions_to_categorise
 from arena_robot.web.site.recorded import AuditCurves, AuditNote, RecordedFiles, RecordedRollout
 
 VIEWS = 3

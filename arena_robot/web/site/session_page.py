@@ -17,9 +17,9 @@ from arena_robot.audit.opd import METRICS
 from arena_robot.core.episode import Slot
 from arena_robot.ranking.standings import plain
 from arena_robot.server.base import UnknownSession
-from arena_robot.server.blobs import Blobs
+from arena_robot.server.store.blobs import Blobs
 from arena_robot.server.store.browse import Browse
-from arena_robot.server.transparency.service import TransparencyLog
+from arena_robot.server.transparency.log import TransparencyLog
 from arena_robot.web.site.recorded import AuditCurves, Curve, RecordedFiles, RecordedSession
 
 WIDTH, HEIGHT = 640, 96

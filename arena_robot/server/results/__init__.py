@@ -1,0 +1,1 @@
+"""Standings and exports of what counts."""

@@ -1,0 +1,291 @@
+"""Comparisons from the stored verdicts, and the standings computed from them."""
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena_robot.core.episode import Comparison
+from arena_robot.core.errors import RankingError
+from arena_robot.ranking.base import Comparisons
+from arena_robot.ranking.intervals.choice import Differences
+from arena_robot.ranking.intervals.needed import sessions_needed
+from arena_robot.ranking.methods import METHODS, rank_comparable
+from arena_robot.ranking.recommended import RECOMMENDED
+from arena_robot.ranking.standings import Standings, as_json, not_relayed_of, origins
+from arena_robot.server.base import PolicyRecord
+from arena_robot.server.renewed_values import LOOK_S, RenewedValues
+from arena_robot.server.sessions.assignment import Posterior, posterior_of
+from arena_robot.server.store.categories import category_version
+from arena_robot.server.store.database import Database
+from arena_robot.server.store.policies import policy_names
+from arena_robot.server.store.tallies import (
+    PairTally,
+    Score,
+    TallyBy,
+    between,
+    by_pair,
+    scores_by_group,
+    tallies,
+)
+from arena_robot.server.store.verdicts import (
+    counted_verdicts,
+    tally_of_verdicts,
+    verdicts_version,
+)
+
+INTERVALS = 200
+# Their intervals need no bootstrap: milliseconds also for a million comparisons.
+QUICK = frozenset({'bt', 'davidson'})
+_Found = tuple[Standings, list[str]]
+
+
+class Results:
+    """
+    Reads verdicts, and keeps what is computed of all of them until another counts.
+
+    After ``open`` all of it is renewed in the background, and no call waits for that: a new
+    verdict is part of what ``kept`` gives some seconds later. Standings by other methods than the
+    recommended one, which may take minutes, are renewed in a thread of their own.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._version = ((0, 0), 0)
+        self._looked_s = float('-inf')
+        self.kept = RenewedValues(self._read_version)
+        self._others = RenewedValues(self.kept.version)
+        self.kept.always(self._leaderboard)
+        for by in TallyBy:
+            self.kept.always(partial(self.tallies, by))
+
+    def open(self) -> None:
+        """Renew in the background from now on."""
+        self.kept.open()
+        self._others.open()
+
+    def close(self) -> None:
+        """Stop renewing; can be called twice."""
+        self._others.close()
+        self.kept.close()
+
+    def renewed(self, method: str) -> RenewedValues:
+        """Return where results by a method are kept."""
+        return self.kept if method == RECOMMENDED else self._others
+
+    def settle(self) -> bool:
+        """Wait until what was asked for has every verdict; tell whether it has."""
+        self.forget()
+        return self.kept.settle() and self._others.settle()
+
+    def comparisons(self, open_source: bool = False) -> list[Comparison]:
+        """Return every verdict that counts: accepted and not withdrawn; oldest first."""
+        with self._database.read() as connection:
+            return counted_verdicts(connection, open_source)
+
+    def tallies(self, by: TallyBy) -> list[PairTally]:
+        """Return every verdict that counts by group and pair."""
+        return self._tallied(by).rows
+
+    def scores(self, by: TallyBy) -> dict[str, dict[str, Score]]:
+        """Return each policy's score within each group, as :func:`scores_by_group`."""
+        return self._tallied(by).scores
+
+    def met(self, first: str, second: str) -> dict[str, Score]:
+        """Return the score of ``first`` against ``second`` in each category where they met."""
+        pairs = self._tallied(TallyBy.CATEGORY).pairs
+        return between(pairs.get(frozenset((first, second)), []), first, second)
+
+    def difference(self, first: str, second: str) -> tuple[float, float, float] | None:
+        """Return by how much ``first`` is better, as :func:`.choice.difference`."""
+        if not {first, second} <= set(self.votes().items):
+            return None
+        return self.kept.get('differences', lambda: Differences.of(self.votes())).between(
+            first, second)
+
+    def origins(self) -> dict[str, int]:
+        """Return how many verdicts that count passed the relay, and how many are imported."""
+        return self._votes().origins
+
+    def origins_of_pair(self, first: str, second: str) -> dict[str, int]:
+        """Return the origins of the verdicts between two policies."""
+        return self._votes().of_pairs.get(frozenset((first, second)), {})
+
+    def votes(self) -> Comparisons:
+        """Return every verdict that counts, as arrays."""
+        return self._votes().dated.comparisons
+
+    def dated(self) -> 'DatedVotes':
+        """Return every verdict that counts with its day, oldest first."""
+        return self._votes().dated
+
+    def posterior(self, candidates: Sequence[PolicyRecord]) -> Posterior | None:
+        """Return what Bradley–Terry knows of the candidates; None before the first verdict."""
+        place = {record.id: k for k, record in enumerate(candidates)}
+        wins = np.zeros((len(candidates),) * 2)
+        for (a, b, preference), count in self.kept.get('counts', self._count).items():
+            if a in place and b in place:
+                share = {'A': 1.0, 'TIE': 0.5, 'B': 0.0}[preference]
+                wins[place[a], place[b]] += share * count
+                wins[place[b], place[a]] += (1.0 - share) * count
+        return posterior_of(wins) if wins.any() else None
+
+    def standings(self, method: str = RECOMMENDED, open_source: bool = False,
+                  intervals: int = INTERVALS) -> tuple[Standings, list[str]]:
+        """
+        Return the standings of the policies that can be compared, and the names of the others.
+
+        Raises RankingError when no two can be compared, NotComputed while the first standings by
+        a slow method are computed.
+        """
+        METHODS.find_named(method)
+        return self.renewed(method).get(('standings', method, open_source, intervals),
+                        partial(self._compute, method, open_source, intervals),
+                        slow=method not in QUICK)
+
+    def counts_by_name(self) -> dict[tuple[str, str, str], int]:
+        """Return how often each verdict fell, by (policy A, policy B, preference)."""
+        return self.kept.get('names', self._count_by_name)
+
+    def standings_json(self, method: str, open_source: bool) -> str:
+        """Return the standings as `arena rank --json` prints them."""
+        found, others = self.standings(method or RECOMMENDED, open_source)
+        return json.dumps({**as_json(found), 'not_comparable': others}, allow_nan=False)
+
+    def counted(self) -> tuple[int, int]:
+        """Return of how many verdicts the results are, and when the last was accepted (ns)."""
+        return self.kept.get('version', self.version)
+
+    def forget(self) -> None:
+        """Read the verdicts again: one was just stored."""
+        with self._lock:
+            self._looked_s = float('-inf')
+        self.kept.look()
+        self._others.look()
+
+    def version(self) -> tuple[int, int]:
+        """
+        Return what changes with every verdict that counts: how many, and when the last.
+
+        Another process's verdicts are seen within ``LOOK_S`` seconds.
+        """
+        return self._read_version()[0]
+
+    def _read_version(self) -> tuple[tuple[int, int], int]:
+        with self._lock:
+            if time.monotonic() - self._looked_s > LOOK_S:
+                with self._database.read() as connection:
+                    self._version = verdicts_version(connection), category_version(connection)
+                self._looked_s = time.monotonic()
+            return self._version
+
+    def _votes(self, open_source: bool = False) -> '_Votes':
+        key = 'votes', open_source
+        return self.kept.get(key, lambda: _Votes.of(self.comparisons(open_source)))
+
+    def _compute(self, method: str, open_source: bool, intervals: int) -> _Found:
+        votes = self._votes(open_source)
+        found, others = rank_comparable(votes.dated.comparisons, method, intervals=intervals)
+        told, needed = found.diagnostics, self.kept.get(
+            ('needed', open_source),
+            lambda: sessions_needed(self._votes(open_source).dated.comparisons))
+        details = {**told.details, **votes.basis, 'needed': asdict(needed) if needed else None}
+        return replace(found, diagnostics=replace(told, details=details)), others
+
+    def _count(self) -> dict[tuple[int, int, str], int]:
+        with self._database.read() as connection:
+            return tally_of_verdicts(connection)
+
+    def _count_by_name(self) -> dict[tuple[str, str, str], int]:
+        counts = self.kept.get('counts', self._count)
+        with self._database.read() as connection:
+            names = policy_names(connection)
+        return {(names[a], names[b], word): n for (a, b, word), n in counts.items()}
+
+    def _leaderboard(self) -> None:
+        """Get what the first page shows: the number of verdicts last, when the others have it."""
+        self.counts_by_name()
+        with suppress(RankingError):    # kept, and raised where somebody asks
+            self.standings()
+        self.origins()
+        self.counted()
+
+    def _tallied(self, by: TallyBy) -> '_Grouped':
+        return self.kept.get(by, lambda: _Grouped.of(tallies(self._database, by)))
+
+
+@dataclass(frozen=True)
+class DatedVotes:
+    """
+    Comparisons, oldest first, with the ``days`` (M,) (UTC) of their sessions.
+
+    ``marks`` (M,) are numbers that change with session, policies, preference and evaluator.
+    """
+
+    comparisons: Comparisons
+    days: NDArray[np.str_]
+    marks: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, words: Sequence[Comparison]) -> 'DatedVotes':
+        """Return comparisons, which come oldest first, as arrays."""
+        days = np.array([one.created[:10] for one in words], dtype='U10')
+        marks = [hash((one.session_id, one.a, one.b, one.preference, one.evaluator))
+                 for one in words]
+        return cls(Comparisons.from_words(words), days, np.array(marks, dtype=np.int64))
+
+    def up_to(self, day: str) -> tuple[Comparisons, Hashable]:
+        """Return the comparisons up to the end of a day, and what changes with them."""
+        count = int(np.searchsorted(self.days, day, side='right'))
+        found = self.comparisons.take(np.arange(count))
+        met = np.flatnonzero(found.appearances())
+        return (found.only([self.comparisons.items[k] for k in met]),
+                hash(self.marks[:count].tobytes()))
+
+
+@dataclass(frozen=True)
+class _Votes:
+    """Every verdict that counts, and where they come from, in all and by pair."""
+
+    dated: DatedVotes
+    basis: dict[str, Any]
+    origins: dict[str, int]
+    of_pairs: dict[frozenset[str], dict[str, int]]
+
+    @classmethod
+    def of(cls, words: Sequence[Comparison]) -> '_Votes':
+        pairs = Counter((one.a, one.b, one.origin) for one in words)
+        of_pairs: dict[frozenset[str], dict[str, int]] = {}
+        for (a, b, origin), count in sorted(pairs.items()):
+            known = of_pairs.setdefault(frozenset((a, b)), {})
+            known[origin] = known.get(origin, 0) + count
+        found = origins(words)
+        basis = {'institutions': len({one.institution for one in words} - {''}),
+                 'newest': max((one.created for one in words), default=''),
+                 'origins': found, 'not_relayed': not_relayed_of(words)}
+        return cls(DatedVotes.of(words), basis, found, of_pairs)
+
+
+@dataclass(frozen=True)
+class _Grouped:
+    """Tallies, the scores of each group with their intervals, and the tallies of each pair."""
+
+    rows: list[PairTally]
+    scores: dict[str, dict[str, Score]]
+    pairs: dict[frozenset[str], list[PairTally]]
+
+    @classmethod
+    def of(cls, rows: list[PairTally]) -> '_Grouped':
+        scores = scores_by_group(rows)
+        for score in (score for group in scores.values() for score in group.values()):
+            score.compute()
+        return cls(rows, scores, by_pair(rows))

@@ -1,0 +1,183 @@
+"""
+The log as the server publishes it: signed heads, entries, proofs, reveals, receipts.
+
+An entry is canonical JSON: the same facts give the same bytes.
+"""
+
+import hashlib
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from arena_robot.core.clock import Clock
+from arena_robot.core.errors import DataError
+from arena_robot.core.log_entry import canonical, said, verdict_sha256
+from arena_robot.server.store import log as stored
+from arena_robot.server.store.database import Connection, Database
+from arena_robot.server.store.evidence import SessionEvidence
+from arena_robot.server.store.sessions import SessionRow
+from arena_robot.server.store.verdicts import accepted_reveals
+from arena_robot.server.transparency.keys import DRAW, VERDICT, LogKey, SignedHead
+from arena_robot.server.transparency.merkle import MerkleTree, leaf_hash
+
+SESSION, CORRECTION, ERASURE = 'session', 'correction', 'erasure'
+RELAYED, IMPORTED, EARLIER = 'relayed', 'imported', 'before the log'
+PAGE = 1000
+
+
+def pseudonym(name: str) -> str:
+    """Return a stable word for an evaluator; who knows the name can compute it."""
+    return hashlib.sha256(f'evaluator\n{name}'.encode()).hexdigest()[:16]
+
+
+def session_entry(session: SessionRow, evaluator: str, station: str,
+                  evidence: SessionEvidence | None, names: tuple[str, str],
+                  accepted_ns: int) -> str:
+    """
+    Return the entry of a session that was accepted.
+
+    The policies are named where there was no commitment; otherwise the commitment stands for them.
+    """
+    values: dict[str, Any] = {
+        'kind': SESSION, 'session': session.id, 'commitment': session.commitment,
+        'evaluator': pseudonym(evaluator), 'institution': session.institution,
+        'station': station, 'prompt': session.prompt, 'created_ns': session.created_ns,
+        'accepted_ns': accepted_ns, 'probation': session.probation,
+        'verdict': said(session.verdict)}
+    if session.imported:
+        values['origin'] = IMPORTED
+    elif evidence is None:
+        values['origin'] = EARLIER
+    else:
+        values |= {'origin': RELAYED, **_seen(evidence)}
+    if not session.commitment:
+        values['policies'] = list(names)
+    return canonical(values)
+
+
+def correction_entry(session_id: str, author: str, text: str, withdraw: bool,
+                     now_ns: int) -> str:
+    """Return the entry of a correction, or of a withdrawal."""
+    return canonical({'kind': CORRECTION, 'session': session_id, 'author': pseudonym(author),
+                      'text': text, 'withdraw': withdraw, 'created_ns': now_ns})
+
+
+def erasure_entry(session_id: str, author: str, reason: str, files: Mapping[str, str],
+                  now_ns: int) -> str:
+    """Return the tombstone of deleted files: their SHA-256 by key, and why they are gone."""
+    return canonical({'kind': ERASURE, 'session': session_id, 'author': pseudonym(author),
+                      'reason': reason, 'files': dict(files), 'created_ns': now_ns})
+
+
+def _seen(evidence: SessionEvidence) -> dict[str, Any]:
+    return {
+        'manifests': {slot: one.sha256 for slot, one in evidence.manifests.items()},
+        'rollouts': {slot: {'queries': one.queries, 'actions': one.actions,
+                            'seconds': round(one.seconds, 3),
+                            'steps': evidence.episodes[slot].steps}
+                     for slot, one in evidence.rollouts.items()}}
+
+
+class TransparencyLog:
+    """Appends entries and answers for them; the tree is kept in memory and follows the table."""
+
+    def __init__(self, database: Database, key: LogKey, clock: Clock) -> None:
+        self._database = database
+        self._key = key
+        self._clock = clock
+        self._tree = MerkleTree()
+        self._lock = threading.Lock()
+
+    def append(self, connection: Connection, bodies: Sequence[tuple[str, str]]) -> None:
+        """Add an entry for each session and body, inside the caller's transaction."""
+        stored.append(connection, bodies, self._clock.now_ns())
+
+    def size(self) -> int:
+        """Return how many entries there are."""
+        with self._database.read() as connection:
+            return stored.size(connection)
+
+    def lock(self, connection: Connection) -> None:
+        """Let other writers wait until the end of the caller's transaction."""
+        stored.lock(connection)
+
+    def head(self) -> SignedHead:
+        """Return a signed head that covers every entry there is."""
+        with self._lock:
+            self._follow()
+            return self._key.sign(len(self._tree), self._tree.root(), self._clock.now_ns())
+
+    def entries(self, start: int, limit: int = PAGE) -> list[str]:
+        """Return the bodies of the entries from number ``start`` on."""
+        with self._database.read() as connection:
+            return [one.body for one in stored.entries(connection, max(0, start),
+                                                       max(1, min(limit, PAGE)))]
+
+    def inclusion(self, number: int, size: int) -> list[str]:
+        """Return the proof that an entry is in the log of that size; hashes in hex."""
+        with self._lock:
+            self._follow()
+            return [one.hex() for one in self._tree.inclusion(number, size)]
+
+    def consistency(self, old: int, new: int) -> list[str]:
+        """Return the proof that the log of size ``new`` only added to that of size ``old``."""
+        with self._lock:
+            self._follow()
+            return [one.hex() for one in self._tree.consistency(old, new)]
+
+    def receipt(self, session_id: str) -> dict[str, Any]:
+        """
+        Return the proof that a session is in the log: entry, number, path and signed head.
+
+        Empty when the session has no entry.
+        """
+        with self._database.read() as connection:
+            found = stored.of_session(connection, session_id)
+        if not found:
+            return {}
+        head = self.head()
+        return {'session': session_id, 'number': found[0].number, 'entry': found[0].body,
+                'path': self.inclusion(found[0].number, head.size), 'head': head.plain()}
+
+    def promise_draw(self, session: SessionRow) -> str:
+        """Return the signed time at which a pair was given, and its commitment."""
+        return self._key.promise(DRAW, session.id, session.created_ns,
+                                 commitment=session.commitment)
+
+    def promise_verdict(self, session: SessionRow) -> str:
+        """Return the signed time at which a verdict was taken, and its hash."""
+        return self._key.promise(VERDICT, session.id, session.ended_ns or 0,
+                                 sha256=verdict_sha256(said(session.verdict)))
+
+    def erasures(self, session_id: str) -> list[tuple[int, str, int]]:
+        """Return when (ns) files of a session were deleted, why, and how many."""
+        with self._database.read() as connection:
+            told = [json.loads(one.body) for one in stored.of_session(connection, session_id)]
+        return [(int(one['created_ns']), str(one['reason']), len(one['files']))
+                for one in told if one['kind'] == ERASURE]
+
+    def bundle(self) -> dict[str, Any]:
+        """Return everything that an offline check needs, but standings."""
+        head = self.head()
+        bodies: list[str] = []
+        while len(bodies) < head.size:
+            bodies += self.entries(len(bodies))
+        with self._database.read() as connection:
+            reveals = accepted_reveals(connection)
+        return {'version': 1, 'head': head.plain(), 'entries': bodies[:head.size],
+                'reveals': {key: {'nonce': one.nonce, 'policy_a': one.policy_a,
+                                  'policy_b': one.policy_b, 'probation': one.probation}
+                            for key, one in reveals.items()}}
+
+    def _follow(self) -> None:
+        with self._database.read() as connection:
+            while True:
+                page = stored.entries(connection, len(self._tree), PAGE)
+                for one in page:
+                    if one.number != len(self._tree):
+                        raise DataError(f'the log lacks entry {len(self._tree)}; restore the '
+                                        'database from its backup')
+                    self._tree.append(leaf_hash(one.body.encode()))
+                if len(page) < PAGE:
+                    return

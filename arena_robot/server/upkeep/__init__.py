@@ -1,0 +1,1 @@
+"""What keeps a server in order: backups, deletion, background work, metrics."""

@@ -1,0 +1,237 @@
+"""What a server does with its sessions in processes of their own, of the lowest priority."""
+
+import json
+import logging
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from arena_robot.audit.judges import JUDGES
+from arena_robot.core import spare_time
+from arena_robot.core.clock import Clock
+from arena_robot.core.episode import Slot
+from arena_robot.core.errors import ArenaError
+from arena_robot.core.files import write_text
+from arena_robot.core.process import Process
+from arena_robot.records.audit_file import FOLDER
+from arena_robot.server.config import ServerConfig
+from arena_robot.server.files import FileId
+from arena_robot.server.results.standings import Results
+from arena_robot.server.store.blobs import Blobs
+from arena_robot.server.store.browse import MOST, Browse
+from arena_robot.server.store.categories import Categories
+from arena_robot.server.store.database import Database
+from arena_robot.server.store.filters import Filter
+from arena_robot.server.store.reports import Reports
+from arena_robot.server.store.uploads import Uploads
+
+log = logging.getLogger(__name__)
+
+AUDIT_LOOK_STEPS = 12        # a new list of the newest sessions at every twelfth call
+AUDIT_LONGEST_STEPS = 120    # calls after which an audit is given up
+LONGEST_STEPS = 30           # calls after which other processes are given up
+PAUSE_STEPS = 60             # calls without another try after one failed
+CLOSE_S = 1.0
+SHARE = 0.1
+AT_ONCE = 20    # sessions that one process shows the model
+
+Work = Callable[..., object]
+
+
+@dataclass(frozen=True)
+class BackgroundFunctions:
+    """
+    Functions of modules of higher rooms; one that is None is never called.
+
+    ``audit`` gets the folder of a session and the name of a judge, and writes audits beside the
+    episodes. ``reports`` and ``categories`` get the path of a server's configuration.
+    """
+
+    audit: Work | None = None
+    reports: Work | None = None
+    categories: Work | None = None
+
+
+NO_FUNCTIONS = BackgroundFunctions()
+
+
+class AuditWorker:
+    """
+    Audits each session that counts and has no audit by ``judge`` yet.
+
+    It looks at the newest 200 sessions; the result is put beside the episode, where the site reads
+    it. A session whose audit failed is tried again after a restart. Call ``step`` every five
+    seconds. ConfigError for an unknown judge.
+    """
+
+    def __init__(self, audit: Work, judge: str, browse: Browse, uploads: Uploads,
+                 blobs: Blobs) -> None:
+        JUDGES.find(judge)
+        self._audit, self._judge = audit, judge
+        self._browse, self._uploads, self._blobs = browse, uploads, blobs
+        self._seen: set[str] = set()
+        self._waiting: list[str] = []
+        self._steps = self._since = 0
+        self._running: tuple[str, Process, tempfile.TemporaryDirectory[str]] | None = None
+
+    def step(self) -> None:
+        """Take the result of an audit that has ended, and begin the next one."""
+        self._steps += 1
+        if self._running is not None:
+            late = self._steps - self._since > AUDIT_LONGEST_STEPS
+            if self._running[1].code is None and not late:
+                return
+            self._take()
+        if not self._waiting and self._steps % AUDIT_LOOK_STEPS == 1:
+            self._look()
+        if self._waiting:
+            self._begin(self._waiting.pop(0))
+
+    def close(self) -> None:
+        """End the running audit; it is done at the next start."""
+        if self._running is not None:
+            _, process, folder = self._running
+            process.end(CLOSE_S / 2, CLOSE_S / 2)
+            folder.cleanup()
+            self._running = None
+
+    def _look(self) -> None:
+        for evaluation in self._browse.page(Filter(limit=MOST)).evaluations:
+            if evaluation.counts and not evaluation.mark and evaluation.id not in self._seen:
+                self._seen.add(evaluation.id)
+                if not all(self._blobs.exists(self._key(evaluation.id, slot)) for slot in Slot):
+                    self._waiting.append(evaluation.id)
+
+    def _key(self, session_id: str, slot: Slot) -> str:
+        return FileId(session_id, slot.value, f'{FOLDER}/{self._judge}.json').key
+
+    def _begin(self, session_id: str) -> None:
+        folder = tempfile.TemporaryDirectory(prefix='arena-audit-')
+        session = Path(folder.name) / session_id
+        try:
+            self._fetch(session_id, session)
+        except (ArenaError, OSError) as error:
+            log.warning('session %s is not audited: %s', session_id, error)
+        if not session.exists():
+            folder.cleanup()
+            return
+        process = spare_time.started(self._audit, session, self._judge)
+        self._running, self._since = (session_id, process, folder), self._steps
+
+    def _fetch(self, session_id: str, home: Path) -> None:
+        """Put the bags of a session into ``home``."""
+        for record in self._uploads.list(session_id):
+            if not record.complete or record.file.slot not in tuple(Slot) \
+                    or not record.file.path.endswith(('.mcap', 'metadata.yaml')):
+                continue
+            target = home / record.file.slot / record.file.path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            local = self._blobs.local_path(record.file.key)
+            if local is not None:
+                target.symlink_to(local)
+            else:
+                with target.open('wb') as stream:
+                    stream.writelines(self._blobs.read(record.file.key))
+
+    def _take(self) -> None:
+        assert self._running is not None
+        session_id, process, folder = self._running
+        self._running = None
+        process.kill()
+        for slot in Slot:
+            made = Path(folder.name) / session_id / slot.value / FOLDER / f'{self._judge}.json'
+            if made.exists():
+                self._blobs.put(made, self._key(session_id, slot))
+            else:
+                log.warning('%s of session %s could not be audited', slot.value, session_id)
+        folder.cleanup()
+
+
+class BackgroundWork:
+    """
+    Calls ``work`` in a process of its own when ``due`` says so; call ``step`` every minute.
+
+    It does not run at the first step, nor twice at a time, and waits after a failure.
+    """
+
+    def __init__(self, config: ServerConfig, name: str, work: Work,
+                 due: Callable[[], object]) -> None:
+        self._config, self._name, self._work, self._due = config, name, work, due
+        self._running: Process | None = None
+        self._steps = self._calls = 0
+        self._next = 2
+
+    def step(self) -> None:
+        """Begin when it is due and does not run."""
+        self._calls += 1
+        if self._running is not None:
+            self._steps += 1
+            if self._running.code is None and self._steps < LONGEST_STEPS:
+                return
+            if self._running.code != 0:
+                log.warning('%s: the process failed: %s', self._name, self._running.code)
+                self._next = self._calls + PAUSE_STEPS
+            self._running.kill()
+            self._running = None
+        if self._calls >= self._next and self._due():
+            self._running, self._steps = spare_time.started(self._work, self._told()), 0
+
+    def close(self) -> None:
+        """End the process; what it stored is kept."""
+        if self._running is not None:
+            self._running.end(CLOSE_S / 2, CLOSE_S / 2)
+            self._running = None
+
+    def _told(self) -> Path:
+        """Write what the process has to know of the server into a file of its folder."""
+        where = self._config.data / f'{self._name}.yaml'
+        told: dict[str, Any] = {name: str(value) for name, value in (
+            ('data', Path(self._config.data).resolve()),
+            ('database', self._config.database), ('blobs', self._config.blobs),
+            ('key_file', self._config.key_path().resolve())) if value}
+        write_text(where, json.dumps({**told,
+                                      'categorise_per_day': self._config.categorise_per_day}))
+        return where
+
+
+def reports_are_due(config: ServerConfig, results: Results, reports: Reports) -> bool:
+    """Tell whether a policy has ``report_every`` new sessions and a tenth of those it had."""
+    counted: Counter[str] = Counter()
+    for (a, b, _), count in results.counts_by_name().items():
+        counted.update({a: count, b: count})
+    covered = reports.covered()
+    return any(count - covered.get(name, 0) >= max(
+        config.report_every, SHARE * covered.get(name, 0)) for name, count in counted.items())
+
+
+def sessions_to_categorise(config: ServerConfig, categories: Categories) -> int:
+    """
+    Return how many sessions may be shown to the vision model now.
+
+    At most ``config.categorise_per_day`` in any 24 hours, counted in the database. Address, model
+    and key are in the environment, as for :class:`arena_robot.models.chat.ChatClient`.
+    """
+    if not (os.environ.get('ARENA_MODEL_URL') and os.environ.get('ARENA_MODEL')):
+        return 0
+    left = config.categorise_per_day - categories.by_model_in_a_day()
+    most = max(0, min(left, AT_ONCE))
+    return len(categories.unseen('', '', most)) if most else 0
+
+
+def background_work(config: ServerConfig, functions: BackgroundFunctions, results: Results,
+                    database: Database, clock: Clock) -> dict[str, BackgroundWork]:
+    """Return what the configuration asks for, by name."""
+    found: dict[str, BackgroundWork] = {}
+    if config.report_every > 0 and functions.reports:
+        reports = Reports(database, clock)
+        found['reports'] = BackgroundWork(config, 'reports', functions.reports,
+                                          lambda: reports_are_due(config, results, reports))
+    if config.categorise_per_day > 0 and functions.categories:
+        kept = Categories(database, clock)
+        found['categories'] = BackgroundWork(config, 'categories', functions.categories,
+                                             lambda: sessions_to_categorise(config, kept))
+    return found
