@@ -27,7 +27,7 @@ from arena_robot.core.action import ActionSpace, Chunk, SafeCommand
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import CONTROL_RATE_HZ, Slot
 from arena_robot.core.observation import ArmState, GripperState, Image
-from arena_robot.drivers.base import StereoFrame
+from arena_robot.drivers.base import ArmDescription, StereoFrame
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.server.client import RemoteArena, ServerAddress
@@ -81,6 +81,9 @@ class Still:
 
     def arrivals(self):
         return []
+
+    def description(self):
+        return ArmDescription('panda', 'still', (0.0,) * 7)
 
     def act(self, action, stamp_ns):
         accepted = Future()

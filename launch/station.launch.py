@@ -218,11 +218,9 @@ def _session(context: LaunchContext) -> list[LaunchDescriptionEntity]:
         on_shutdown=lambda *_: shutil.rmtree(folder, ignore_errors=True)))
     found = session_processes(
         folder, files,
-        SessionOptions(robot_type=_given(context, 'robot_type').get('robot_type'),
-                       record=given['record'] != 'false',
-                       arm_prefix=_given(context, 'arm_prefix').get('arm_prefix')),
+        SessionOptions(record=given['record'] != 'false'),
         ('--log-level', given['log_level']), simulated=('sim_station', 'sim_station') in nodes,
-        fake=given['use_fake_hardware'] == 'true', namespace=given['namespace'])
+        namespace=given['namespace'])
     clock = [word for name, value in _sim_time(context).items()
              for word in ('-p', f'{name}:={value}')]
     return [_node(context, one.executable, one.name, ['--ros-args', *one.arguments, *clock], '30')

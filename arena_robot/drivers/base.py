@@ -69,8 +69,20 @@ class Arm(Part, Protocol):
         """Clear a reflex or user stop, then hold at the measured pose. DriverError if it fails."""
 
 
+@dataclass(frozen=True)
+class ArmDescription:
+    """What an arm is: a row of ROBOTS, the driver behind it, its reset pose (7,) rad."""
+
+    robot_type: str
+    backend: str
+    reset_joints: tuple[float, ...]
+
+
 class ActingArm(Arm, Protocol):
     """An arm behind the safety layer, which alone decides what its driver gets."""
+
+    def description(self) -> ArmDescription:
+        """Return what the arm is; NotConnected where it has not said so yet."""
 
     def act(self, action: Action, stamp_ns: int) -> 'Future[SafeCommand]':
         """

@@ -15,7 +15,7 @@ from arena_robot.core.action import Action, ArmCommand, SafeCommand
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import ArenaError, DriverError, SafetyError
 from arena_robot.core.observation import ArmState, Floats
-from arena_robot.drivers.base import Arm, StopsInCollision
+from arena_robot.drivers.base import Arm, ArmDescription, StopsInCollision
 from arena_robot.robots.arms import ArmLimits, Robot
 from arena_robot.safety.collision import CollisionThresholds
 from arena_robot.safety.filter import Safety
@@ -69,6 +69,10 @@ class GuardedArm:
     def command(self, command: ArmCommand) -> ArmCommand:
         """Track the nearest allowed target; return it. Raises as :meth:`decide` does."""
         return ArmCommand(self.decide(command.q, command.stamp_ns).q, command.stamp_ns)
+
+    def description(self) -> ArmDescription:
+        """Return the robot's row, the driver's class, and the row's reset pose."""
+        return ArmDescription(self.robot.name, type(self.arm).__name__, self.robot.reset_joints)
 
     def act(self, action: Action, stamp_ns: int) -> 'Future[SafeCommand]':
         """Carry out an action; the future is done."""

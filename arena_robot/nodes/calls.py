@@ -6,9 +6,11 @@ They block the calling thread, so they must not be called from the executor's th
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from rcl_interfaces.msg import ParameterValue
+from rcl_interfaces.srv import GetParameters
 from rclpy.action import ActionClient
 from rclpy.action.client import ClientGoalHandle
 from rclpy.callback_groups import ReentrantCallbackGroup
@@ -21,6 +23,7 @@ from std_srvs.srv import Trigger
 from arena_robot.core.errors import ArenaError, DriverError
 
 FIND_S = 2.0
+ATTEMPTS = 3
 LOOK_S, LATE_S = 0.5, 1.5
 
 
@@ -121,3 +124,24 @@ def result(future: Future, timeout_s: float, what: str, error: type[ArenaError] 
         if lost() and not done.wait(LATE_S):
             raise error(f'{what} was asked before the node was started again; repeat it')
     return future.result()
+
+
+def parameters_of(node: Node, other: str, names: Sequence[str], timeout_s: float,
+                  error: type[ArenaError] = DriverError) -> list[ParameterValue]:
+    """
+    Return parameters of another node; raises ``error`` when it does not answer.
+
+    A node that has just started can lose a first answer, so it is asked ``ATTEMPTS`` times.
+    """
+    client = ServiceClients(node, other, {'get_parameters': GetParameters}, error=error)
+    request = GetParameters.Request(names=list(names))
+    try:
+        for left in reversed(range(ATTEMPTS)):
+            try:
+                return list(client.call('get_parameters', request, timeout_s / 2).values)
+            except error:
+                if not left or not client.present(0.0):
+                    raise
+    finally:
+        client.close()
+    raise AssertionError('the last attempt returns or raises')

@@ -32,15 +32,13 @@ class SessionOptions:
     policies: Path | None = None
     data: Path | None = None
     max_steps: int | None = None
-    robot_type: str | None = None
     record: bool = True
-    arm_prefix: str | None = None
     pace: SessionPace | None = None
 
 
 def session_processes(folder: Path, files: Sequence[Path], options: SessionOptions,
                       words: Sequence[str] = (), simulated: bool = False,
-                      fake: bool = False, namespace: str = '') -> list[NodeProcess]:
+                      namespace: str = '') -> list[NodeProcess]:
     """
     Return recorder and session node, after writing their parameter files into ``folder``.
 
@@ -61,7 +59,7 @@ def session_processes(folder: Path, files: Sequence[Path], options: SessionOptio
         defaults['session_node'] = {'arena_file': str(example_pool(folder)),
                                     'scene': 'sim_station', 'min_free_gb': SMALL_DISK_GB}
         defaults['recorder_node'] |= {'min_free_disk': SMALL_DISK_GB}
-    said = _said(files, options, fake)
+    said = _said(files, options)
     made = {name: _arguments(folder, name, defaults[name], files, said[name], namespace)
             for name in defaults}
     names = ['recorder_node', 'session_node'] if options.record else ['session_node']
@@ -87,14 +85,11 @@ def _names(file: Path, name: str) -> bool:
     return any(str(key).rsplit('/', 1)[-1] == name for key in read_yaml(file))
 
 
-def _said(files: Sequence[Path], options: SessionOptions,
-          fake: bool) -> dict[str, dict[str, object]]:
+def _said(files: Sequence[Path], options: SessionOptions) -> dict[str, dict[str, object]]:
     """Return the parameters by node that the command line overrides."""
     session = {'arena_file': _text(options.policies), 'data_dir': _text(options.data),
-               'max_steps': options.max_steps, 'robot_type': options.robot_type,
-               'arm_prefix': options.arm_prefix,
+               'max_steps': options.max_steps,
                'arena': 'local' if options.policies else None,
-               'backend': 'sim' if fake else None,
                'recorder': None if options.record else ''}
     recorder = {'output_dir': _text(options.data and options.data / 'sessions')}
     paced = options.pace.session() if options.pace else {}

@@ -131,13 +131,11 @@ class SessionConfig:
     Fixed settings of a station.
 
     ``outside_cameras`` are the roles of its cameras that are not on the arm: a policy with only
-    one of them sees the first, unless the evaluator chooses another for a session. ``backend`` is
-    the arm's driver.
+    one of them sees the first, unless the evaluator chooses another for a session. Which robot it
+    is, the arm says itself.
     """
 
     station: StationInfo
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
-    reset_q: tuple[float, ...] = ()
     min_free_gb: float = 5.0
     outside_cameras: tuple[str, ...] = ('left', 'right')
-    backend: str = ''

@@ -145,20 +145,3 @@ def test_a_part_that_cannot_be_configured_says_why_in_the_check(lab):
     assert 'arm_node is not active (unconfigured): nothing' in connections.checks()[0].detail
     tell('robot mode', diagnostics.OK, 'IDLE')
     assert 'does not publish arm_node/arm_state' in connections.checks()[0].detail
-
-
-def test_an_arm_with_another_driver_than_the_sessions_fails_the_check(lab):
-    session, arm = lab('session'), lab('arm_node')
-    connections = Connections(session, SessionParams(backend='franka_rs'), {})
-
-    def tell(backend):
-        connections._reports.take(diagnostics.report(0, diagnostics.status(
-            arm, 'robot mode', '172.16.0.2', diagnostics.OK, 'IDLE', {'backend': backend})))
-        return connections.other_backend()
-    assert connections.other_backend() == ''
-    assert tell('franka_rs') == ''
-    assert "backend 'libfranka', session_node's is 'franka_rs'" in tell('libfranka')
-    found = {one.name: one for one in connections.checks()}['arm driver']
-    assert not found.ok
-    assert 'Correct the station file' in found.detail
-    assert tell('franka_rs') == ''

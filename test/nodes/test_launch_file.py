@@ -72,10 +72,9 @@ def test_sim_time_is_set_only_when_asked(launched, asked):
         assert said == (['use_sim_time:=true'] if asked == 'true' else [])
 
 
-def test_the_prefix_reaches_the_session_and_no_file_stays(launched):
+def test_the_prefix_reaches_the_station_and_no_file_stays(launched):
     context, nodes = launched(arm_prefix='left')
     made = [path for arguments in nodes.values() for path in files_of(arguments) if path != SIM]
-    assert any('arm_prefix: left' in path.read_text() for path in files_of(nodes['session_node']))
     assert any('arm_prefix: left' in path.read_text() for path in files_of(nodes['sim_station']))
     for handler in context.handlers:
         handler.on_shutdown(None, context)

@@ -62,9 +62,8 @@ def test_the_command_line_wins_under_every_key_of_the_file(tmp_path, namespace):
         text = ''.join(f'{key}:\n  ros__parameters: {{max_steps: {n}, arena: "host:1"}}\n'
                        for n, key in enumerate((first, second)))
         found = made(tmp_path, {'sim_station': {}}, text, namespace, max_steps=60,
-                     policies=tmp_path / 'pool.yaml', arm_prefix='left')['session_node']
-        assert (found['max_steps'], found['arena'], found['arm_prefix']) == (
-            60, 'local', 'left'), (first, second)
+                     policies=tmp_path / 'pool.yaml')['session_node']
+        assert (found['max_steps'], found['arena']) == (60, 'local'), (first, second)
 
 
 def fits(key, namespace):
@@ -119,11 +118,6 @@ def test_a_pool_of_the_command_line_is_used_instead_of_a_server(tmp_path):
     found = made(tmp_path, sections, policies=tmp_path / 'pool.yaml')
     assert found['session_node']['arena'] == 'local'
     assert found['session_node']['arena_file'] == str(tmp_path / 'pool.yaml')
-
-
-def test_simulated_parts_are_stored_as_such(tmp_path):
-    found = made(tmp_path, {'session_node': {'backend': 'my_lab.arm:Arm'}}, fake=True)
-    assert found['session_node']['backend'] == 'sim'
 
 
 def test_with_a_published_clock_both_nodes_use_it(tmp_path):

@@ -7,8 +7,9 @@ import numpy as np
 from arena_robot.core.action import ActionSpace, ArmCommand, Chunk, SafeCommand
 from arena_robot.core.errors import PolicyUnavailable, SafetyError
 from arena_robot.core.observation import ArmState, GripperState, Image
-from arena_robot.drivers.base import StereoFrame
+from arena_robot.drivers.base import ArmDescription, StereoFrame
 from arena_robot.policy.base import PolicySpec
+from arena_robot.robots.arms import RESET_JOINTS
 
 
 class LoopClock:
@@ -40,6 +41,7 @@ class FakeArm:
     def __init__(self, clock):
         self.clock, self.log, self.q, self.fail = clock, [], np.zeros(7), None
         self.acted, self.refuses, self.halted = 0, None, False
+        self.backend = 'fake'
 
     def state(self, max_age_s=0.1):
         if self.fail:
@@ -54,6 +56,9 @@ class FakeArm:
         self.log.append(('q', command.q))
         self.q = command.q
         return command
+
+    def description(self):
+        return ArmDescription('panda', self.backend, RESET_JOINTS)
 
     def act(self, action, stamp_ns):
         self.acted += 1

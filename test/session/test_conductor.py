@@ -134,6 +134,20 @@ def test_a_policy_with_one_outside_camera_sees_the_chosen_one(tmp_path, monkeypa
     assert read_session(folder).third_person == seen
 
 
+def test_both_rollouts_of_a_session_are_made_with_one_driver(tmp_path):
+    station = Station(tmp_path)
+    go(station.conductor, until=State.SCORING_A)
+    station.conductor.score(Slot.A, scored(Slot.A, 0.75))
+    station.conductor.prepare_reset()
+    station.conductor.confirm_reset()
+    station.arm.backend = 'another'
+    with pytest.raises(SessionError, match='driven by another now, and was by fake when'):
+        station.conductor.run(Slot.B)
+    assert station.conductor.record.state is State.RESET
+    station.arm.backend = 'fake'
+    assert station.conductor.run(Slot.B).slot is Slot.B
+
+
 def test_a_dead_camera_is_named_before_anything_is_typed(tmp_path):
     station = Station(tmp_path)
     station.cameras['wrist'].fail = StaleData('no frame for 3.0 s; check its cable')

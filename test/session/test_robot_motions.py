@@ -16,7 +16,6 @@ from arena_robot.core.errors import (
     PolicyUnavailable,
     ReadTimeout,
     SafetyError,
-    SessionError,
 )
 from arena_robot.drivers.guarded import GuardedArm
 from arena_robot.robots.arms import PANDA, RESET_JOINTS
@@ -242,20 +241,3 @@ def test_a_press_long_after_a_lost_answer_sends_its_own_request(running, monkeyp
         assert not lost.done()
         answers.set()
         assert lost.result(10.0) is None
-
-
-def test_a_robot_that_is_driven_in_another_way_now_makes_no_second_rollout():
-    clock = LoopClock()
-    parts = Parts(FakeArm(clock), FakeGripper(clock), {'left': FakeCamera(clock)})
-    said = ['']
-    config = SessionConfig(StationInfo('bench', 'panda'))
-    stage = RobotMotions(parts, clock, config, refusal=lambda: said[0])
-    job, policy = RolloutRequest('s1', Slot.A, 'close it'), FakePolicy(clock)
-    with stage.rollout(job, policy, Sink()):
-        pass
-    said[0] = "arm_node runs with backend 'libfranka', session_node's is 'franka_rs'"
-    with pytest.raises(SessionError, match='libfranka'), stage.rollout(job, policy, Sink()):
-        pytest.fail('it began')
-    said[0] = ''
-    with stage.rollout(job, policy, Sink()):
-        pass

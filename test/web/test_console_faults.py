@@ -79,7 +79,7 @@ class LabStation:
                  for executable, name in nodes_in(file, namespace=self.namespace)]
         options = SessionOptions(self.pool, self.data, 4000)
         busy = ('-p', 'max_image_age:=2.0', '-p', 'min_free_gb:=0.1')
-        others = session_processes(folder, [file], options, words, False, True, self.namespace)
+        others = session_processes(folder, [file], options, words, False, self.namespace)
         commands = {node.name: tuple(node.command()[1:]) for node in (*parts, *others)}
         commands['session_node'] += busy
         commands['recorder_node'] += ('-p', 'min_free_disk:=0.1')

@@ -165,11 +165,11 @@ def run_with_session(args: argparse.Namespace, path: Path, nodes: Sequence[tuple
             raise ConfigError(f'no file {file}')
     files = [path, *([args.session_config] if args.session_config else [])]
     pace = pace_of(args)
-    options = SessionOptions(args.policies, args.data, args.max_steps, args.robot_type, pace=pace)
+    options = SessionOptions(args.policies, args.data, args.max_steps, pace=pace)
     words = ('--log-level', args.log_level, *namespace_words(args.namespace))
     with tempfile.TemporaryDirectory(prefix='arena-station-') as folder:
         found: list[Startable] = [*session_processes(Path(folder), files, options, words,
-                                                     simulated, args.fake, args.namespace)]
+                                                     simulated, args.namespace)]
         found[:0] = sim_process(args, files, Path(folder)) if simulated else parts(
             args, nodes, ros_arguments(args, path))
         found[:0] = devices

@@ -54,9 +54,7 @@ def propose(graph: FoundGraph, station: str = 'my_lab') -> Proposal:
     if gripper.values:
         sections['gripper_node'] = gripper.values
     sections['session_node'] = {
-        'station': station, **{key: arm.values[key] for key in ('robot_type', 'arm_prefix')
-                               if key in arm.values},
-        'backend': 'ros_control', **cameras.values, 'data_dir': '~/arena', 'arena': 'local',
+        'station': station, **cameras.values, 'data_dir': '~/arena', 'arena': 'local',
         'arena_file': 'config/policies.yaml'}
     broadcaster = arm.values.get('ros_control', {}).get('broadcaster', '')
     fast = [f'.*{broadcaster}/.*'] if broadcaster else []

@@ -21,9 +21,10 @@ from arena_msgs.msg import GripperState as GripperStateMessage
 from arena_robot.core.action import Action, ArmCommand, GripperCommand, SafeCommand
 from arena_robot.core.errors import ArenaError, DriverError, LateCommand, ReadTimeout, StaleData
 from arena_robot.core.observation import ArmState, Floats, GripperState, RobotMode
+from arena_robot.drivers.base import ArmDescription
 from arena_robot.nodes import convert, qos
 from arena_robot.nodes.action_client import ThreadedActionClient
-from arena_robot.nodes.calls import send_goal
+from arena_robot.nodes.calls import parameters_of, send_goal
 from arena_robot.nodes.remote.camera import RemoteCamera
 from arena_robot.nodes.remote.part import Newest, RemotePart
 from arena_robot.robots.arms import DOF
@@ -105,6 +106,15 @@ class RemoteArm(RemotePart):
         except futures.TimeoutError as error:
             raise DriverError(f'{self._name} has not said within {ANSWER_S:g} s what became of a '
                               'target; is it active?') from error
+
+    def description(self) -> ArmDescription:
+        """Ask the node for its parameters; DriverError when it does not answer."""
+        robot, backend, fake, reset = parameters_of(
+            self._node, self._name, ('robot_type', 'backend', 'use_fake_hardware', 'reset_joints'),
+            self._timeout_s)
+        return ArmDescription(
+            robot.string_value, 'sim' if fake.bool_value else backend.string_value,
+            tuple(reset.double_array_value))
 
     def act(self, action: Action, stamp_ns: int) -> 'futures.Future[SafeCommand]':
         """Send an action; the future has what the node's driver accepted."""

@@ -14,6 +14,7 @@ from arena_robot.core.episode import Episode, Slot, Step
 from arena_robot.core.jpeg import to_jpeg
 from arena_robot.core.observation import Observation, Pixels
 from arena_robot.nodes import qos
+from arena_robot.nodes.remote.robot import RemoteArm
 from arena_robot.nodes.session import messages
 from arena_robot.session.evaluator.desk import DeskState
 from arena_robot.session.loop.rollout import RolloutRequest
@@ -25,16 +26,16 @@ class RosAudience:
     """
     Publishes a session's events; see :class:`arena_robot.session.ports.Audience`.
 
-    ``fixed`` and ``views`` are published with every episode; ``frame`` returns the arm's frame,
-    ``shown`` the state to publish.
+    ``fixed``, ``views`` and what ``arm`` is are published with every episode; ``shown`` returns
+    the state to publish.
     """
 
-    def __init__(self, node: Node, clock: Clock, frame: Callable[[], str],
+    def __init__(self, node: Node, clock: Clock, arm: RemoteArm,
                  fixed: Mapping[str, Any], shown: Callable[[], DeskState],
                  views: Callable[[], Sequence[CameraView]] = tuple) -> None:
         self._node = node
         self._clock = clock
-        self._frame = frame
+        self._arm = arm
         self._fixed = fixed
         self._slot = Slot.A
         self._space = ''
@@ -55,21 +56,22 @@ class RosAudience:
         """Publish how an episode starts or ended."""
         self._slot = job.slot
         if episode is None:
-            self.last = None
-        self._episode.publish(messages.episode_message(job, episode, self._clock.now_ns(),
-                                                       self._frame(), self._fixed, self._views()))
+            self.last, arm = None, self._arm.description()
+            self._fixed = {**self._fixed, 'robot_type': arm.robot_type, 'backend': arm.backend}
+        self._episode.publish(messages.episode_message(
+            job, episode, self._clock.now_ns(), self._arm.frame, self._fixed, self._views()))
 
     def chunk(self, index: int, step: int, chunk: Chunk) -> None:
         """Publish the actions of an inference."""
         self._space = chunk.space.value
         self._chunks.publish(messages.chunk_message(
-            index, step, chunk, self._slot, self._clock.now_ns(), self._frame()))
+            index, step, chunk, self._slot, self._clock.now_ns(), self._arm.frame))
 
     def step(self, step: Step, observation: Observation) -> None:
         """Publish one control step."""
         self.last = step
         self._steps.publish(messages.step_message(step, observation, self._slot, self._space,
-                                                  self._frame()))
+                                                  self._arm.frame))
 
     def photos(self, photos: Mapping[str, Pixels]) -> None:
         """Publish the start photographs of the left eyes, each under its view's name."""

@@ -86,22 +86,7 @@ class Connections:
                               camera_endpoints(camera, v.topic_style, v.eyes,
                                                v.image_transport))
                   for role, camera in zip(v.roles, v.cameras, strict=True)]
-        other = self.other_backend()
-        return [*found, Check('arm driver', not other, other or v.backend)]
-
-    def other_backend(self) -> str:
-        """
-        Return why the arm's driver is not the one that episodes are stored with; '' when it is.
-
-        Drivers move an arm differently: both rollouts of a session are made with one of them.
-        """
-        v = self._params
-        found = self._reports.backend(v.arm)
-        if found in ('', v.backend):
-            return ''
-        return (f"{v.arm} runs with backend '{found}', session_node's is '{v.backend}': "
-                "episodes would be stored as made with another robot. Correct the station file, "
-                'and restart both')
+        return found
 
     def streams(self) -> list[str]:
         """Return the topics that an episode needs recorded; images by their raw topics."""

@@ -27,7 +27,6 @@ from arena_robot.nodes.session.standstill import Standstill
 from arena_robot.nodes.session.twins import Twins
 from arena_robot.nodes.spin import Spin, run_with
 from arena_robot.nodes.timeline import RosClock
-from arena_robot.safety.limits import robot_of
 from arena_robot.server.client import RemoteArena
 from arena_robot.session.loop.camera_positions import positions_check
 from arena_robot.session.loop.parts import Ages, Parts
@@ -55,11 +54,9 @@ class SessionNode(Listening):
         refuse_unknown(self)
         v = self.params
         config, clock = session_config(v), RosClock(self.get_clock(), self.context)
-        robot, arm = v.robot_type, RemoteArm(self, v.arm, CALL_S)
-        self.audience = RosAudience(self, clock, lambda: (
-            arm.frame or robot_of(robot).base_frame(v.arm_prefix)), {
-            'station': v.station, 'robot_type': robot, 'backend': v.backend,
-            'control_rate_hz': v.control_rate, 'max_steps': v.max_steps},
+        arm = RemoteArm(self, v.arm, CALL_S)
+        self.audience = RosAudience(self, clock, arm, {
+            'station': v.station, 'control_rate_hz': v.control_rate, 'max_steps': v.max_steps},
             lambda: self.conductor.shown(), lambda: self.connections.views())
         self.parts = Parts(
             arm, RemoteGripper(self, v.gripper, CALL_S),
@@ -71,7 +68,7 @@ class SessionNode(Listening):
         self._recorder = RemoteRecorder(
             self, v.recorder, self.connections.streams()) if v.recorder else None
         self.arena = make_arena(v, clock)
-        motions = RobotMotions(self.parts, clock, config, refusal=self.connections.other_backend)
+        motions = RobotMotions(self.parts, clock, config)
         self._store = store = SessionStore(Path(v.data_dir).expanduser() / 'sessions', clock)
         self.conductor = Conductor(
             motions, self.arena, store, self._recorder or NoRecorder(store.root),

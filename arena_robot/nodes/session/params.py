@@ -17,7 +17,6 @@ from arena_robot.nodes.station_file import shipped
 from arena_robot.policy.base import Policy
 from arena_robot.policy.connect import connect, load_policy
 from arena_robot.policy.resizing import Resizing
-from arena_robot.robots.arms import DOF, RESET_JOINTS, ROBOTS
 from arena_robot.robots.cameras import STYLES
 from arena_robot.server.client import RemoteArena, ServerAddress
 from arena_robot.session.arena.local_arena import LocalArena, LocalArenaConfig, PolicyEntry
@@ -33,11 +32,6 @@ class SessionParams(Parameters):
     """The parameters of session_node."""
 
     station: str = param('station', 'name of this station, sent to the arena')
-    robot_type: str = param('panda', 'which Franka', choices=tuple(sorted(ROBOTS)))
-    arm_prefix: str = param(
-        '', "prefix of the arm's frames, such as 'left', until a message of the arm node says the "
-        'frame')
-    backend: str = param('sim', 'driver of the arm, stored with each episode')
     data_dir: str = param(
         '~/arena', "folder of results; the recorder's output_dir is its sessions/")
     arena: str = param(
@@ -86,16 +80,12 @@ class SessionParams(Parameters):
         0.2, 'age above which a step waits for the next image', 0.02, 2.0, unit='s')
     min_free_gb: float = param(
         5.0, 'free disk space below which no session begins', 0.0, 1000.0, unit='GB')
-    reset_joints: tuple[float, ...] = param(
-        RESET_JOINTS, "reset pose, DROID's by default", unit='rad')
     arena_seed: int = param(
         -1, 'seed of the draws of a local arena; -1: random', -1, 2**31 - 1)
 
 
 def session_config(v: SessionParams) -> SessionConfig:
-    """Return the station's settings from the parameters. Raises ConfigError."""
-    if len(v.reset_joints) != DOF:
-        raise ConfigError(f'reset_joints needs {DOF} numbers, found {len(v.reset_joints)}')
+    """Return the station's settings; the arm says which robot it is. Raises ConfigError."""
     if len(v.roles) != len(v.cameras):
         raise ConfigError(f'{len(v.cameras)} cameras need as many roles, found '
                           f'{len(v.roles)}')
@@ -109,11 +99,10 @@ def session_config(v: SessionParams) -> SessionConfig:
                           f'{list(there)}')
     outside = sorted((role for role in v.roles if role != 'wrist'),
                      key=lambda role: role != v.third_person)
-    info = StationInfo(v.station, v.robot_type, len(outside),
+    info = StationInfo(v.station, '', len(outside),
                        'wrist' in v.roles, len(v.eyes) == 2, v.equal_latency)
     rollout = RolloutConfig(v.control_rate, v.max_steps, v.inference_timeout)
-    return SessionConfig(info, rollout, v.reset_joints, v.min_free_gb, tuple(outside),
-                         v.backend)
+    return SessionConfig(info, rollout, v.min_free_gb, tuple(outside))
 
 
 def make_arena(v: SessionParams, clock: Clock) -> LocalArena | RemoteArena:

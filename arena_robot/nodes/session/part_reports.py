@@ -8,12 +8,11 @@ from arena_robot.nodes.endpoints import full_name
 
 
 class PartReports:
-    """Keeps the newest bad status of every task of every node, and which driver it uses."""
+    """Keeps the newest bad status of every task of every node."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
         self._bad: dict[str, dict[str, str]] = {}
-        self._backends: dict[str, str] = {}
         qos.subscription(node, DiagnosticArray, '/diagnostics', self.take, qos.STREAM)
 
     def take(self, message: DiagnosticArray) -> None:
@@ -21,9 +20,6 @@ class PartReports:
         for one in message.status:
             name, _, task = one.name.partition(': ')
             kept = self._bad.setdefault(name, {})
-            for pair in one.values:
-                if pair.key == 'backend':
-                    self._backends[name] = pair.value
             kept.pop(task, None)
             if one.level in (diagnostics.ERROR, diagnostics.STALE):
                 kept[task] = one.message
@@ -34,7 +30,3 @@ class PartReports:
         """Return what is wrong with the node that this one calls ``other``; or ''."""
         name = full_name(self._node, other).strip('/')
         return '; '.join(dict.fromkeys(self._bad.get(name, {}).values()))
-
-    def backend(self, other: str) -> str:
-        """Return the driver that the node ``other`` said it uses; '' when it said none."""
-        return self._backends.get(full_name(self._node, other).strip('/'), '')

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -40,15 +40,12 @@ class RobotMotions:
     A stop is a state of the arm, not a command: it refuses every later command, of whatever time
     and process, until a person begins the next step here that moves the arm.
 
-    ``leave_out`` are masks by view of regions that do not count in the scene match. ``refusal``
-    says why no rollout can be made now, '' when one can.
+    ``leave_out`` are masks by view of regions that do not count in the scene match.
     """
 
     def __init__(self, parts: Parts, clock: Clock, config: SessionConfig,
-                 leave_out: dict[str, Mask] | None = None,
-                 refusal: Callable[[], str] = str) -> None:
+                 leave_out: dict[str, Mask] | None = None) -> None:
         self.parts = parts
-        self._refusal = refusal
         self._clock = clock
         self._config = config
         self._leave_out = leave_out or {}
@@ -181,14 +178,12 @@ class RobotMotions:
         """
         Yield a rollout that :meth:`stop` can end; no other motion can start meanwhile.
 
-        Raises SessionError when :meth:`stop` was called since ``stops`` was read, and for a
-        refusal. Errors of the policy keep their class and lose their text; see :func:`blinded`.
+        Raises SessionError when :meth:`stop` was called since ``stops`` was read. Errors of the
+        policy keep their class and lose their text; see :func:`blinded`.
         """
         config = self._config.rollout
         if max_steps:
             config = replace(config, max_steps=min(max_steps, config.max_steps))
-        if why := self._refusal():
-            raise SessionError(why)
         with self._alone(f'{job.slot.value} is running'):
             rollout = Rollout(job, self.parts, policy, self._clock, sink, config,
                               shown_error=lambda error: blinded(error, job.slot))
@@ -247,10 +242,11 @@ class RobotMotions:
             self._busy.release()
 
     def _home(self) -> None:
-        goal = np.asarray(self._config.reset_q, float) if self._config.reset_q else None
+        arm = self.parts.arm.description()
         self._release_stop()
-        move_to_reset(self.parts, self._clock, goal, stopped=self._was_stopped,
-                      slow=robot_of(self._config.station.robot) if self._recovered else None)
+        move_to_reset(self.parts, self._clock, np.asarray(arm.reset_joints, float),
+                      stopped=self._was_stopped,
+                      slow=robot_of(arm.robot_type) if self._recovered else None)
         self._recovered = False
 
     def _look(self) -> dict[str, Pixels]:

@@ -98,7 +98,7 @@ class Conductor:
         problem = ' '.join(one for one in (self.problem, self.motions.waiting) if one)
         return shown(self.record, self.control.holder, self.motions.doing, problem, self.live,
                      self.waiting, self._config.outside_cameras, self.repairs,
-                     self._config.backend)
+                     self.record.driver)
 
     def controlled(self, token: str) -> 'Conductor':
         """Return this object to the client in control; Conflict for another's token."""
@@ -196,9 +196,11 @@ class Conductor:
             session.enter_task(evaluator, prompt, earlier, repeat,
                                third_person or next(iter(outside), 'left'))
             self._audience.changed()
-            pair = self._arena.assign(self._config.station, session.record.evaluator,
-                                      session.record.prompt, session.record.third_person)
-            session.assigned(pair, self._config.station.equal_latency)
+            arm, station = self.motions.parts.arm.description(), self._config.station
+            pair = self._arena.assign(
+                replace(station, robot=arm.robot_type), session.record.evaluator,
+                session.record.prompt, session.record.third_person)
+            session.assigned(pair, station.equal_latency, arm.backend)
             session.adopt_id()
             return self._told(session.record)
 
@@ -217,6 +219,12 @@ class Conductor:
             raise SessionError('STOP was pressed since the scene was confirmed; when it is safe, '
                                'confirm the scene again')
         record = session.record
+        found = self.motions.parts.arm.description().backend
+        if found != record.driver:
+            raise SessionError(
+                f'the arm is driven by {found} now, and was by {record.driver} when the session '
+                'began: both rollouts of a session are made with one driver. Start arm_node with '
+                'it again, or close the session')
         job = RolloutRequest(record.session_id, slot, record.prompt, record.third_person)
         policy = self._arena.policy(job.session_id, slot)
         self._recorder.start(job.session_id, slot)

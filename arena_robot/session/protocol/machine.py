@@ -83,10 +83,12 @@ class Session:
         return self._keep(Move.TASK, evaluator=evaluator.strip(), prompt=words,
                           third_person=third_person)
 
-    def assigned(self, assignment: Assignment, equal_latency: bool = False) -> SessionRecord:
-        """Store the arena's blind pair, and whether both are to take equally long."""
+    def assigned(self, assignment: Assignment, equal_latency: bool = False,
+                 driver: str = '') -> SessionRecord:
+        """Store the blind pair, whether both are to take equally long, and the arm's driver."""
         return self._keep(Move.ASSIGNED, session_id=assignment.session_id,
                           commitment=assignment.commitment, equal_latency=equal_latency,
+                          driver=driver,
                           promise=assignment.promise, photo_code=assignment.photo_code)
 
     def photographed(self, views: Iterable[str]) -> SessionRecord:

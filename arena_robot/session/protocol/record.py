@@ -69,6 +69,7 @@ class SessionRecord:
     clock_jumps_s: tuple[float, ...] = ()
     reruns: tuple[Rerun, ...] = ()
     equal_latency: bool = False
+    driver: str = ''
     third_person: str = ''
     promises: tuple[str, ...] = ()
     photo_code: str = ''
@@ -288,6 +289,7 @@ _CHANGES: Mapping[Move, Any] = {
     Move.ASSIGNED: lambda r, e: {'session_id': str(e.data['session_id']),
                                  'commitment': str(e.data['commitment']),
                                  'equal_latency': bool(e.data['equal_latency']),
+                                 'driver': str(e.data['driver']),
                                  'photo_code': str(e.data.get('photo_code', '')),
                                  'promises': _promises(r, e)},
     Move.PHOTOGRAPHED: lambda r, e: {'views': tuple(e.data['views']), 'notice': ''},
