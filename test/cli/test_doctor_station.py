@@ -155,15 +155,15 @@ def test_cameras_that_share_a_usb_controller(tmp_path):
         (video / f'video{i}').mkdir(parents=True)
         (video / f'video{i}' / 'device').symlink_to(device / f'2-{i}:1.0')
     (usb / 'speed').write_text('5000\n')
-    cameras = {f'{role}_camera': {'backend': 'zed', 'serial_number': str(i), 'zed': {'fps': 15}}
+    cameras = {f'{role}_camera': {'backend': 'zed', 'serial_number': str(i), 'driver': {'fps': 15}}
                for i, role in enumerate(('left', 'right', 'wrist'))}
     assert usb_bandwidth(cameras, tmp_path).endswith('1327 of 3200 Mbit/s at usb2')
     cameras['left_camera'] = {'backend': 'uvc', 'serial_number': '0',
                               'driver.pixel_format': 'mjpeg'}
     assert ': 973 of 3200' in usb_bandwidth(cameras, tmp_path)
     for one in cameras.values():
-        one |= {'zed': {'fps': 60}}
-    cameras['left_camera'] |= {'backend': 'zed'}
+        one |= {'driver': {'fps': 60}}
+    cameras['left_camera'] = {**cameras['right_camera'], 'serial_number': '0'}
     said(lambda: usb_bandwidth(cameras, tmp_path), 'left_camera, right_camera, wrist_camera: 5308',
          'another USB controller')
     assert usb_bandwidth({'left_camera': {'backend': 'zed', 'serial_number': '9'}}, tmp_path) == (
@@ -176,9 +176,9 @@ def test_a_station_file_has_the_checks_of_its_parts(tmp_path, monkeypatch):
     path.write_text("""
 /**/arm_node:
   ros__parameters: {backend: libfranka, robot_type: fr3, robot_ip: '127.0.0.1:9',
-                    libfranka: {realtime: true}}
+                    driver: {realtime: true}}
 /**/gripper_node:
-  ros__parameters: {backend: droid_nuc, droid_nuc: {robot_ip: 127.0.0.1, port: 9}}
+  ros__parameters: {backend: droid_nuc, driver: {robot_ip: 127.0.0.1, port: 9}}
 /**/left_camera:
   ros__parameters: {role: left, backend: uvc, serial_number: '99'}
 /**/right_camera:

@@ -262,7 +262,7 @@ def sim_parameters(args: argparse.Namespace) -> dict[str, object]:
 
 def config_file(name: str) -> Path:
     """Return a file of config/, of the source tree or of the installed package."""
-    source = Path(__file__).parents[2] / 'config' / name
+    source = Path(__file__).parents[3] / 'config' / name
     if source.is_file():
         return source
     for prefix in Path(__file__).parents:
