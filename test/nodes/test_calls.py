@@ -19,8 +19,8 @@ from arena_msgs.action import MoveToJoints
 from arena_robot.core.errors import DriverError, SessionError
 from arena_robot.nodes.action_client import ThreadedActionClient
 from arena_robot.nodes.calls import ServiceClients, send_goal
+from arena_robot.nodes.remote.pictures import session_views
 from arena_robot.nodes.remote.presence import Presence
-from arena_robot.nodes.remote.session_views import session_views
 from arena_robot.nodes.spin import Spin
 
 KINDS = dict.fromkeys(('works', 'fails', 'hangs'), Trigger)

@@ -32,9 +32,8 @@ from arena_robot.nodes.action_client import ThreadedActionClient
 from arena_robot.nodes.calls import ServiceClients, send_goal
 from arena_robot.nodes.convert import stamp_of
 from arena_robot.nodes.listener import Listening
-from arena_robot.nodes.remote.pictures import Pictures
+from arena_robot.nodes.remote.pictures import Pictures, session_views
 from arena_robot.nodes.remote.presence import WATCH_S, Presence
-from arena_robot.nodes.remote.session_views import session_views
 from arena_robot.nodes.session.messages import desk_state, draft_request, feedback_message
 from arena_robot.nodes.spin import Spin
 from arena_robot.session.evaluator.desk import Button, DeskState, RunView, always
