@@ -13,7 +13,7 @@ from rclpy.parameter import Parameter
 from rclpy.task import Future
 from std_msgs.msg import Empty
 from std_srvs.srv import Trigger
-from test_connections import eventually
+from waiting import until
 
 from arena_msgs.action import MoveToJoints
 from arena_robot.core.errors import DriverError, SessionError
@@ -103,9 +103,9 @@ def test_restarts_are_counted_by_the_publishers_of_the_state(pair):
     assert presence.restarts() == 0
     for runs in (1, 2):
         publisher = asks.create_publisher(Empty, f'{session}/state', 1)
-        eventually(lambda runs=runs: presence.restarts() == runs, f'start {runs} is counted')
+        until(lambda runs=runs: presence.restarts() == runs, f'start {runs} is counted')
         asks.destroy_publisher(publisher)
-        eventually(lambda: not asks.count_publishers(f'{session}/state'), 'it has ended')
+        until(lambda: not asks.count_publishers(f'{session}/state'), 'it has ended')
     assert presence.restarts() == 2
 
 
