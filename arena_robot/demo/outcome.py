@@ -18,7 +18,7 @@ from arena_robot.ranking.standings import (
     interval_words,
     is_few,
     place_words,
-    stated_order,
+    shown_order,
 )
 from arena_robot.reports.tournament import Gap, TournamentReport, mean_progress, write_report
 from arena_robot.reports.tournament_records import Record, read_record
@@ -98,7 +98,7 @@ def tell(display: Display, outcome: DemoOutcome) -> None:
     found, show = outcome.standings, display.colour
     means = mean_progress(outcome.comparisons)
     width = max(len(name) for name in found.items)
-    ranks = {k: '' if is_few(found, k) else place_words(found, k) for k in stated_order(found)}
+    ranks = {k: '' if is_few(found, k) else place_words(found, k) for k in shown_order(found)}
     room = max(len('rank'), *(len(words) for words in ranks.values()))
     title = f"{'rank':>{room}}  {'policy':<{width}}   score   95 % interval  progress  sessions"
     display.line(f'\n  {show(BOLD, title)}')

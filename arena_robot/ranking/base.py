@@ -250,7 +250,7 @@ class Fit:
     """
     Result of a method without intervals; arrays as in ``Standings``.
 
-    ``ridge`` (n,) is the strength of the prior that held each ability, 0 where none was needed.
+    ``ridge`` (n,) is the strength of the prior behind each ability, 0 where none was needed.
     """
 
     scores: Floats
@@ -314,6 +314,6 @@ def nan_if_none(value: float | None) -> float:
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
     """Return a copy that cannot be written to."""
-    held = np.array(array)
-    held.setflags(write=False)
-    return held
+    copy = np.array(array)
+    copy.setflags(write=False)
+    return copy

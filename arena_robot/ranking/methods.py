@@ -36,20 +36,20 @@ class RankingMethod:
     Everything known about a method; a method of another package is one of these too.
 
     ``make`` gets the options and returns the method. ``seeded``: it takes the option ``seed``.
-    ``held``: a prior holds the abilities where the exact maximum of the likelihood is infinite;
-    the option ``l2`` is a ridge instead. ``spread`` is how much abilities typically differ between
-    policies, in ``unit``; None: as the scores do. ``needs_scores``: it uses progress scores; with
-    ``scores_only`` nothing else. ``on_site``: the leaderboard offers it. ``measured``:
-    ``arena study methods`` measures it by default. ``needs_audits``: it needs the option
-    ``audits``; ``hears_audits``: it takes that option where there are audits.
+    ``has_prior``: it uses a prior where the exact maximum of the likelihood is infinite; the
+    option ``l2`` is a ridge instead. ``typical_gap`` is how much abilities typically differ
+    between policies, in ``unit``; None: as the scores do. ``needs_scores``: it uses progress
+    scores; with ``scores_only`` nothing else. ``on_site``: the leaderboard offers it.
+    ``measured``: ``arena study methods`` measures it by default. ``needs_audits``: it needs
+    the option ``audits``; ``hears_audits``: it takes that option where there are audits.
     """
 
     make: Callable[..., Method]
     unit: str
     description: str
     seeded: bool = False
-    held: bool = False
-    spread: float | None = None
+    has_prior: bool = False
+    typical_gap: float | None = None
     needs_scores: bool = False
     scores_only: bool = False
     on_site: bool = False
@@ -82,17 +82,17 @@ METHODS: Table[RankingMethod] = Table('ranking method', 'arena_robot.ranking_met
         lambda **options: Elo(orders=0, **options), _ELO, 'Elo, in the order of the sessions',
         seeded=True),
     'bt': RankingMethod(
-        BradleyTerry, _WINNING, 'Bradley–Terry; a tie is half a win', held=True, spread=1.0,
-        on_site=True, measured=True),
+        BradleyTerry, _WINNING, 'Bradley–Terry; a tie is half a win', has_prior=True,
+        typical_gap=1.0, on_site=True, measured=True),
     'davidson': RankingMethod(
-        Davidson, _WINNING, 'Bradley–Terry with ties (Davidson)', held=True, spread=1.0,
+        Davidson, _WINNING, 'Bradley–Terry with ties (Davidson)', has_prior=True, typical_gap=1.0,
         on_site=True, measured=True),
     'bt_robust': RankingMethod(
-        RobustBradleyTerry, _WINNING, 'Bradley–Terry that no evaluator can push far', held=True,
-        spread=1.0, on_site=True),
+        RobustBradleyTerry, _WINNING, 'Bradley–Terry that no evaluator can push far',
+        has_prior=True, typical_gap=1.0, on_site=True),
     'hierarchical': RankingMethod(
         Hierarchical, _WINNING, 'abilities pooled over kinds of task, institutions, evaluators',
-        held=True, spread=1.0, hears_audits=True),
+        has_prior=True, typical_gap=1.0, hears_audits=True),
     'task': RankingMethod(
         _task(), _SOLVING, 'mixture over latent kinds of task', seeded=True, on_site=True,
         measured=True),
@@ -114,7 +114,7 @@ METHODS: Table[RankingMethod] = Table('ranking method', 'arena_robot.ranking_met
         Opd, "mean of the audits' PPL", 'mean of an audit; needs --audits', needs_audits=True),
     'preference_audit': RankingMethod(
         PreferenceAudit, _WINNING, 'davidson, ties broken by an audit; needs --audits',
-        spread=1.0, needs_audits=True),
+        typical_gap=1.0, needs_audits=True),
 }, _checked, UnknownMethod)
 
 
@@ -151,13 +151,13 @@ def rank(comparisons: Comparisons, method_name: str = RECOMMENDED, *, intervals:
     fitter = method(method_name, **options)
     if isinstance(fitter, AuditedMethod):
         comparisons, fitter = fitter.prepared(comparisons), fitter.inner
-    if row.held and not apart and len(comparisons):
+    if row.has_prior and not apart and len(comparisons):
         require_connected(count_pairs(comparisons))
     fit = fitter(comparisons)
     result = standings(method_name, comparisons, fit)
     if intervals <= 0:
         return result
-    plan = IntervalPlan(intervals, seed, level, cluster, row.spread, workers)
+    plan = IntervalPlan(intervals, seed, level, cluster, row.typical_gap, workers)
     return with_intervals(result, comparisons, fitter, fit, plan)
 
 
@@ -189,15 +189,15 @@ def rank_comparable(comparisons: Comparisons, method_name: str = RECOMMENDED, *,
     """
     Rank the policies that can be ranked together; return the standings and the other names.
 
-    Nobody is left out by Bradley–Terry and Davidson: a prior holds what the data do not determine.
+    Bradley–Terry and Davidson leave nobody out: a prior determines what the data do not.
     Other methods need a chain of comparisons, or scores.
 
     :raises RankingError: no two policies can be compared, or the method is unknown.
     """
     method(method_name)
-    held = METHODS.find(method_name).held and options.get('l2') is None
-    kept, left_out = (list(comparisons.items), []) if held else placeable(
-        comparisons, method_name, exact=METHODS.find(method_name).held)
+    has_prior = METHODS.find(method_name).has_prior
+    kept, left_out = (list(comparisons.items), []) if has_prior and options.get('l2') is None \
+        else placeable(comparisons, method_name, exact=has_prior)
     if len(kept) < 2 or not len(comparisons):
         raise RankingError(f'no two of {comparisons.n} policies can be compared by '
                            f'{method_name} yet; {len(comparisons)} verdicts count so far')

@@ -37,7 +37,7 @@ class Scored:
     """
     Measures of one method over repeats: (repeats,) arrays, NaN where it could not rank.
 
-    ``rescued`` repeats had no finite maximum and were held by a prior.
+    ``rescued`` repeats had no finite maximum and needed a prior.
     """
 
     values: Mapping[str, Floats]

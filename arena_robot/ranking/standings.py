@@ -134,7 +134,7 @@ def few_words(found: Standings, k: int) -> str:
     return (found.diagnostics.details.get('intervals') or {}).get('none') or TOO_FEW
 
 
-def stated_order(found: Standings) -> list[int]:
+def shown_order(found: Standings) -> list[int]:
     """Return the policies best first; those with too few comparisons last, as nothing is told."""
     return sorted(found.order, key=lambda k: is_few(found, k))
 
@@ -208,7 +208,7 @@ def html_table(found: Standings) -> str:
     rows = [_row('th', ('rank', 'policy', 'score', 'low', 'high', 'n'))]
     rows += [_row('td', (place_words(found, k), found.items[k], _number(found.scores[k]),
                          _number(found.low[k]), _number(found.high[k]), str(found.counts[k])))
-             for k in stated_order(found)]
+             for k in shown_order(found)]
     return (f'<table><caption>{escape(found.method)}</caption>' + ''.join(rows) + '</table>')
 
 

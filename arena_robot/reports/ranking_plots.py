@@ -23,7 +23,7 @@ from arena_robot.ranking.standings import (
     interval_words,
     is_few,
     place_words,
-    stated_order,
+    shown_order,
 )
 from arena_robot.reports.figures import (
     COLOURS,
@@ -60,7 +60,7 @@ def standings_figure(standings: Standings, unit: str = 'score') -> 'Figure':
     An interval without an end on one side has an arrow there; a policy with too few comparisons
     has an empty circle and no interval, and is below the others.
     """
-    order = stated_order(standings)[::-1]
+    order = shown_order(standings)[::-1]
     figure, axes = new_figure(6.4, 1.2 + 0.36 * len(order))
     rows = np.arange(len(order))
     scores = standings.scores[order]

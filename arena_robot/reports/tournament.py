@@ -25,7 +25,7 @@ from arena_robot.ranking.standings import (
     not_relayed_of,
     origins,
     shown,
-    stated_order,
+    shown_order,
 )
 from arena_robot.reports.audit_agreement import mean_words
 from arena_robot.reports.ranking_plots import plot_standings, plot_win_matrix
@@ -120,7 +120,7 @@ def _rows(tournament: TournamentReport) -> list[dict[str, Any]]:
              'count': int(found.counts[k]), 'elsewhere': elsewhere.get(found.items[k], ''),
              'mean': means.get(found.items[k]),
              'about': (tournament.about or {}).get(found.items[k], '')}
-            for k in stated_order(found)]
+            for k in shown_order(found)]
 
 
 def _elsewhere(tournament: TournamentReport) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from scipy.special import expit
 from arena_robot.core.errors import RankingError
 from arena_robot.ranking.base import Comparisons, Conditions
 from arena_robot.ranking.frames import from_frame
-from arena_robot.ranking.hierarchical.fit import BlockSpreads, laplace, prior_precision
+from arena_robot.ranking.hierarchical.fit import BlockDeviations, laplace, prior_precision
 from arena_robot.ranking.hierarchical.likelihood import derivatives, local
 from arena_robot.ranking.hierarchical.model import Hierarchical, posterior, predict
 from arena_robot.ranking.hierarchical.terms import make_terms
@@ -76,15 +76,15 @@ def test_slopes_are_those_of_finite_differences(scores, conditions, unsure):
         assert slope[k] == pytest.approx(found / 2e-6, abs=1e-6)
 
 
-def logarithm(votes, spreads, draws):
+def logarithm(votes, deviations, draws):
     """Return (K,) the log posterior of draws, written out verdict by verdict."""
     n, people = votes.n, len(votes.evaluators)
     theta = draws[:, :n]
     own = draws[:, n:n + people * n].reshape(-1, people, n)
     side, reliable = draws[:, -2 * people - 1:-1].reshape(-1, 2, people).transpose(1, 0, 2)
-    total = -0.5 * (theta ** 2).sum(axis=1) / spreads.of['theta'] ** 2
+    total = -0.5 * (theta ** 2).sum(axis=1) / deviations.of['theta'] ** 2
     for part, name in ((own, 'evaluator'), (side, 'side'), (reliable, 'reliability')):
-        total -= 0.5 * (part.reshape(len(draws), -1) ** 2).sum(axis=1) / spreads.of[name] ** 2
+        total -= 0.5 * (part.reshape(len(draws), -1) ** 2).sum(axis=1) / deviations.of[name] ** 2
     total -= 0.5 * draws[:, -1] ** 2 / 4 + 0.5 * (reliable.mean(axis=1) / 0.02) ** 2
     for i, j, e, y in zip(votes.first, votes.second, votes.evaluator, votes.outcome, strict=True):
         d = np.exp(reliable[:, e]) * (theta[:, i] - theta[:, j] + own[:, e, i] - own[:, e, j]) \
@@ -99,9 +99,10 @@ def test_laplaces_posterior_is_that_of_mcmc():
     votes = Comparisons.build(votes.first, votes.second, votes.outcome, items=votes.items,
                               evaluator=[votes.evaluators[k] for k in votes.evaluator])
     terms = make_terms(votes)
-    spreads = BlockSpreads({'theta': 1.0, 'category': 1.0, 'institution': 1.0, 'evaluator': 0.3,
-                       'lighting': 1.0, 'clutter': 1.0, 'side': 0.3, 'reliability': 0.3})
-    found = laplace(terms, spreads, np.zeros(terms.size))
+    deviations = BlockDeviations({
+        'theta': 1.0, 'category': 1.0, 'institution': 1.0, 'evaluator': 0.3, 'lighting': 1.0,
+        'clutter': 1.0, 'side': 0.3, 'reliability': 0.3})
+    found = laplace(terms, deviations, np.zeros(terms.size))
     rng = np.random.default_rng(0)
     half = np.linalg.cholesky(found.covariance)
     # Independence Metropolis from a wider Student's t, 400 chains at once.
@@ -111,7 +112,7 @@ def test_laplaces_posterior_is_that_of_mcmc():
         z = rng.normal(size=x.shape) * 1.05 / np.sqrt(rng.chisquare(freedom, (400, 1)) / freedom)
         new = found.x + z @ half.T
         q = -(freedom + terms.size) / 2 * np.log1p((z / 1.05) ** 2 @ np.ones(terms.size) / freedom)
-        there = logarithm(votes, spreads, new) - q
+        there = logarithm(votes, deviations, new) - q
         go = np.ones(400, bool) if now is None else np.log(rng.random(400)) < there - now
         x = np.where(go[:, None], new, x)
         now = there if now is None else np.where(go, there, now)
@@ -125,7 +126,7 @@ def test_laplaces_posterior_is_that_of_mcmc():
     np.testing.assert_allclose(found.x[:3] - found.x[:3].mean(), drawn.mean(axis=0),
                                atol=0.2 * sd.min())
     np.testing.assert_allclose(sd, drawn.std(axis=0), rtol=0.12)
-    assert prior_precision(terms, spreads)[0, 0] == 1.0
+    assert prior_precision(terms, deviations)[0, 0] == 1.0
 
 
 def test_boards_of_categories_are_shrunk_as_much_as_categories_are_alike():
@@ -134,7 +135,7 @@ def test_boards_of_categories_are_shrunk_as_much_as_categories_are_alike():
         whole = posterior(votes)
         plain = Hierarchical()(votes).scores
         one = Hierarchical('c1')(votes).scores
-        return whole.spreads.of['category'], np.abs(one - plain).max()
+        return whole.deviations.of['category'], np.abs(one - plain).max()
 
     alike, different = moved(0.0), moved(0.8)
     assert alike[0] < 0.3 < different[0]

@@ -14,12 +14,12 @@ from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.hierarchical import terms
 from arena_robot.ranking.hierarchical.fit import (
     PRIOR,
-    BlockSpreads,
+    BlockDeviations,
     gap_variances,
-    information_of_spreads,
+    information_of_deviations,
     laplace,
-    of_spreads,
-    spread_blocks,
+    of_deviations,
+    varied_blocks,
 )
 from arena_robot.ranking.hierarchical.model import Hierarchical, cut, posterior, predict
 from arena_robot.ranking.hierarchical.terms import (
@@ -94,7 +94,7 @@ def test_differences_are_those_of_what_was_cut(monkeypatch):
     def fitted():
         found = [posterior(cut_votes(seed)) for seed in range(4)]
         return (np.mean([np.diff(one.x[:5]) for one in found], axis=0),
-                np.mean([one.spreads.noise['score'] for one in found], axis=0))
+                np.mean([one.deviations.noise['score'] for one in found], axis=0))
 
     apart, noise = fitted()
     np.testing.assert_allclose(apart, np.full(4, 0.3), atol=0.05)
@@ -178,11 +178,11 @@ def test_verdicts_that_follow_the_scores_do_not_keep_the_fit_from_converging():
     assert posterior(votes.take(np.arange(0, len(votes), 3))).settled
 
 
-def averaged(terms, spreads, x, rounds):
-    """The posterior for given spreads whose verdicts are averaged over its own gaps."""
-    found = laplace(terms, spreads, x, 1e-9)
+def averaged(terms, deviations, x, rounds):
+    """The posterior for given deviations whose verdicts are averaged over its own gaps."""
+    found = laplace(terms, deviations, x, 1e-9)
     for _ in range(rounds):
-        found = laplace(terms, spreads, found.x, 1e-9, gap_variances(found))
+        found = laplace(terms, deviations, found.x, 1e-9, gap_variances(found))
     return found
 
 
@@ -192,15 +192,15 @@ def test_the_posterior_is_wider_by_what_another_variance_would_change(scores, ro
     votes, _, _ = simulated(1, 120, by_evaluator=0.5, scores=scores)
     terms = make_terms(votes)
     at = dict.fromkeys(PRIOR, 0.1 if scores else 0.4)
-    here = averaged(terms, BlockSpreads(at), np.zeros(terms.size), rounds)
+    here = averaged(terms, BlockDeviations(at), np.zeros(terms.size), rounds)
     slopes = []
-    for name in spread_blocks(terms):
-        ends = [averaged(terms, BlockSpreads({**at, name: at[name] * np.exp(0.5 * off)}), here.x,
-                         rounds).x for off in (-STEP, STEP)]
+    for name in varied_blocks(terms):
+        ends = [averaged(terms, BlockDeviations({**at, name: at[name] * np.exp(0.5 * off)}),
+                         here.x, rounds).x for off in (-STEP, STEP)]
         slopes.append((ends[1] - ends[0]) / (2 * STEP))
-    expected = np.transpose(slopes) @ np.linalg.inv(information_of_spreads(here)) @ slopes
+    expected = np.transpose(slopes) @ np.linalg.inv(information_of_deviations(here)) @ slopes
     # Of the abilities: the covariance is that of the expected information, and κ's is not that.
-    added, wanted = np.diag(of_spreads(here))[:votes.n], np.diag(expected)[:votes.n]
+    added, wanted = np.diag(of_deviations(here))[:votes.n], np.diag(expected)[:votes.n]
     np.testing.assert_allclose(added, wanted, rtol=0.1 if rounds == 0 else 0.25,
                                atol=0.02 * wanted.max())
 
@@ -208,17 +208,17 @@ def test_the_posterior_is_wider_by_what_another_variance_would_change(scores, ro
 def test_the_information_of_a_variance_counts_what_is_known_of_its_values():
     votes, _, _ = simulated(1, 120)
     found = posterior(votes)
-    cells, theta = (spread_blocks(found.terms).index(name) for name in ('evaluator', 'theta'))
-    block, variance = found.terms.block('evaluator'), found.spreads.of['evaluator'] ** 2
+    cells, theta = (varied_blocks(found.terms).index(name) for name in ('evaluator', 'theta'))
+    block, variance = found.terms.block('evaluator'), found.deviations.of['evaluator'] ** 2
     count, weight = block.stop - block.start, PRIOR['evaluator'][1]
     for noise in (1e-9, variance, 1e9):
         # values that are measured with a noise of that variance
         known = replace(found, covariance=np.eye(found.terms.size) / (1 / variance + 1 / noise))
-        table = information_of_spreads(known)
+        table = information_of_deviations(known)
         share = variance / (variance + noise)
         assert table[cells, cells] == pytest.approx((count * share ** 2 + weight) / 2)
         assert table[cells, theta] == 0.0
-    table = information_of_spreads(found)
+    table = information_of_deviations(found)
     assert table[cells, theta] == table[theta, cells] > 0.0
 
 
@@ -233,7 +233,7 @@ def test_the_mean_is_that_of_an_integral_where_evaluators_differ_much():
                               evaluator=[f'e{k}' for k in np.arange(2 * people) // 2])
     terms = make_terms(votes)
     known = {**dict.fromkeys(PRIOR, 1e-3), 'theta': 1.0, 'evaluator': 1.2}
-    found = averaged(terms, BlockSpreads(known), np.zeros(terms.size), 30)
+    found = averaged(terms, BlockDeviations(known), np.zeros(terms.size), 30)
     gaps, (nodes, shares) = np.linspace(-3, 7, 401), hermegauss(41)
     d = gaps[:, None] + np.sqrt(2) * 1.2 * nodes
     chance = np.stack(outcome_probabilities(d, link(terms, found.x).kappa))
@@ -246,7 +246,7 @@ def test_the_mean_is_that_of_an_integral_where_evaluators_differ_much():
     row[:2] = 1.0, -1.0
     assert row @ found.x == pytest.approx(wanted, abs=0.2 * sd)
     assert np.sqrt(row @ found.covariance @ row) == pytest.approx(sd, rel=0.1)
-    alone = laplace(terms, BlockSpreads(known), np.zeros(terms.size))
+    alone = laplace(terms, BlockDeviations(known), np.zeros(terms.size))
     assert row @ alone.x < wanted - 0.5 * sd
 
 
@@ -267,9 +267,9 @@ def test_it_matters_with_few_policies_and_hardly_with_much_data():
     for sessions in (60, 1500):
         votes, _, _ = simulated(2, sessions)
         found = posterior(votes)
-        alone = laplace(found.terms, found.spreads, found.x, unsure=found.unsure)
+        alone = laplace(found.terms, found.deviations, found.x, unsure=found.unsure)
         n = votes.n
-        shares.append(np.trace(of_spreads(alone)[:n, :n]) / np.trace(alone.covariance[:n, :n]))
+        shares.append(np.trace(of_deviations(alone)[:n, :n]) / np.trace(alone.covariance[:n, :n]))
         assert np.all(np.diag(found.covariance) >= np.diag(alone.covariance))
     assert 0.01 < shares[0] < 0.5
     assert shares[1] < 0.3 * shares[0]

@@ -193,7 +193,7 @@ class Refused:
         words = name.split('.')
         if words[0] not in ('numpy', 'scipy', 'arena_robot') and words[0] in OUTSIDE:
             raise ImportError(name)
-        if words[0] == 'arena_robot' and words[1:2] not in ([], ['core'], ['ranking']):
+        if words[0] == 'arena_robot' and words[1:2] not in ([], ['core'], ['ranking'], ['robots']):
             raise ImportError(name)
 OUTSIDE = {'rclpy', 'arena_msgs', 'mujoco', 'grpc', 'google', 'fastapi', 'sqlalchemy', 'alembic',
            'matplotlib', 'PIL', 'cv2', 'yaml', 'websockets', 'mcap', 'joblib', 'cryptography'}

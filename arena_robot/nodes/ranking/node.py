@@ -33,7 +33,7 @@ from arena_robot.nodes.spin import run_node
 from arena_robot.nodes.timeline import STEADY, RosClock
 from arena_robot.ranking.base import Comparisons, Ints
 from arena_robot.ranking.methods import METHODS, rank_comparable
-from arena_robot.ranking.standings import Standings, is_few, place_words, stated_order
+from arena_robot.ranking.standings import Standings, is_few, place_words, shown_order
 from arena_robot.records.session_file import read_session
 
 log = logging.getLogger(__name__)
@@ -160,7 +160,7 @@ def _entries(found: Standings) -> list[RankingEntry]:
         policy=found.items[k], score=float(found.scores[k]), low=float(found.low[k]),
         high=float(found.high[k]), rank=int(found.ranks[k]), rank_low=_bound(found.rank_low, k),
         rank_high=_bound(found.rank_high, k), too_few=is_few(found, k),
-        place=place_words(found, k), n=int(found.counts[k])) for k in stated_order(found)]
+        place=place_words(found, k), n=int(found.counts[k])) for k in shown_order(found)]
 
 
 def _bound(ranks: Ints | None, k: int) -> int:

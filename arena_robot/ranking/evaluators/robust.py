@@ -81,12 +81,12 @@ def fit_robust(votes: Comparisons, limit: float = 1.5, *, start: Floats | None =
 def verdict_weights(votes: Comparisons, theta: Floats, limit: float) -> Floats:
     """Return (M,) the factor of each verdict's weight at the abilities ``theta``."""
     everybody = np.array([bool(name) for name in votes.evaluators])[votes.evaluator]
-    weight = np.where(everybody, _held(votes, theta, votes.evaluator, limit,
-                                       np.ones(len(votes))), 1.0)
+    weight = np.where(everybody, _bounded(votes, theta, votes.evaluator, limit,
+                                           np.ones(len(votes))), 1.0)
     places = np.array([bool(name) for name in votes.institutions])[votes.institution]
     if len(np.unique(votes.institution[places])) >= LEAST_GROUPS:
-        weight = weight * np.where(places, _held(votes, theta, votes.institution, limit, weight),
-                                   1.0)
+        bounded = _bounded(votes, theta, votes.institution, limit, weight)
+        weight = weight * np.where(places, bounded, 1.0)
     return np.asarray(weight)
 
 
@@ -107,7 +107,8 @@ def standardised(g: Floats, v: Floats) -> Floats:
     return np.asarray(g / np.sqrt(v + 0.5))
 
 
-def _held(votes: Comparisons, theta: Floats, group: Ints, limit: float, weight: Floats) -> Floats:
+def _bounded(votes: Comparisons, theta: Floats, group: Ints, limit: float,
+             weight: Floats) -> Floats:
     g, v = parts(votes, theta, group, weight)
     factor = limit / np.maximum(np.abs(standardised(g, v)), limit)
     return np.asarray(np.minimum(factor[group, votes.first], factor[group, votes.second]))

@@ -53,7 +53,7 @@ NOISE = {'score': (0.3, 0.3), 'audit': (0.3, 0.3)}
 
 
 @dataclass(frozen=True)
-class BlockSpreads:
+class BlockDeviations:
     """Standard deviations of the blocks, and σ and ρ of scores and audits."""
 
     of: dict[str, float]
@@ -63,7 +63,7 @@ class BlockSpreads:
 @dataclass(frozen=True)
 class AbilityPosterior:
     """
-    Mean (P,) and covariance (P, P) of the unknowns, the spreads, the value and the rounds.
+    Mean (P,) and covariance (P, P) of the unknowns, the deviations, the value and the rounds.
 
     ``unsure`` (M,) are the variances of the gaps over which verdicts were averaged, None for none.
     """
@@ -71,7 +71,7 @@ class AbilityPosterior:
     terms: ModelTerms
     x: Floats
     covariance: Floats
-    spreads: BlockSpreads
+    deviations: BlockDeviations
     value: float
     rounds: int
     settled: bool
@@ -89,7 +89,7 @@ def fit_posterior(terms: ModelTerms) -> AbilityPosterior:
 
     :raises NotConverged: Newton's steps do not end.
     """
-    spreads = BlockSpreads({name: unit(terms, name) for name in PRIOR})
+    deviations = BlockDeviations({name: unit(terms, name) for name in PRIOR})
     x = np.zeros(terms.size)
     for name, place in terms.places.items():
         x[place] = GLOBALS[name][0]
@@ -99,20 +99,20 @@ def fit_posterior(terms: ModelTerms) -> AbilityPosterior:
         x[terms.places['audit_m']] = np.nanmean(terms.audits)
     rounds, change, unsure = 0, np.inf, np.zeros(len(terms.votes))
     while rounds < ROUNDS and change > SETTLED:
-        found = laplace(terms, spreads, x, ROUGH, unsure)
+        found = laplace(terms, deviations, x, ROUGH, unsure)
         unsure = gap_variances(found)
         new, rounds, x = _renewed(found), rounds + 1, found.x
-        change = max(abs(float(np.log(new.of[name] / spreads.of[name]))) for name in PRIOR)
-        spreads = new
-    last = laplace(terms, spreads, x, unsure=unsure)
-    return replace(last, covariance=last.covariance + of_spreads(last), rounds=rounds,
+        change = max(abs(float(np.log(new.of[name] / deviations.of[name]))) for name in PRIOR)
+        deviations = new
+    last = laplace(terms, deviations, x, unsure=unsure)
+    return replace(last, covariance=last.covariance + of_deviations(last), rounds=rounds,
                    settled=last.settled and change <= SETTLED)
 
 
-def laplace(terms: ModelTerms, spreads: BlockSpreads, x: Floats, close: float = CLOSE,
+def laplace(terms: ModelTerms, deviations: BlockDeviations, x: Floats, close: float = CLOSE,
             unsure: Floats | None = None) -> AbilityPosterior:
     """
-    Return the posterior for given spreads, searched from ``x`` until a step is below ``close``.
+    Return the posterior for given deviations, searched from ``x`` until a step is below ``close``.
 
     Verdicts are averaged over gaps of variances ``unsure`` (M,); without these it is Laplace's.
 
@@ -123,8 +123,8 @@ def laplace(terms: ModelTerms, spreads: BlockSpreads, x: Floats, close: float = 
 
     :raises NotConverged: Newton's steps do not end.
     """
-    precision = prior_precision(terms, spreads)
-    here = local(terms, x, spreads.noise, unsure)
+    precision = prior_precision(terms, deviations)
+    here = local(terms, x, deviations.noise, unsure)
     value = here.value - 0.5 * float(x @ precision @ x)
     reach = np.ones(terms.size)
     for name, place in terms.places.items():
@@ -136,13 +136,13 @@ def laplace(terms: ModelTerms, spreads: BlockSpreads, x: Floats, close: float = 
         size = float(np.abs(step / reach).max())
         step *= min(1.0, LONGEST / max(size, 1e-300))
         new, there, gained = _climbed(
-            lambda new: local(terms, new, spreads.noise, unsure), precision, (x, value), step,
+            lambda new: local(terms, new, deviations.noise, unsure), precision, (x, value), step,
             count >= SLOW)
         if size < close or there is None:
-            return AbilityPosterior(terms, x, inverse(matrix), spreads, value, 0, True, unsure)
+            return AbilityPosterior(terms, x, inverse(matrix), deviations, value, 0, True, unsure)
         x, here, value = new, there, gained
     if size < NEARLY:
-        return AbilityPosterior(terms, x, inverse(matrix), spreads, value, 0, False, unsure)
+        return AbilityPosterior(terms, x, inverse(matrix), deviations, value, 0, False, unsure)
     raise NotConverged(f'the hierarchical model on {terms.votes.n} policies still changed by '
                        f'{size:.1e} after {STEPS} steps')
 
@@ -162,65 +162,65 @@ def gap_rows(terms: ModelTerms) -> Floats:
         len(ones), terms.start['side'])
 
 
-def of_spreads(found: AbilityPosterior) -> Floats:
+def of_deviations(found: AbilityPosterior) -> Floats:
     """
     Return (P, P) what the uncertainty of the blocks' variances adds to the covariance.
 
     By as much as a variance may be off, the unknowns are shrunk less or more, and verdicts are
     averaged over more or fewer gaps.
     """
-    terms, blocks = found.terms, spread_blocks(found.terms)
+    terms, blocks = found.terms, varied_blocks(found.terms)
     slopes, rows = np.zeros((terms.size, len(blocks))), gap_rows(terms)
     across = rows @ found.covariance[:rows.shape[1]]
     for k, name in enumerate(blocks):
-        block, variance = terms.block(name), found.spreads.of[name] ** 2
+        block, variance = terms.block(name), found.deviations.of[name] ** 2
         slopes[block, k] = found.x[block] / variance
         if found.unsure is not None:
             slopes[:, k] += _by_gaps(found, found.unsure,
                                      (across[:, block] ** 2).sum(axis=1) / variance)
     moved = found.covariance @ slopes
-    return np.asarray(moved @ inverse(information_of_spreads(found)) @ moved.T)
+    return np.asarray(moved @ inverse(information_of_deviations(found)) @ moved.T)
 
 
 def _by_gaps(found: AbilityPosterior, unsure: Floats, more: Floats) -> Floats:
     """Return (P,) the derivative of the slope where the variances of the gaps grow by ``more``."""
     terms, x, ends = found.terms, found.x, []
     for each in (unsure, unsure + STEP * more):
-        here = local(terms, x, found.spreads.noise, each)
+        here = local(terms, x, found.deviations.noise, each)
         ends.append(verdict_slope(terms, x, here, verdict_rows(terms, x, here)))
     return np.asarray((ends[1] - ends[0]) / STEP)
 
 
-def spread_blocks(terms: ModelTerms) -> list[str]:
+def varied_blocks(terms: ModelTerms) -> list[str]:
     """Return the B blocks whose variances the data tell of."""
     return [name for name in PRIOR if terms.block(name).stop > terms.block(name).start]
 
 
-def information_of_spreads(found: AbilityPosterior) -> Floats:
+def information_of_deviations(found: AbilityPosterior) -> Floats:
     """
     Return (B, B) the expected information of the logarithms of the blocks' variances.
 
     Of k values that are known it is k/2. Of values of variance v a posteriori and s a priori it
     is Σ (1 - v/s)² / 2; the prior has its weight. All blocks tell of the same verdicts.
     """
-    terms, blocks = found.terms, spread_blocks(found.terms)
+    terms, blocks = found.terms, varied_blocks(found.terms)
     matrix = np.zeros((len(blocks), len(blocks)))
     for k, name in enumerate(blocks):
-        block, variance = terms.block(name), found.spreads.of[name] ** 2
+        block, variance = terms.block(name), found.deviations.of[name] ** 2
         for j, other in enumerate(blocks[:k]):
             shared = found.covariance[block, terms.block(other)] / variance
             matrix[k, j] = matrix[j, k] = (shared ** 2).sum() * (
-                variance / found.spreads.of[other] ** 2)
+                variance / found.deviations.of[other] ** 2)
         own = np.eye(block.stop - block.start) - found.covariance[block, block] / variance
         matrix[k, k] = (own ** 2).sum() + PRIOR[name][1]
     return matrix / 2
 
 
-def _slope_of_spreads(found: AbilityPosterior) -> Floats:
+def _slope_of_deviations(found: AbilityPosterior) -> Floats:
     """Return (B,) the derivative of the log-likelihood by the logarithms of the variances."""
     out = []
-    for name in spread_blocks(found.terms):
-        block, variance = found.terms.block(name), found.spreads.of[name] ** 2
+    for name in varied_blocks(found.terms):
+        block, variance = found.terms.block(name), found.deviations.of[name] ** 2
         weight, prior = PRIOR[name][1], unit(found.terms, name) ** 2
         square = found.x[block] ** 2 + np.diag(found.covariance)[block]
         out.append((square / variance - 1).sum() + weight * (prior / variance - 1))
@@ -232,7 +232,7 @@ def inverse(matrix: Floats) -> Floats:
     return np.asarray(np.linalg.inv(matrix), float)
 
 
-def prior_precision(terms: ModelTerms, spreads: BlockSpreads) -> Floats:
+def prior_precision(terms: ModelTerms, deviations: BlockDeviations) -> Floats:
     """
     Return (P, P) the prior precision of the unknowns.
 
@@ -241,7 +241,7 @@ def prior_precision(terms: ModelTerms, spreads: BlockSpreads) -> Floats:
     """
     out = np.empty(terms.size)
     for name in BLOCKS[:-1]:
-        out[terms.block(name)] = 1 / spreads.of[name] ** 2
+        out[terms.block(name)] = 1 / deviations.of[name] ** 2
     for name, place in terms.places.items():
         out[place] = 1 / GLOBALS[name][1] ** 2
     matrix, block = np.diag(out), terms.block('reliability')
@@ -274,15 +274,15 @@ def _climbed(model: Callable[[Floats], LocalLikelihood], precision: Floats,
     return found
 
 
-def _renewed(found: AbilityPosterior) -> BlockSpreads:
-    """Return the spreads that the posterior implies."""
-    terms, of = found.terms, dict(found.spreads.of)
-    step = _slope_of_spreads(found) / np.diag(information_of_spreads(found))
-    for name, by in zip(spread_blocks(terms), np.clip(step, -FARTHEST, FARTHEST), strict=True):
+def _renewed(found: AbilityPosterior) -> BlockDeviations:
+    """Return the deviations that the posterior implies."""
+    terms, of = found.terms, dict(found.deviations.of)
+    step = _slope_of_deviations(found) / np.diag(information_of_deviations(found))
+    for name, by in zip(varied_blocks(terms), np.clip(step, -FARTHEST, FARTHEST), strict=True):
         of[name] *= float(np.exp(by / 2))
     # Beyond that, one evaluator's votes would count e² times those of another.
     of['reliability'] = min(of['reliability'], MOST_RELIABLE)
-    here, noise = local(terms, found.x, found.spreads.noise), dict(found.spreads.noise)
+    here, noise = local(terms, found.x, found.deviations.noise), dict(found.deviations.noise)
     for name, each in here.measures.items():
         weight = terms.votes.weight * each.known
         apart, joint = (
@@ -293,4 +293,4 @@ def _renewed(found: AbilityPosterior) -> BlockSpreads:
                                           measure_rows(terms, found.x, name), strict=True))
         noise[name] = (float(np.sqrt((apart + joint) / 2)),
                        float(np.clip((joint - apart) / (joint + apart), -0.9, 0.95)))
-    return BlockSpreads(of, noise)
+    return BlockDeviations(of, noise)

@@ -29,12 +29,12 @@ class MeasureResiduals:
     What scores or audits are off at one x, for both rollouts of each comparison.
 
     ``pairs`` are those of the difference and of the sum over √2, 0 where ``known`` is false;
-    ``spread`` are their variances.
+    ``variances`` are their variances.
     """
 
     pairs: KnownPairs
     known: np.ndarray
-    spread: tuple[float, float]
+    variances: tuple[float, float]
 
     @classmethod
     def of(cls, left: Floats, right: Floats, noise: tuple[float, float], ends: Ints,
@@ -55,12 +55,12 @@ class MeasureResiduals:
 
     def slopes(self) -> tuple[Floats, Floats]:
         """Return (M,) the slopes by what is expected, apart and joint."""
-        apart, joint = self.spread
+        apart, joint = self.variances
         return self.pairs.apart / apart, self.pairs.joint / joint
 
     def information(self) -> tuple[Floats, Floats, Floats]:
         """Return (M,) minus the second derivatives: apart, joint, and mixed."""
-        (apart, joint), unsure = self.spread, self.pairs.unsure
+        (apart, joint), unsure = self.variances, self.pairs.unsure
         return (1 / apart - unsure[0] / apart ** 2, 1 / joint - unsure[1] / joint ** 2,
                 -unsure[2] / (apart * joint))
 
@@ -86,8 +86,8 @@ class VerdictMoments:
            ) -> 'VerdictMoments':
         """Return them for d (M,) that are normal with variances ``unsure``, or known."""
         nodes, shares = (np.zeros(1), np.ones(1)) if unsure is None else (NODES, NODE_SHARES)
-        spread = np.zeros(len(d)) if unsure is None else np.sqrt(unsure)
-        win, tie, loss = outcome_probabilities(d[:, None] + spread[:, None] * nodes, kappa)
+        deviation = np.zeros(len(d)) if unsure is None else np.sqrt(unsure)
+        win, tie, loss = outcome_probabilities(d[:, None] + deviation[:, None] * nodes, kappa)
         mean = win + tie / 2
         chance = np.select([outcome[:, None] == 1, outcome[:, None] == 0.5], [win, tie], loss)
         return cls(*(each @ shares for each in (

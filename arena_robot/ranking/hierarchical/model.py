@@ -156,15 +156,15 @@ def measure_noise(found: AbilityPosterior, alike: bool = False) -> float:
     at = link(found.terms, found.x)
     per = {'score': 0.0 if alike else at.beta + at.alpha * at.audit_g, 'audit': at.alpha}
     return sum(2 * (per[name] * sigma) ** 2 * (1 - rho)
-               for name, (sigma, rho) in found.spreads.noise.items())
+               for name, (sigma, rho) in found.deviations.noise.items())
 
 
 def _details(found: AbilityPosterior, scale: float, kappa: float) -> dict[str, object]:
-    terms, noise = found.terms, found.spreads.noise
+    terms, noise = found.terms, found.deviations.noise
     told: dict[str, object] = {
         'kappa': kappa, 'unknowns': terms.size,
         'spread': {name: value * (scale if name in ('theta', *terms.cells) else 1.0)
-                   for name, value in found.spreads.of.items()}}
+                   for name, value in found.deviations.of.items()}}
     if terms.scored:
         told['score_noise'], told['score_shared'] = noise['score']
     if terms.audited:
@@ -199,7 +199,7 @@ def predict(found: AbilityPosterior, votes: Comparisons) -> Floats:
     chance = _verdicts(found, votes, one - two, new_one + new_two)
     if found.terms.ends.any():
         level = link(found.terms, found.x).m + np.stack([one @ found.x, two @ found.x], axis=1)
-        same = both_at_an_end(level, *found.spreads.noise['score'])[:, None]
+        same = both_at_an_end(level, *found.deviations.noise['score'])[:, None]
         chance += same * (_verdicts(found, votes, one - two, new_one + new_two, True) - chance)
     return chance
 
@@ -222,8 +222,8 @@ def _verdicts(found: AbilityPosterior, votes: Comparisons, rows: Floats, new: Fl
     chance = np.zeros((len(votes), 3))
     for node, weight in zip(NODES, NODE_SHARES, strict=True):
         scale = np.exp(reliability + np.sqrt(reliability_unsure) * node)
-        spread = np.sqrt(scale ** 2 * unsure + side_unsure)
-        d = (scale * per * gap + side)[:, None] + spread[:, None] * NODES
+        deviation = np.sqrt(scale ** 2 * unsure + side_unsure)
+        d = (scale * per * gap + side)[:, None] + deviation[:, None] * NODES
         chance += weight * np.stack(
             [one @ NODE_SHARES for one in outcome_probabilities(d, at.kappa)], axis=1)
     return chance
@@ -248,7 +248,7 @@ def _ability_rows(found: AbilityPosterior, votes: Comparisons, policies: Ints,
         rows[each[at >= 0], at[at >= 0]] += 1.0
         if len(cells) or block not in FACTORS:
             unknown = (at < 0) if len(cells) else (code < 0)
-            new += unknown * found.spreads.of[block] ** 2
+            new += unknown * found.deviations.of[block] ** 2
     return rows, new
 
 
@@ -262,7 +262,7 @@ def _of_evaluator(found: AbilityPosterior, votes: Comparisons, block: str,
     at = np.array([place.get(name, -1) for name in votes.evaluators])[votes.evaluator]
     variance = np.diag(found.covariance)
     return (np.where(at >= 0, found.x[at], 0.0),
-            np.where(at >= 0, variance[at], found.spreads.of[block] ** 2))
+            np.where(at >= 0, variance[at], found.deviations.of[block] ** 2))
 
 
 def mixed_rows(found: AbilityPosterior) -> Floats:
@@ -295,8 +295,8 @@ def expected_progress(found: AbilityPosterior, rows: Floats) -> Floats:
     off = Z95 * np.sqrt((rows @ found.covariance * rows).sum(axis=1))
     out = np.stack([level, level - off, level + off], axis=1)
     if terms.ends.any():
-        variance = found.spreads.noise['score'][0] ** 2 + sum(
-            found.spreads.of[name] ** 2 for name in GROUPS if len(terms.cells[name]))
+        variance = found.deviations.noise['score'][0] ** 2 + sum(
+            found.deviations.of[name] ** 2 for name in GROUPS if len(terms.cells[name]))
         out = cut(out, float(np.sqrt(variance)))
     return out
 

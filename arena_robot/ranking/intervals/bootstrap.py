@@ -23,7 +23,7 @@ from arena_robot.core.errors import RankingError
 from arena_robot.core.parallel import HERE, Workers
 from arena_robot.ranking.base import Comparisons, Floats, Method
 from arena_robot.ranking.counts import PairCounts, count_pairs, dense_laplacian, outcome_cells
-from arena_robot.ranking.intervals.sandwich import ScoreSpread
+from arena_robot.ranking.intervals.sandwich import ScoreVariances
 from arena_robot.ranking.pairwise.davidson import outcome_probabilities
 from arena_robot.ranking.pairwise.prior import PairMethod, established
 from arena_robot.ranking.standings import Standings, competition_ranks
@@ -140,10 +140,10 @@ def _one_each(comparisons: Comparisons) -> bool:
     return bool(np.all(np.diff(session) > 0)) or len(np.unique(session)) == len(session)
 
 
-def draws_spread(draws: Draws, clusters: int) -> ScoreSpread:
+def bootstrap_variances(draws: Draws, clusters: int) -> ScoreVariances:
     """Return the variances of the replicates, enlarged for few clusters."""
     covariance = np.atleast_2d(np.cov(draws.scores.T)) * clusters / max(clusters - 1, 1)
-    return ScoreSpread.of(covariance, clusters - 1.0)
+    return ScoreVariances.of(covariance, clusters - 1.0)
 
 
 def with_quantiles(standings: Standings, draws: Draws, level: float = 0.95) -> Standings:

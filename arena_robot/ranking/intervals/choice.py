@@ -37,11 +37,11 @@ from arena_robot.ranking.hierarchical.model import Hierarchical
 from arena_robot.ranking.intervals.bootstrap import (
     Draws,
     bootstrap,
-    draws_spread,
+    bootstrap_variances,
     draws_told,
     with_quantiles,
 )
-from arena_robot.ranking.intervals.sandwich import ScoreSpread, likelihood_spread
+from arena_robot.ranking.intervals.sandwich import ScoreVariances, sandwich_variances
 from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry
 from arena_robot.ranking.pairwise.prior import PairMethod, established, one_sided
 from arena_robot.ranking.standings import Standings
@@ -66,14 +66,14 @@ class IntervalPlan:
     How intervals are made.
 
     ``replicates`` of the bootstrap, its ``seed``, the ``level``, what hangs together, the typical
-    ``unit`` between policies (or None), and who refits.
+    ``typical_gap`` between policies (or None), and who refits.
     """
 
     replicates: int
     seed: int = 0
     level: float = 0.95
     cluster: str = 'auto'
-    unit: float | None = None
+    typical_gap: float | None = None
     workers: Workers = HERE
 
 
@@ -106,22 +106,22 @@ def with_intervals(result: Standings, comparisons: Comparisons, method: Method, 
     few, none = too_few(result.counts, count, by == 'session', open_ends), ''
     if by != 'session' and count < LEAST_CLUSTERS:
         none = f'too few {by}s to tell'
-    spread, draws, level, way = None, None, plan.level, 'sandwich'
+    variances, draws, level, way = None, None, plan.level, 'sandwich'
     if isinstance(method, Hierarchical) and fit.covariance is not None:
-        spread, way = ScoreSpread.of(fit.covariance, max(count - 1.0, 1.0)), 'posterior'
+        variances, way = ScoreVariances.of(fit.covariance, max(count - 1.0, 1.0)), 'posterior'
     elif isinstance(method, PairMethod):
         anchor = established(counts) if fit.ridge is not None else np.ones(counts.n, bool)
-        spread = likelihood_spread(comparisons, fit, cluster, anchor) if count > 1 else None
-    if spread is None:
+        variances = sandwich_variances(comparisons, fit, cluster, anchor) if count > 1 else None
+    if variances is None:
         draws = _draws(comparisons, method, cluster, by, plan)
-        spread = draws_spread(draws, count)
+        variances = bootstrap_variances(draws, count)
         enough, (level, few) = not few.all(), _level(draws, plan, few)
         if enough and few.all():
             none = FAILED
         way = 'bootstrap percentiles' if count >= MANY_CLUSTERS else 'bootstrap, t'
-    result = with_spread(result, spread, few, open_ends, level, plan.unit)
+    result = with_variances(result, variances, few, open_ends, level, plan.typical_gap)
     if way == 'posterior':
-        result = dataclasses.replace(result, p_better=posterior_better(result.scores, spread))
+        result = dataclasses.replace(result, p_better=posterior_better(result.scores, variances))
     if draws is not None and count >= MANY_CLUSTERS:
         result = with_quantiles(result, draws, plan.level)
     told = {'by': by, 'clusters': count, 'way': way, 'level': plan.level, 'none': none}
@@ -142,7 +142,7 @@ class Differences:
 
     items: tuple[str, ...]
     scores: Floats
-    spread: ScoreSpread | None
+    variances: ScoreVariances | None
     few: np.ndarray
     above: np.ndarray
     below: np.ndarray
@@ -155,9 +155,9 @@ class Differences:
         above, below = one_sided(counts)
         few = too_few(comparisons.appearances(), len(np.unique(groups)), by == 'session',
                       (above, below))
-        spread = None if few.all() else likelihood_spread(comparisons, fit, groups,
+        variances = None if few.all() else sandwich_variances(comparisons, fit, groups,
                                                           established(counts))
-        return cls(comparisons.items, fit.scores, spread, few, above, below)
+        return cls(comparisons.items, fit.scores, variances, few, above, below)
 
     def between(self, first: str, second: str, level: float = 0.95,
                 ) -> tuple[float, float, float] | None:
@@ -169,11 +169,11 @@ class Differences:
         if first not in self.items or second not in self.items:
             return None
         i, j = self.items.index(first), self.items.index(second)
-        if self.spread is None or self.few[i] or self.few[j]:
+        if self.variances is None or self.few[i] or self.few[j]:
             return None
         apart = float(self.scores[i] - self.scores[j])
-        reach = float(stdtrit(self.spread.freedom, (1 + level) / 2)
-                      * np.sqrt(self.spread.gap[i, j]))
+        reach = float(stdtrit(self.variances.freedom, (1 + level) / 2)
+                      * np.sqrt(self.variances.gap[i, j]))
         return (apart, -np.inf if self.below[i] or self.above[j] else apart - reach,
                 np.inf if self.above[i] or self.below[j] else apart + reach)
 
@@ -237,31 +237,32 @@ def too_few(counts: Ints, clusters: int, by_session: bool,
     return np.asarray((counts < LEAST_COMPARISONS) | (above & below))
 
 
-def with_spread(standings: Standings, spread: ScoreSpread, few: np.ndarray,
-                open_ends: tuple[np.ndarray, np.ndarray], level: float, unit: float | None,
+def with_variances(standings: Standings, variances: ScoreVariances, few: np.ndarray,
+                open_ends: tuple[np.ndarray, np.ndarray], level: float, typical_gap: float | None,
                 ) -> Standings:
     """
-    Return the standings with what ``spread`` supports at ``level``.
+    Return the standings with what ``variances`` supports at ``level``.
 
-    ``few`` (n,) have no interval, ``open_ends`` (n,) no upper and no lower end; ``unit`` is the
-    prior's τ in the unit of the scores, None to take it from the scores alone.
+    ``few`` (n,) have no interval, ``open_ends`` (n,) no upper and no lower end; ``typical_gap`` is
+    the prior's τ, None to take it from the scores alone.
     """
     n, scores = len(standings.scores), standings.scores
-    reach = float(stdtrit(max(spread.freedom, 1.0), (1 + level) / 2))
-    wide = stdtrit(np.maximum(spread.own_freedom, 1.0), (1 + level) / 2) * np.sqrt(spread.variance)
+    reach = float(stdtrit(max(variances.freedom, 1.0), (1 + level) / 2))
+    own_reach = stdtrit(np.maximum(variances.own_freedom, 1.0), (1 + level) / 2)
+    wide = own_reach * np.sqrt(variances.variance)
     low, high = scores - wide, scores + wide
     low[open_ends[1]], high[open_ends[0]] = -np.inf, np.inf
     low[few], high[few] = np.nan, np.nan
-    best, worst = rank_sets(scores, spread.gap, few, reach)
-    all_best, all_worst = rank_sets(scores, spread.gap, few, range_quantile(
-        n, min(spread.freedom, 1000.0), level))
+    best, worst = rank_sets(scores, variances.gap, few, reach)
+    all_best, all_worst = rank_sets(scores, variances.gap, few, range_quantile(
+        n, min(variances.freedom, 1000.0), level))
     return replace(standings, low=low, high=high, rank_low=best, rank_high=worst,
                    rank_low_joint=all_best, rank_high_joint=all_worst, too_few=few,
-                   p_better=p_better(scores, spread, unit))
+                   p_better=p_better(scores, variances, typical_gap))
 
 
 def rank_sets(scores: Floats, gap: Floats, few: np.ndarray, reach: float) -> tuple[Ints, Ints]:
-    """Return the best and the worst rank (n,) that differences of ``reach`` spreads leave."""
+    """Return the best and the worst rank (n,) that differences of ``reach`` deviations leave."""
     ahead = (scores[:, None] - scores) / np.sqrt(np.maximum(gap, 1e-300))
     ahead[few] = ahead[:, few] = 0.0
     np.fill_diagonal(ahead, 0.0)
@@ -279,36 +280,37 @@ def range_quantile(n: int, freedom: float, level: float) -> float:
     return float(np.quantile(spans, level) / np.sqrt(2))
 
 
-def between_policies(scores: Floats, gap: Floats, unit: float | None) -> float:
+def between_policies(scores: Floats, gap: Floats, typical_gap: float | None) -> float:
     """
     Return 2 τ², by how much two abilities differ on average, squared.
 
-    ``unit`` is τ a priori, with the weight of 3 policies; None: by the scores alone.
+    ``typical_gap`` is τ a priori, with the weight of 3 policies; None: by the scores alone.
     """
     n, gap = len(scores), np.maximum(gap, 1e-300)
     known = ~np.eye(n, dtype=bool) & np.isfinite(gap)
     apart = scores[:, None] - scores
     # Two abilities differ by 2 τ² on average, two scores by that and the variance of the gap.
     seen = max(float(np.mean((apart ** 2 - gap)[known])) / 2, 0.0) if known.any() else 0.0
-    prior = seen if unit is None else unit ** 2
-    weight = 0.0 if unit is None else PRIOR_POLICIES
+    prior = seen if typical_gap is None else typical_gap ** 2
+    weight = 0.0 if typical_gap is None else PRIOR_POLICIES
     return 2 * ((n - 1) * seen + weight * prior) / (n - 1 + weight)
 
 
-def p_better(scores: Floats, spread: ScoreSpread, unit: float | None) -> Floats:
+def p_better(scores: Floats, variances: ScoreVariances, typical_gap: float | None) -> Floats:
     """Return (n, n) the probability that the row's policy is better than the column's."""
-    gap, between = np.maximum(spread.gap, 1e-300), between_policies(scores, spread.gap, unit)
+    gap = np.maximum(variances.gap, 1e-300)
+    between = between_policies(scores, variances.gap, typical_gap)
     apart = scores[:, None] - scores
     shrink = np.sqrt(between / (between + gap))
-    table = np.asarray(stdtr(max(spread.freedom, 1.0), apart / np.sqrt(gap) * shrink))
+    table = np.asarray(stdtr(max(variances.freedom, 1.0), apart / np.sqrt(gap) * shrink))
     np.fill_diagonal(table, 0.5)
     return table
 
 
-def posterior_better(scores: Floats, spread: ScoreSpread) -> Floats:
-    """Return (n, n) the probability to be better where ``spread`` is that of a posterior."""
+def posterior_better(scores: Floats, variances: ScoreVariances) -> Floats:
+    """Return (n, n) the probability to be better where ``variances`` is that of a posterior."""
     apart = scores[:, None] - scores
-    table = np.asarray(stdtr(max(spread.freedom, 1.0),
-                             apart / np.sqrt(np.maximum(spread.gap, 1e-300))))
+    table = np.asarray(stdtr(max(variances.freedom, 1.0),
+                             apart / np.sqrt(np.maximum(variances.gap, 1e-300))))
     np.fill_diagonal(table, 0.5)
     return table

@@ -53,7 +53,7 @@ from arena_robot.ranking.intervals.choice import (
     between_policies,
     chosen_cluster,
 )
-from arena_robot.ranking.intervals.sandwich import ScoreSpread, likelihood_spread
+from arena_robot.ranking.intervals.sandwich import ScoreVariances, sandwich_variances
 from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry
 from arena_robot.ranking.pairwise.prior import established, one_sided
 
@@ -110,12 +110,12 @@ def sessions_needed(comparisons: Comparisons, goal: str = 'first', k: int = 3, *
     if len(np.unique(groups)) < least or bool((above & below).any()):
         return None
     fit = BradleyTerry()(votes)
-    spread = likelihood_spread(votes, fit, groups, established(counts))
-    if spread is None:
+    variances = sandwich_variances(votes, fit, groups, established(counts))
+    if variances is None:
         return None
-    reach = float(stdtrit(max(spread.freedom, 1.0), (1 + level) / 2))
-    paths = _futures(fit.scores, spread, np.random.default_rng(seed))
-    answered = _answered(paths, spread, goal, k, reach)
+    reach = float(stdtrit(max(variances.freedom, 1.0), (1 + level) / 2))
+    paths = _futures(fit.scores, variances, np.random.default_rng(seed))
+    answered = _answered(paths, variances, goal, k, reach)
     first = np.where(answered.any(axis=1), np.argmax(answered, axis=1), len(FUTURE))
     more = np.append(sessions * (FUTURE - 1), np.inf)[first]
     low, middle, high = np.quantile(more, [0.05, 0.5, 0.95], method='inverted_cdf')
@@ -123,13 +123,13 @@ def sessions_needed(comparisons: Comparisons, goal: str = 'first', k: int = 3, *
                           float(low), float(middle), float(high))
 
 
-def _futures(scores: Floats, spread: ScoreSpread, rng: np.random.Generator) -> Floats:
+def _futures(scores: Floats, variances: ScoreVariances, rng: np.random.Generator) -> Floats:
     """Return (draws, looks, n) the scores at every look of every draw; the first is today."""
     n = len(scores)
     centre = np.eye(n) - 1 / n
-    sizes, turn = np.linalg.eigh(-0.5 * centre @ spread.gap @ centre)
+    sizes, turn = np.linalg.eigh(-0.5 * centre @ variances.gap @ centre)
     sizes = np.maximum(sizes, 0.0)
-    ability = between_policies(scores, spread.gap, UNIT) / 2
+    ability = between_policies(scores, variances.gap, UNIT) / 2
     shrink = ability / (ability + sizes)
     inside = (scores - scores.mean()) @ turn
     count = max(50, min(DRAWS, MOST_CELLS // (len(FUTURE) * n)))
@@ -141,7 +141,7 @@ def _futures(scores: Floats, spread: ScoreSpread, rng: np.random.Generator) -> F
     return np.asarray((moved / FUTURE[:, None]) @ turn.T)
 
 
-def _answered(paths: Floats, spread: ScoreSpread, goal: str, k: int, reach: float,
+def _answered(paths: Floats, variances: ScoreVariances, goal: str, k: int, reach: float,
               ) -> np.ndarray:
     """Return (draws, looks) where the question is answered."""
     order = np.argsort(-paths, axis=2)
@@ -149,11 +149,11 @@ def _answered(paths: Floats, spread: ScoreSpread, goal: str, k: int, reach: floa
     n = paths.shape[2]
     pairs = {'first': [(0, j) for j in range(1, n)], 'order': [(i, i + 1) for i in range(n - 1)],
              'top': [(i, j) for i in range(k) for j in range(k, n)]}[goal]
-    held = np.ones(paths.shape[:2], bool)
+    sure = np.ones(paths.shape[:2], bool)
     for i, j in pairs:
-        gap = spread.gap[order[:, :, i], order[:, :, j]] / FUTURE
-        held &= sorted_scores[:, :, i] - sorted_scores[:, :, j] > reach * np.sqrt(gap)
-    return held
+        gap = variances.gap[order[:, :, i], order[:, :, j]] / FUTURE
+        sure &= sorted_scores[:, :, i] - sorted_scores[:, :, j] > reach * np.sqrt(gap)
+    return sure
 
 
 def first_known(comparisons: Comparisons, *, alpha: float = 0.05, cluster: str = 'auto',

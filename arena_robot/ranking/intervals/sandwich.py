@@ -34,7 +34,7 @@ MOST_POLICIES = 1500
 
 
 @dataclass(frozen=True)
-class ScoreSpread:
+class ScoreVariances:
     """
     Variances of the scores (n,) and of their differences (n, n), with degrees of freedom.
 
@@ -47,14 +47,14 @@ class ScoreSpread:
     own_freedom: Floats
 
     @classmethod
-    def of(cls, covariance: Floats, freedom: float, own: float | None = None) -> 'ScoreSpread':
+    def of(cls, covariance: Floats, freedom: float, own: float | None = None) -> 'ScoreVariances':
         """Return what a covariance (n, n) of the scores says; ``own`` is the scores' freedom."""
         variance = np.diag(covariance)
         gap = variance[:, None] + variance[None, :] - 2 * covariance
         return cls(np.maximum(variance, 0.0), np.maximum(gap, 0.0), freedom,
                    np.full(len(variance), freedom if own is None else own))
 
-    def at_least_between(self, other: 'ScoreSpread', alike: np.ndarray) -> 'ScoreSpread':
+    def at_least_between(self, other: 'ScoreVariances', alike: np.ndarray) -> 'ScoreVariances':
         """
         Return each variance, raised to the mean of the two where it is the smaller.
 
@@ -65,7 +65,7 @@ class ScoreSpread:
         mixed = ~alike & (self.variance < other.variance)
         share = variance / np.where(mixed, np.maximum(self.variance, 1e-6 * variance), 1.0)
         own = self.own_freedom * np.where(mixed, 4 * share ** 2, 1.0)
-        return ScoreSpread(variance, gap, self.freedom, np.where(alike, self.freedom, own))
+        return ScoreVariances(variance, gap, self.freedom, np.where(alike, self.freedom, own))
 
 
 def _raised(own: Floats, other: Floats, wholly: np.ndarray) -> Floats:
@@ -83,10 +83,10 @@ class _Parts:
     bend_kappa: Floats
 
 
-def likelihood_spread(comparisons: Comparisons, fit: Fit, cluster: Ints, anchor: np.ndarray,
-                      ) -> ScoreSpread | None:
+def sandwich_variances(comparisons: Comparisons, fit: Fit, cluster: Ints, anchor: np.ndarray,
+                      ) -> ScoreVariances | None:
     """
-    Return the spread of a Bradley–Terry or Davidson ``fit``, or None for over 1500 policies.
+    Return the variances of a Bradley–Terry or Davidson ``fit``, or None for over 1500 policies.
 
     ``cluster`` (M,) says which comparisons hang together, ``anchor`` (n,) which policies' mean is
     the zero of the scores.
@@ -103,7 +103,7 @@ def likelihood_spread(comparisons: Comparisons, fit: Fit, cluster: Ints, anchor:
     whole += _prior(fit, anchor, size)
     centre = np.eye(votes.n, size)
     centre[:, :votes.n] -= anchor / anchor.sum()
-    model = ScoreSpread.of(_dispersion(votes, parts, kappa) * (
+    model = ScoreVariances.of(_dispersion(votes, parts, kappa) * (
         centre @ np.linalg.inv(_pinned(whole, votes.n)) @ centre.T), count - 1.0)
     scores = _scores(votes, parts, group, count, size)
     if count * size * size <= MOST_CELLS:
@@ -114,7 +114,7 @@ def likelihood_spread(comparisons: Comparisons, fit: Fit, cluster: Ints, anchor:
         bread = centre @ np.linalg.inv(_pinned(whole, votes.n))
         robust = count / (count - 1) * (bread @ np.asarray(scores.T @ scores.toarray()) @ bread.T)
     own = KNOWN if kappa == 0 and count == len(votes) else count - 1.0
-    return ScoreSpread.of(robust, count - 1.0, own).at_least_between(model, _open(votes, fit))
+    return ScoreVariances.of(robust, count - 1.0, own).at_least_between(model, _open(votes, fit))
 
 
 def _open(votes: Comparisons, fit: Fit) -> np.ndarray:
@@ -187,7 +187,7 @@ def _prior(fit: Fit, anchor: np.ndarray, size: int) -> Floats:
 
 
 def _pinned(matrix: Floats, n: int) -> Floats:
-    """Return the information with the common shift of the abilities held."""
+    """Return the information with the common shift of the abilities fixed."""
     out: Floats = matrix.copy()
     out[:n, :n] += max(float(np.trace(matrix)), 1e-9) / n ** 2
     return out

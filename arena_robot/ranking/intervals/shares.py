@@ -132,6 +132,6 @@ def pooled_shares(shares: Sequence[float], counts: Sequence[float]) -> list[Pool
     mean = float(weight @ s / weight.sum())
     own = between / (between + v)
     found = own * s + (1 - own) * mean
-    spread = Z95 * np.sqrt(own * v + (1 - own) ** 2 / weight.sum())
+    reach = Z95 * np.sqrt(own * v + (1 - own) ** 2 / weight.sum())
     return [PooledShare(*(float(min(max(x, 0.0), 1.0)) for x in (at, at - wide, at + wide)))
-            for at, wide in zip(found, spread, strict=True)]
+            for at, wide in zip(found, reach, strict=True)]

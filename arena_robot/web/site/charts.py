@@ -21,7 +21,7 @@ from arena_robot.ranking.standings import (
     interval_words,
     is_few,
     place_words,
-    stated_order,
+    shown_order,
 )
 from arena_robot.reports.figures import figure_bytes
 from arena_robot.reports.ranking_plots import (
@@ -85,7 +85,7 @@ def board_card(found: Standings | None) -> bytes:
     """Return the card of the leaderboard, a PNG."""
     if found is None:
         return figure_bytes(card_figure(TITLE, [], NOTHING), 'png')
-    lines = [CardLine(found.items[k], place_words(found, k)) for k in stated_order(found)]
+    lines = [CardLine(found.items[k], place_words(found, k)) for k in shown_order(found)]
     return figure_bytes(card_figure(TITLE, lines, f'based on {basis_words(found)}'), 'png')
 
 
