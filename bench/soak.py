@@ -39,7 +39,7 @@ from arena_robot.policy.examples.simple import Echo  # noqa: E402
 from arena_robot.policy.grpc.server import GrpcPolicyServer  # noqa: E402
 from arena_robot.server.app import ArenaServer  # noqa: E402
 from arena_robot.server.client import RemoteArena, ServerAddress  # noqa: E402
-from arena_robot.session.arena.sealed_tokens import SealedTokens  # noqa: E402
+from arena_robot.session.arena.sealed import SealedTokens  # noqa: E402
 
 SESSIONS_PER_DAY = 30
 BETWEEN_NS = 24 * 3600 * 10**9 // SESSIONS_PER_DAY

@@ -30,8 +30,7 @@ from arena_robot.recording.episode.derive import derive
 from arena_robot.recording.episode.sample import SampleEpisode, SampleMaker
 from arena_robot.records.audit_file import EpisodeAudit, write_audit
 from arena_robot.records.episode_file import SceneMatch, write_scene_match
-from arena_robot.records.journal_file import JOURNAL
-from arena_robot.records.session_file import RECEIPT_FILE, SESSION_FILE
+from arena_robot.records.session_file import JOURNAL, RECEIPT_FILE, SESSION_FILE
 from arena_robot.server.proto import arena_server_pb2
 from arena_robot.server.results.exports import export_tables
 from arena_robot.web.site.log import standings_of

@@ -5,7 +5,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from arena_robot.drivers.calibration import CharucoBoard
-from arena_robot.safety.camera_frames import matrix_of
+from arena_robot.safety.urdf import matrix_of
 
 K = np.array([[530.0, 0, 639.5], [0, 530.0, 359.5], [0, 0, 1]])
 SIZE = (1280, 720)

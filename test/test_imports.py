@@ -156,8 +156,7 @@ def test_a_cycle_is_found_whatever_its_imports_are_for(tmp_path):
 
 
 PROBES = {
-    'core/protocols.py': 'whether an object of another package keeps a Protocol is its whole work',
-    'core/extensions.py': 'follows the words of module:Class.Word in another package',
+    'core/extensions.py': 'whether an object of another package keeps a Protocol; words of a path',
     'cli/doctor_checks.py': 'rosidl makes the type support loader, where it is needed',
 }
 
@@ -248,13 +247,13 @@ TOOL_HOMES = {
     'replace a file by another': ['core/files.py'],
     # Those after the first write on in an open file, or one that is made only once.
     'fsync': ['core/files.py', 'recording/bag/mcap_file.py', 'server/store/uploads.py',
-              'session/arena/seal.py', 'session/protocol/journal.py'],
+              'session/arena/sealed.py', 'session/protocol/journal.py'],
     'start a process': ['core/process.py'],
     # Those after the first read and write PNG as well.
     'JPEG': ['core/jpeg.py', 'drivers/calibration.py', 'drivers/replay.py',
              'drivers/sim/expert.py', 'drivers/sim/room_model.py'],
     # The store asks which day it is at the station, and writes no time.
-    'ISO time': ['core/iso_time.py', 'session/protocol/store.py'],
+    'ISO time': ['core/clock.py', 'session/protocol/store.py'],
     'wait for a ROS service or action': ['nodes/calls.py'],
     'gRPC channel': ['policy/grpc/channel.py'],
     'many at once': ['core/parallel.py'],

@@ -24,9 +24,8 @@ from arena_robot.recording.episode.clip import read_clip
 from arena_robot.recording.episode.tracks import load_tracks
 from arena_robot.records.audit_file import audits_of, read_audit
 from arena_robot.records.episode_file import SCENE_MATCH_FILE, parse_scene_match, read_episode
-from arena_robot.records.journal_file import JOURNAL, read_journal
 from arena_robot.records.roboarena_files import read_folder
-from arena_robot.records.session_file import RECEIPT_FILE, read_session
+from arena_robot.records.session_file import JOURNAL, RECEIPT_FILE, read_journal, read_session
 from arena_robot.server.proto import arena_server_pb2
 from arena_robot.server.results.exports import export_tables
 from arena_robot.server.sealing import seal_of

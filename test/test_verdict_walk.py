@@ -37,8 +37,7 @@ from arena_robot.nodes.session.messages import (
     state_message,
     verdict_of,
 )
-from arena_robot.records.journal_file import JOURNAL, read_journal
-from arena_robot.records.session_file import read_session
+from arena_robot.records.session_file import JOURNAL, read_journal, read_session
 from arena_robot.server.base import PolicyState
 from arena_robot.server.results.exports import export_tables, materialise
 from arena_robot.server.store.browse import Browse

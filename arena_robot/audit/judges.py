@@ -8,8 +8,7 @@ import yaml
 
 from arena_robot.audit.base import Judge
 from arena_robot.core.errors import ConfigError
-from arena_robot.core.extensions import Table, callable_as
-from arena_robot.core.protocols import broken_members
+from arena_robot.core.extensions import Table, broken_members, callable_as
 
 DEFAULT = 'local'
 JudgeMaker = Callable[..., Judge]

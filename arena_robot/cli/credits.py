@@ -14,8 +14,8 @@ import uuid
 
 from arena_robot.cli.arguments import add_server_arguments, calls
 from arena_robot.cli.terminal import json_text
+from arena_robot.core.clock import to_iso
 from arena_robot.core.errors import ConfigError
-from arena_robot.core.iso_time import to_iso
 
 
 def credits_arguments(parser: argparse.ArgumentParser) -> None:

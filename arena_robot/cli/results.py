@@ -111,7 +111,7 @@ def run_verify(args: argparse.Namespace) -> int:
 
 
 def _checked_lines(found: 'Checked', key_known: bool) -> Iterator[str]:
-    from arena_robot.core.iso_time import to_iso
+    from arena_robot.core.clock import to_iso
     yield (f'{found.head.size} entries, {len(found.comparisons)} comparisons count, '
            f'{found.withdrawn} withdrawn'
            + (f', files of {found.erased} deleted' if found.erased else ''))

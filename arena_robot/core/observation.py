@@ -1,5 +1,5 @@
 """
-Observation of a station at one instant: images, arm state, gripper state, prompt.
+Observation of a station at one instant: images, geometry of camera eyes, arm, gripper, prompt.
 
 Units are SI and radians. Stamps are capture times in integer nanoseconds of the station's clock.
 Poses are base to flange (``link8``) as ``x y z roll pitch yaw`` with fixed-axis (extrinsic xyz)
@@ -146,3 +146,24 @@ class Observation:
         """Return the largest distance between an image's stamp and the arm's."""
         return max((abs(image.stamp_ns - self.arm.stamp_ns) for image in self.images.values()),
                    default=0)
+
+
+@dataclass(frozen=True)
+class CameraInfo:
+    """
+    A rectified pinhole eye.
+
+    ``k`` (3, 3) intrinsics in pixels, ``baseline_m`` to the left eye (0 for the left eye),
+    ``frame_id`` the optical frame (z forward, x right, y down).
+    """
+
+    width: int
+    height: int
+    k: Floats
+    baseline_m: float
+    frame_id: str
+    extras: Mapping[str, str] = field(default_factory=dict)
+
+    def p(self) -> Floats:
+        """Return the (3, 4) projection matrix; ``P[0, 3] = -fx * baseline``."""
+        return np.column_stack([self.k, [-self.k[0, 0] * self.baseline_m, 0.0, 0.0]])

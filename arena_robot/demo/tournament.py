@@ -9,7 +9,7 @@ from arena_robot.core.episode import EndReason
 from arena_robot.core.errors import ArenaError, SessionError
 from arena_robot.demo.plan import SessionPlan
 from arena_robot.nodes.remote.scene import SceneClient
-from arena_robot.records.journal_file import JOURNAL, read_journal
+from arena_robot.records.session_file import JOURNAL, read_journal
 from arena_robot.session.evaluator.desk import Button, Desk, DeskState, shown
 from arena_robot.session.evaluator.scripted import Script, Scripted
 from arena_robot.session.protocol.record import replay

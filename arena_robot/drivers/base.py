@@ -16,9 +16,8 @@ from typing import Protocol, runtime_checkable
 from typing_extensions import Self
 
 from arena_robot.core.action import Action, ArmCommand, GripperCommand, SafeCommand
-from arena_robot.core.camera import CameraInfo
-from arena_robot.core.observation import ArmState, Floats, GripperState, Image
-from arena_robot.safety.collision import CollisionThresholds
+from arena_robot.core.observation import ArmState, CameraInfo, Floats, GripperState, Image
+from arena_robot.safety.reflexes import CollisionThresholds
 
 
 class Part(Protocol):

@@ -21,7 +21,7 @@ from scipy.spatial.transform import Rotation
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import ConfigError, DataError
 from arena_robot.core.observation import Floats, Pixels
-from arena_robot.safety.camera_frames import pose_of_matrix
+from arena_robot.safety.urdf import pose_of_matrix
 
 MIN_VIEWS = 6
 MIN_TURN_RAD = 0.1

@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from arena_robot.core.camera import CameraInfo
 from arena_robot.core.clock import Clock, SystemClock
 from arena_robot.core.errors import DriverError, NotConnected, ReadTimeout, StaleData
-from arena_robot.core.observation import Image, Pixels
+from arena_robot.core.observation import CameraInfo, Image, Pixels
 from arena_robot.drivers.base import StereoFrame
 from arena_robot.drivers.part import Opened
 

@@ -17,9 +17,9 @@ from arena_robot.core.errors import ArenaError, DriverError, SafetyError
 from arena_robot.core.observation import ArmState, Floats
 from arena_robot.drivers.base import Arm, ArmDescription, StopsInCollision
 from arena_robot.robots.arms import ArmLimits, Robot
-from arena_robot.safety.collision import CollisionThresholds
 from arena_robot.safety.filter import Safety
 from arena_robot.safety.limits import motion_s
+from arena_robot.safety.reflexes import CollisionThresholds
 from arena_robot.safety.watchdog import CommandWatchdog, StopOwner
 
 PEAK = 1.875    # of the speed of a min-jerk motion, over its mean

@@ -18,10 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_robot.core.action import ArmCommand, GripperCommand
-from arena_robot.core.camera import CameraInfo
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import DataError, DriverError, ReadTimeout, StaleData
-from arena_robot.core.observation import EYES, ArmState, Floats, GripperState, Image, Pixels, view
+from arena_robot.core.observation import (
+    EYES,
+    ArmState,
+    CameraInfo,
+    Floats,
+    GripperState,
+    Image,
+    Pixels,
+    view,
+)
 from arena_robot.drivers.base import StereoFrame
 from arena_robot.drivers.grabbing import KEPT
 from arena_robot.drivers.part import Opened

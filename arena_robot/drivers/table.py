@@ -13,8 +13,7 @@ from typing import Any
 
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import ConfigError
-from arena_robot.core.extensions import Table
-from arena_robot.core.protocols import broken_members
+from arena_robot.core.extensions import Table, broken_members
 from arena_robot.drivers.base import Arm, Camera, Gripper
 from arena_robot.robots.grippers import GRIPPERS, GripperModel
 

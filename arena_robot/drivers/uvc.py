@@ -18,11 +18,10 @@ from typing import Any
 import cv2
 import numpy as np
 
-from arena_robot.core.camera import CameraInfo
 from arena_robot.core.clock import Clock
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import ConfigError, DriverError, NotConnected
-from arena_robot.core.observation import EYES, Floats, Pixels
+from arena_robot.core.observation import EYES, CameraInfo, Floats, Pixels
 from arena_robot.drivers.grabbing import Grab, GrabbingCamera
 
 # Sizes of one eye.

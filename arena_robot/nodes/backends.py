@@ -37,8 +37,8 @@ from arena_robot.nodes.vendor.params import (
     RosControlGripperParams,
 )
 from arena_robot.robots.grippers import prefixed
-from arena_robot.safety.collision import CollisionThresholds
 from arena_robot.safety.limits import robot_of
+from arena_robot.safety.reflexes import CollisionThresholds
 
 AnyPartNode = PartNode[PartParams]
 Maker = Callable[[], Part]

@@ -17,11 +17,11 @@ from std_msgs.msg import Header
 
 from arena_msgs import msg as arena
 from arena_robot.core.action import Action, ActionSpace, Clamp, ClampReason, SafeCommand
-from arena_robot.core.camera import CameraInfo
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import ArenaError, DriverError, LateCommand, SafetyError, StaleData
 from arena_robot.core.observation import (
     ArmState,
+    CameraInfo,
     Floats,
     GripperState,
     ObjectStatus,

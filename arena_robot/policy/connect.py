@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import yaml
 
 from arena_robot.core.errors import ConfigError, PolicyTimeout, PolicyUnavailable
-from arena_robot.core.protocols import broken_members
+from arena_robot.core.extensions import broken_members
 from arena_robot.policy.address import parse_address
 from arena_robot.policy.base import Policy
 from arena_robot.policy.checkpoints import LOADERS

@@ -9,9 +9,9 @@ import functools
 from collections.abc import Sequence
 from pathlib import Path
 
+from arena_robot.core.clock import from_iso, to_iso
 from arena_robot.core.errors import DataError
 from arena_robot.core.files import sync_folder
-from arena_robot.core.iso_time import from_iso, to_iso
 from arena_robot.core.pair import Reveal
 from arena_robot.core.parallel import in_threads
 from arena_robot.core.verdict import from_plain

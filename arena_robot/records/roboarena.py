@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from arena_robot.core.clock import from_iso
 from arena_robot.core.episode import Comparison, Preference, ScoredRollout
 from arena_robot.core.errors import DataError
-from arena_robot.core.iso_time import from_iso
 
 SLOTS = ('A', 'B')
 TRUE, FALSE = ('1', '1.0', 'true', 'yes'), ('0', '0.0', 'false', 'no', '')

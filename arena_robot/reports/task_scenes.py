@@ -17,8 +17,15 @@ from typing import Any
 
 from arena_robot.core.errors import DataError
 from arena_robot.core.observation import Pixels
-from arena_robot.core.task_categories import CATEGORIES, MODEL, OTHER, RULES, categorise, matched
-from arena_robot.core.task_words import DEFINITIONS
+from arena_robot.core.task_categories import (
+    CATEGORIES,
+    DEFINITIONS,
+    MODEL,
+    OTHER,
+    RULES,
+    categorise,
+    matched,
+)
 from arena_robot.core.wilson import wilson
 from arena_robot.models.chat import ChatClient, ChatMessage, Picture, system, user
 from arena_robot.records.roboarena_files import rows_of

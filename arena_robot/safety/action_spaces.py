@@ -20,11 +20,11 @@ from arena_robot.robots.arms import (
     MAX_ROTATION_DELTA,
     ArmLimits,
 )
-from arena_robot.safety.ik import joint_step
 from arena_robot.safety.kinematics import (
     FLANGE,
     frames,
     jacobian,
+    joint_step,
     pose_difference,
     pose_of,
 )

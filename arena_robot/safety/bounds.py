@@ -4,7 +4,7 @@ Limit one joint target to every bound, in a fixed order, and report each change.
 Step, joint, velocity and torque limits each shorten the lead e = target − measured, and a later
 limit never violates an earlier one. The workspace is last and may only move the target towards the
 anchor, a position that is known to be allowed. So the result is within all limits. An arm slightly
-outside its joint limits is first moved back to them.
+outside its joint limits is first moved back to them, a flange or elbow outside its box into it.
 """
 
 from dataclasses import dataclass
@@ -15,11 +15,13 @@ from arena_robot.core.action import Clamp, ClampReason
 from arena_robot.core.errors import SafetyError
 from arena_robot.core.observation import Floats
 from arena_robot.robots.arms import KQ, KX, ArmLimits
-from arena_robot.safety.kinematics import frames, jacobian
-from arena_robot.safety.workspace import outside, slide_in
+from arena_robot.safety.kinematics import ELBOW, FLANGE, frames, jacobian
 
 _BISECTIONS = 20
 _SLIDES = (1.0, 0.75, 0.5, 0.25)
+POINTS = (FLANGE, ELBOW)
+_DAMPING = 1e-4
+_INSET_M = 1e-5
 
 
 @dataclass(frozen=True)
@@ -160,3 +162,31 @@ def _obeys(target: Floats, q: Floats, dq: Floats, max_delta: float, limits: ArmL
 
 def _clamp(reason: ClampReason, asked: Floats, sent: Floats, detail: str) -> Clamp:
     return Clamp(reason, tuple(map(float, asked)), tuple(map(float, sent)), detail)
+
+
+def outside(q: Floats, limits: ArmLimits) -> float:
+    """Return how far (m) flange or elbow lies outside its box at ``q``; 0 inside."""
+    points = frames(q)[POINTS, :3, 3]
+    low, high = limits.box
+    return float(max(np.max(low - points), np.max(points - high), 0.0))
+
+
+def slide_in(q: Floats, limits: ArmLimits, steps: int = 6) -> Floats:
+    """
+    Return joints near ``q`` that bring flange and elbow to their box's wall, or as near as found.
+
+    Only the coordinates that are outside are moved, so a motion along the wall continues.
+    """
+    low, high = limits.box[0] + _INSET_M, limits.box[1] - _INSET_M
+    for _ in range(steps):
+        chain = frames(q)
+        points = chain[POINTS, :3, 3]
+        error = np.clip(points, low, high) - points
+        bad = np.abs(error) > 0.0
+        if not bad.any():
+            break
+        rows = np.concatenate([jacobian(chain, link)[:3][bad[i]]
+                               for i, link in enumerate(POINTS)])
+        gram = rows @ rows.T + _DAMPING * np.eye(len(rows))
+        q = q + rows.T @ np.linalg.solve(gram, error[bad])
+    return q

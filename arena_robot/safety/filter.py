@@ -25,8 +25,7 @@ from arena_robot.core.errors import SafetyError, StaleData
 from arena_robot.core.observation import ArmState, Floats
 from arena_robot.robots.arms import DOF, ArmLimits
 from arena_robot.safety.action_spaces import target_function
-from arena_robot.safety.bounds import Bounded, bound_target
-from arena_robot.safety.workspace import outside
+from arena_robot.safety.bounds import Bounded, bound_target, outside
 
 REACHED = 0.8
 _LARGEST = {space: np.array(space.row.largest) for space in ActionSpace}

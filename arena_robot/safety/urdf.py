@@ -1,10 +1,15 @@
 """URDF of an arm, its gripper and cameras, from the table of robots; shapes are plain."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
+import numpy as np
+
+from arena_robot.core.observation import Floats
 from arena_robot.robots.arms import DOF, Robot
+from arena_robot.robots.cameras import OPTICAL_RPY
 from arena_robot.robots.grippers import ROBOTIQ_2F85, GripperModel, prefixed
-from arena_robot.safety.camera_frames import FixedFrame
+from arena_robot.safety.kinematics import pose_of, rotation_of
 from arena_robot.safety.limits import robot_of
 
 # Radius and length (m) of the cylinder that stands for a link, along its z axis, and its centre.
@@ -12,6 +17,17 @@ SHAPES = ((0.09, 0.14, 0.07), (0.06, 0.28, -0.19), (0.06, 0.12, 0.0), (0.06, 0.2
           (0.06, 0.12, 0.0), (0.05, 0.26, -0.26), (0.05, 0.08, 0.0), (0.045, 0.06, 0.05),
           (0.03, 0.01, 0.0))
 CAMERA_BOX = (0.03, 0.12, 0.03)  # m: x forward, y left, z up
+# The same as a matrix.
+_OPTICAL_IN_BODY = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
+
+
+@dataclass(frozen=True)
+class FixedFrame:
+    """A frame that does not move in its parent; ``pose`` is x y z (m) roll pitch yaw (rad)."""
+
+    parent: str
+    child: str
+    pose: tuple[float, ...]
 
 
 def urdf(robot_type: str, prefix: str = '', gripper: GripperModel | None = ROBOTIQ_2F85,
@@ -110,3 +126,57 @@ def _link(name: str, radius: float, length: float, z: float) -> str:
     shape = (f'<origin xyz="0 0 {z!r}" rpy="0 0 0"/><geometry><cylinder radius="{radius!r}" '
              f'length="{length!r}"/></geometry>')
     return f'<link name="{name}"><visual>{shape}</visual></link>'
+
+
+@dataclass(frozen=True)
+class CameraMount:
+    """
+    Where a camera is: the pose of its left eye's optical frame in the frame ``parent``.
+
+    ``pose`` is x y z (m) roll pitch yaw (rad, fixed axes).
+    """
+
+    parent: str
+    pose: tuple[float, ...]
+
+
+def camera_frames(name: str, mount: CameraMount | None, optical: Mapping[str, str],
+                  baseline_m: float) -> list[FixedFrame]:
+    """
+    Return the frames of a camera called ``name``, the first one in its mount where that is known.
+
+    ``<name>_camera_link`` is in the middle between the eyes; each eye has a body frame and the
+    optical frame that ``optical`` names by eye.
+    """
+    link = f'{name}_camera_link'
+    half_m = baseline_m / 2 if len(optical) > 1 else 0.0
+    out = []
+    if mount is not None:
+        out.append(FixedFrame(mount.parent, link, link_pose(mount.pose, half_m)))
+    for eye, frame in optical.items():
+        side_m = half_m if eye == 'left' else -half_m
+        body = frame.removesuffix('_optical') if frame.endswith('_frame_optical') \
+            else frame.replace('_optical_frame', '_frame')
+        out += [FixedFrame(link, body, (0.0, side_m, 0.0, 0.0, 0.0, 0.0)),
+                FixedFrame(body, frame, (0.0, 0.0, 0.0, *OPTICAL_RPY))]
+    return out
+
+
+def link_pose(left_eye: Sequence[float], half_m: float) -> tuple[float, ...]:
+    """Return the pose of the camera's link from that of its left eye's optical frame."""
+    out = matrix_of(left_eye)
+    out[:3, :3] = out[:3, :3] @ _OPTICAL_IN_BODY.T
+    out[:3, 3] -= half_m * out[:3, 1]
+    return pose_of_matrix(out)
+
+
+def matrix_of(pose: Sequence[float]) -> Floats:
+    """Return the (4, 4) of x y z (m) roll pitch yaw (rad)."""
+    out = np.eye(4)
+    out[:3, :3], out[:3, 3] = rotation_of(np.asarray(pose[3:], np.float64)), pose[:3]
+    return out
+
+
+def pose_of_matrix(transform: Floats) -> tuple[float, ...]:
+    """Return x y z (m) roll pitch yaw (rad) of a (4, 4) transform."""
+    return tuple(map(float, pose_of(transform)))

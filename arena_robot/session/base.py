@@ -2,16 +2,34 @@
 Interface of an arena: assigns blind pairs, stores results, reveals names.
 
 The local arena (policies from a file) and the remote one (the server) pass the same contract
-tests.
+tests. What a station shows of a policy's error has the error's class and a fixed text: the
+original text may contain an address or a name.
 """
 
 from pathlib import Path
 from typing import Protocol
 
 from arena_robot.core.episode import Episode, Slot
+from arena_robot.core.errors import (
+    BadReply,
+    PolicyEnded,
+    PolicyError,
+    PolicyRefused,
+    PolicyTimeout,
+    PolicyUnavailable,
+)
 from arena_robot.core.pair import Assignment, Reveal, StationInfo, commitment
 from arena_robot.core.verdict import Verdict
 from arena_robot.policy.base import Policy
+
+UNREACHABLE = 'cannot be reached'
+_WORDS: tuple[tuple[type[PolicyError], str], ...] = (
+    (PolicyEnded, 'is not running any more'),
+    (PolicyUnavailable, UNREACHABLE),
+    (PolicyTimeout, 'did not answer in time'),
+    (PolicyRefused, 'refused the request'),
+    (BadReply, 'answered with something that cannot be executed'),
+)
 
 
 class Arena(Protocol):
@@ -53,3 +71,11 @@ class Arena(Protocol):
 
 
 __all__ = ['Arena', 'Assignment', 'Reveal', 'StationInfo', 'commitment']
+
+
+def blinded(error: Exception, slot: Slot) -> PolicyError:
+    """Return an error of the same class that names only the slot."""
+    for kind, words in _WORDS:
+        if isinstance(error, kind):
+            return kind(f'the policy of slot {slot.value} {words}')
+    return PolicyError(f'the policy of slot {slot.value} failed')

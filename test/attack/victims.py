@@ -32,7 +32,7 @@ from arena_robot.server.app import ArenaServer
 from arena_robot.server.client import RemoteArena, ServerAddress
 from arena_robot.server.config import Credits, ServerConfig, ServerLimits
 from arena_robot.server.sessions.recordings import read_here
-from arena_robot.session.arena.sealed_tokens import SealedTokens
+from arena_robot.session.arena.sealed import SealedTokens
 from arena_robot.session.base import StationInfo
 from arena_robot.session.loop.parts import Parts
 from arena_robot.session.loop.robot_motions import RobotMotions

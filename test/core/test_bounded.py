@@ -9,7 +9,7 @@ import pytest
 from arena_robot.core.bounded import BoundedWorker
 from arena_robot.core.errors import DataError
 from arena_robot.core.jpeg import from_jpeg, to_jpeg
-from arena_robot.records.step_arrays import read_arrays
+from arena_robot.records.episode_file import read_arrays
 
 
 @pytest.fixture(scope='module')

@@ -9,8 +9,7 @@ import pytest
 from installed_package import install
 
 from arena_robot.core.errors import ConfigError, RankingError
-from arena_robot.core.extensions import Table, load_object
-from arena_robot.core.protocols import broken_members
+from arena_robot.core.extensions import Table, broken_members, load_object
 
 
 def number(found, name):

@@ -2,8 +2,8 @@
 
 import pytest
 
+from arena_robot.core.clock import from_iso, to_iso, to_iso_each, to_table_time, to_utc
 from arena_robot.core.errors import DataError
-from arena_robot.core.iso_time import from_iso, to_iso, to_iso_each, to_table_time, to_utc
 
 STAMP_NS = 1_772_357_400_250_123_456
 

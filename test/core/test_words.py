@@ -5,10 +5,10 @@ import pytest
 
 from arena_robot.core import errors
 from arena_robot.core.action import ActionSpace
-from arena_robot.core.camera import CameraInfo
 from arena_robot.core.observation import (
     VIEWS,
     ArmState,
+    CameraInfo,
     GripperState,
     Image,
     Observation,

@@ -7,7 +7,7 @@ from scipy.spatial.transform import Rotation
 
 from arena_robot.core.errors import ConfigError, DataError
 from arena_robot.drivers.calibration import BoardView, CharucoBoard, calibrate
-from arena_robot.safety.camera_frames import matrix_of
+from arena_robot.safety.urdf import matrix_of
 
 
 def views_of(shots):

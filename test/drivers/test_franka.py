@@ -38,7 +38,7 @@ from arena_robot.drivers.emulators.fr3 import Fr3Emulator
 from arena_robot.drivers.franka import arm as arm_module
 from arena_robot.drivers.franka.arm import FrankaRsArm, LibfrankaArm
 from arena_robot.drivers.franka.wire import ROBOT_PORT, FciCommand, FciError
-from arena_robot.safety.collision import CollisionThresholds
+from arena_robot.safety.reflexes import CollisionThresholds
 
 OTHER_HOST = '127.17.44.8'
 LIBRARIES = [pytest.param('franka_rs', marks=needs('franka_rs')),

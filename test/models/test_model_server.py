@@ -10,7 +10,7 @@ from arena_robot.audit.wire.gvl import GvlJudge
 from arena_robot.audit.wire.hop import HopJudge
 from arena_robot.core.clip import Clip
 from arena_robot.core.errors import ModelBadReply
-from arena_robot.core.task_words import CATEGORIES
+from arena_robot.core.task_categories import CATEGORIES
 from arena_robot.models.chat import ChatClient, ChatSettings, user
 from arena_robot.models.http import HttpSettings
 from arena_robot.reports.task_scenes import SceneModel

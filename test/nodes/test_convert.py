@@ -7,9 +7,14 @@ from sensor_msgs.msg import JointState
 
 from arena_msgs.msg import PolicyAction
 from arena_robot.core.action import Action, ActionSpace
-from arena_robot.core.camera import CameraInfo
 from arena_robot.core.errors import DataError, DriverError, SafetyError
-from arena_robot.core.observation import ArmState, GripperState, ObjectStatus, RobotMode
+from arena_robot.core.observation import (
+    ArmState,
+    CameraInfo,
+    GripperState,
+    ObjectStatus,
+    RobotMode,
+)
 from arena_robot.nodes import convert
 from arena_robot.nodes.camera.node import image_message
 from arena_robot.nodes.camera.params import ENCODINGS

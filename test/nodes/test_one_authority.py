@@ -30,9 +30,9 @@ from arena_robot.nodes.supervisor import overrides_file
 from arena_robot.recording.bag.codec import codec_of
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.robots.arms import PANDA, RESET_JOINTS
+from arena_robot.safety.bounds import outside
 from arena_robot.safety.kinematics import FLANGE, frames
 from arena_robot.safety.limits import limits_for
-from arena_robot.safety.workspace import outside
 
 COMMANDS = 2_000
 FLANGE_AT = frames(np.array(RESET_JOINTS))[FLANGE, :3, 3]

@@ -17,9 +17,15 @@ from arena_robot.nodes.gripper.params import GripperParams
 from arena_robot.nodes.gripper.transforms import FingerTransform, finger_transform
 from arena_robot.robots.arms import FR3
 from arena_robot.robots.grippers import ROBOTIQ_2F85
-from arena_robot.safety.camera_frames import CameraMount, FixedFrame, camera_frames, matrix_of
 from arena_robot.safety.kinematics import frames, rotation_of
-from arena_robot.safety.urdf import joint_origins, urdf
+from arena_robot.safety.urdf import (
+    CameraMount,
+    FixedFrame,
+    camera_frames,
+    joint_origins,
+    matrix_of,
+    urdf,
+)
 
 
 def matrix(message):

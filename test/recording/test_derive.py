@@ -27,12 +27,7 @@ from arena_robot.recording.episode.views import TF, view_of
 from arena_robot.recording.formats.droid import export_droid
 from arena_robot.recording.formats.exporting import sources
 from arena_robot.records.episode_file import ClampReport, InferenceReport, Spread, read_episode
-from arena_robot.safety.camera_frames import (
-    CameraMount,
-    camera_frames,
-    matrix_of,
-    pose_of_matrix,
-)
+from arena_robot.safety.urdf import CameraMount, camera_frames, matrix_of, pose_of_matrix
 
 POSES = {'left': ('panda_link0', (0.4, -0.6, 0.5, -2.0, 0.1, 0.3)),
          'wrist': ('panda_link8', (0.07, 0.02, 0.05, 0.1, -0.2, 1.5))}

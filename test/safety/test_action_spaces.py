@@ -7,7 +7,7 @@ from scipy.spatial.transform import Rotation
 from arena_robot.core.action import ActionSpace
 from arena_robot.robots.arms import FR3, PANDA, RESET_JOINTS
 from arena_robot.safety import action_spaces as spaces
-from arena_robot.safety import ik, kinematics
+from arena_robot.safety import kinematics
 
 Q = np.array(RESET_JOINTS)
 POSE = kinematics.flange_pose(Q)
@@ -64,7 +64,7 @@ def test_cartesian_targets_follow_the_asked_motion_away_from_limits(v):
 def test_cartesian_targets_keep_the_distance_to_joint_limits(v, q):
     for limits in (PANDA.limits, FR3.limits):
         q_des = spaces.cartesian_target(v, q, limits)[0]
-        low, high = ik.step_bounds(q, limits, 0.2)
+        low, high = kinematics.step_bounds(q, limits, 0.2)
         assert np.all(q_des - q >= low - 1e-9)
         assert np.all(q_des - q <= high + 1e-9)
 
@@ -73,11 +73,11 @@ def test_cartesian_targets_keep_the_distance_to_joint_limits(v, q):
 @given(vector(6, 1.0), JOINTS)
 def test_the_bounded_solver_finds_the_minimum(v, q):
     J = kinematics.jacobian(kinematics.frames(q))
-    low, high = ik.step_bounds(q, PANDA.limits, 0.2)
+    low, high = kinematics.step_bounds(q, PANDA.limits, 0.2)
     motion = spaces.cartesian_motion(v)
-    x = ik.joint_step(motion, q, J, PANDA.limits, 0.2)
-    A = np.vstack([J, ik.REGULARISATION * np.eye(7)])
-    b = np.concatenate([motion, -ik.REGULARISATION * ik.NULLSPACE_GAIN * q])
+    x = kinematics.joint_step(motion, q, J, PANDA.limits, 0.2)
+    A = np.vstack([J, kinematics.REGULARISATION * np.eye(7)])
+    b = np.concatenate([motion, -kinematics.REGULARISATION * kinematics.NULLSPACE_GAIN * q])
     best = lsq_linear(A, b, (low - 1e-9, high + 1e-9), method='bvls')
     assert np.sum((A @ x - b) ** 2) <= 2.0 * best.cost * (1 + 1e-6) + 1e-10
 

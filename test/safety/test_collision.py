@@ -9,9 +9,9 @@ from arena_robot.core.observation import RobotMode
 from arena_robot.drivers.guarded import GuardedArm
 from arena_robot.drivers.sim.station import SimStation
 from arena_robot.robots.arms import PANDA
-from arena_robot.safety.collision import CollisionThresholds
 from arena_robot.safety.filter import Safety
 from arena_robot.safety.limits import limits_for
+from arena_robot.safety.reflexes import CollisionThresholds
 from arena_robot.safety.watchdog import CommandWatchdog
 
 SEVEN, SIX = (10.0,) * 7, (10.0,) * 6

@@ -11,9 +11,9 @@ from arena_robot.core.errors import ConfigError, SafetyError, StaleData
 from arena_robot.core.observation import ArmState, RobotMode
 from arena_robot.robots.arms import FR3, PANDA, RESET_JOINTS
 from arena_robot.safety import bounds, kinematics
+from arena_robot.safety.bounds import outside
 from arena_robot.safety.filter import Safety
 from arena_robot.safety.limits import limits_for
-from arena_robot.safety.workspace import outside
 
 NOW_NS = 10_000_000_000
 Q = np.array(RESET_JOINTS)

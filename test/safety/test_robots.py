@@ -10,9 +10,9 @@ from test_space_table import run
 from arena_robot.core.episode import MAX_STEPS
 from arena_robot.core.errors import ConfigError
 from arena_robot.robots.arms import FR3, PANDA, RESET_JOINTS, ROBOTS
+from arena_robot.safety.bounds import outside
 from arena_robot.safety.describe import TABLES, updated
 from arena_robot.safety.limits import limits_for, move_duration_s, robot_of
-from arena_robot.safety.workspace import outside
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [path for folder, kinds in (('arena_robot', ('py', 'js', 'html')), ('config', ('yaml',)),

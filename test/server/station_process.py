@@ -20,7 +20,7 @@ from arena_robot.drivers.guarded import guarded
 from arena_robot.drivers.sim.station import SimStation
 from arena_robot.records.episode_file import EpisodeFile, write_episode
 from arena_robot.server.client import RemoteArena, ServerAddress
-from arena_robot.session.arena.sealed_tokens import SealedTokens
+from arena_robot.session.arena.sealed import SealedTokens
 from arena_robot.session.base import StationInfo
 from arena_robot.session.loop.parts import Parts
 from arena_robot.session.loop.robot_motions import RobotMotions

@@ -321,5 +321,5 @@ def test_random_calls_kills_and_pauses_break_no_invariant(request, tmp_path, poo
         return Killable(tmp_path / f'server-{next(number)}', urls(), pool)
     run_state_machine_as_test(
         functools.partial(ServerMachine, make, tmp_path / 'station'), settings=settings(
-            max_examples=EXAMPLES, stateful_step_count=STEPS, deadline=None, database=None,
-            phases=[Phase.generate], suppress_health_check=list(HealthCheck)))
+            max_examples=-(-EXAMPLES // servers), stateful_step_count=STEPS, deadline=None,
+            database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)))

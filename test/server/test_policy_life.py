@@ -29,9 +29,9 @@ from arena_robot.server.store.evaluations import finished_evaluations
 from arena_robot.server.store.policies import NewPolicy, clean_prompts
 from arena_robot.server.store.sessions import episodes_of
 from arena_robot.server.store.verdicts import mark_withdrawn
-from arena_robot.session.arena.blind import blinded
 from arena_robot.session.arena.contract import PROMPT, VERDICT, observation
-from arena_robot.session.protocol.reruns import is_fault
+from arena_robot.session.base import blinded
+from arena_robot.session.protocol.record import is_fault
 
 
 def test_silent_sessions_are_cancelled_and_their_episodes_kept(setting, folder):

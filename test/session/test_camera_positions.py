@@ -7,8 +7,7 @@ from test_match import SIZE, scene
 
 from arena_robot.core.errors import NotConnected
 from arena_robot.session.loop.camera_positions import positions_check
-from arena_robot.session.loop.match import compare
-from arena_robot.session.loop.photos import keep_photos
+from arena_robot.session.loop.match import compare, keep_photos
 from arena_robot.session.loop.picture_shift import picture_shift
 
 

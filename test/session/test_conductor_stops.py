@@ -20,7 +20,7 @@ from arena_robot.core.errors import (
 )
 from arena_robot.core.verdict import scored
 from arena_robot.records.session_file import RerunCause
-from arena_robot.session.evaluator.control import Control
+from arena_robot.session.evaluator.checks import Control
 from arena_robot.session.evaluator.desk import shown
 from arena_robot.session.protocol import conductor as conductor_module
 from arena_robot.session.protocol.states import State

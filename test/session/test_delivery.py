@@ -15,7 +15,7 @@ from arena_robot.records.episode_file import (
     episode_files,
     parse_scene_match,
 )
-from arena_robot.records.journal_file import read_journal
+from arena_robot.records.session_file import read_journal
 from arena_robot.session.protocol.states import State
 from arena_robot.session.protocol.submission import TRIES
 

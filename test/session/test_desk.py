@@ -10,7 +10,7 @@ from test_conductor import TASK, Station, go
 from arena_robot.core.episode import Preference
 from arena_robot.core.errors import Conflict, SessionError
 from arena_robot.core.verdict import Verdict
-from arena_robot.session.arena.sealed_tokens import SealedTokens
+from arena_robot.session.arena.sealed import SealedTokens
 from arena_robot.session.evaluator.checks import check_slot
 from arena_robot.session.evaluator.desk import HINTS, Button, shown
 from arena_robot.session.evaluator.scripted import Script, Scripted

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from arena_robot.session.loop.lag import lag_problem, picture_lag_s, waiting_loop
+from arena_robot.session.loop.pacing import lag_problem, picture_lag_s, waiting_loop
 from arena_robot.session.loop.preflight import preflight
 
 MS = 1_000_000

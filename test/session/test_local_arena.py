@@ -23,12 +23,11 @@ from arena_robot.core.errors import (
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.timing import AtLeast
 from arena_robot.records.session_file import SessionSlot
-from arena_robot.session.arena.blind import blinded
 from arena_robot.session.arena.contract import ArenaContract, observation, refused
 from arena_robot.session.arena.local_arena import LocalArena, LocalArenaConfig, PolicyEntry
-from arena_robot.session.arena.seal import read_key, seal, unseal
-from arena_robot.session.base import StationInfo
-from arena_robot.session.protocol.reruns import is_fault
+from arena_robot.session.arena.sealed import read_key, seal, unseal
+from arena_robot.session.base import StationInfo, blinded
+from arena_robot.session.protocol.record import is_fault
 
 NAMES = ('crimson-7b', 'azure-fast', 'viridian')
 CONFIG = LocalArenaConfig(tuple(PolicyEntry(n, f'grpc://{n}.example:50051') for n in NAMES))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from arena_robot.session.loop.camera_phase import OLDEST_NS, best_shift_ns
+from arena_robot.session.loop.pacing import OLDEST_NS, best_shift_ns
 
 PERIOD_NS = 66_666_667
 MS = 1_000_000

@@ -5,7 +5,7 @@ import pytest
 from arena_robot.core.clock import ManualClock
 from arena_robot.core.errors import DataError, SessionError
 from arena_robot.core.files import write_text
-from arena_robot.records.journal_file import read_journal
+from arena_robot.records.session_file import read_journal
 from arena_robot.session.protocol.journal import Journal
 
 CLOCK = ManualClock(1_700_000_000_000_000_000)

@@ -8,8 +8,7 @@ from arena_robot.core.clock import ManualClock
 from arena_robot.core.episode import EndReason, Episode, Preference, Slot
 from arena_robot.core.errors import DataError, SessionError
 from arena_robot.core.verdict import Verdict, scored
-from arena_robot.records.journal_file import Entry
-from arena_robot.records.session_file import Repair
+from arena_robot.records.session_file import Entry, Repair
 from arena_robot.session.base import Assignment, Reveal, commitment
 from arena_robot.session.protocol.machine import Session
 from arena_robot.session.protocol.record import SessionRecord, next_state, replay

@@ -15,8 +15,7 @@ from arena_robot.records.episode_file import EpisodeFile
 from arena_robot.records.session_file import RerunCause, SessionSlot, read_session
 from arena_robot.session.evaluator.desk import shown
 from arena_robot.session.evaluator.scripted import Script, Scripted
-from arena_robot.session.protocol.record import replay
-from arena_robot.session.protocol.reruns import is_fault
+from arena_robot.session.protocol.record import is_fault, replay
 from arena_robot.session.protocol.states import State
 
 BUMPED = 'I bumped the table with my elbow'

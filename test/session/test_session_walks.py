@@ -25,7 +25,7 @@ from hypothesis.stateful import (
 from arena_robot.core.episode import EndReason, Preference, Slot
 from arena_robot.core.errors import ArenaError
 from arena_robot.core.verdict import Verdict, scored
-from arena_robot.records.journal_file import read_journal
+from arena_robot.records.session_file import read_journal
 from arena_robot.session.protocol.record import replay
 from arena_robot.session.protocol.states import TRANSITIONS, Move, State
 

@@ -21,7 +21,7 @@ from arena_robot.robots.arms import PANDA, RESET_JOINTS
 from arena_robot.safety.limits import move_duration_s
 from arena_robot.safety.reflexes import BY_MOTION, BY_STATION, SIMULATED
 from arena_robot.session.evaluator.desk import Button
-from arena_robot.session.protocol.reruns import is_fault
+from arena_robot.session.protocol.record import is_fault
 from arena_robot.session.protocol.states import State
 
 for module in pkgutil.walk_packages(drivers.__path__, f'{drivers.__name__}.'):

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from arena_robot.core.errors import ConfigError
-from arena_robot.core.protocols import broken_members
+from arena_robot.core.extensions import broken_members
 from arena_robot.skills.base import SkillExecutor, SubtaskKind
 from arena_robot.skills.specs.reference import (
     grasp_step,

@@ -23,9 +23,8 @@ from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.methods import rank_comparable
 from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.records.audit_file import EpisodeAudit, write_audit
-from arena_robot.records.episode_file import SceneMatch, write_scene_match
+from arena_robot.records.episode_file import SceneMatch, read_arrays, write_scene_match
 from arena_robot.records.roboarena import RoboArenaSession
-from arena_robot.records.step_arrays import read_arrays
 from arena_robot.reports.policy_report.statements import (
     CheckCounts,
     Citation,

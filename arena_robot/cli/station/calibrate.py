@@ -179,7 +179,7 @@ def found_in(board: 'CharucoBoard', shots: 'Sequence[tuple[Floats, Pixels]]', sa
              ) -> 'list[BoardView]':
     """Return the views in which the board was found."""
     from arena_robot.drivers.calibration import BoardView
-    from arena_robot.safety.camera_frames import matrix_of
+    from arena_robot.safety.urdf import matrix_of
     out = []
     for flange, picture in shots:
         seen = board.find(picture)

@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 
 from arena_robot.core.errors import NotConnected, ReadTimeout, StaleData
-from arena_robot.core.protocols import broken_members
+from arena_robot.core.extensions import broken_members
 from arena_robot.drivers.base import Part
 from arena_robot.drivers.conformance.rig import Rig, hold, needed, refused
 

@@ -27,10 +27,10 @@ from arena_robot.drivers.franka.probe import (
 from arena_robot.drivers.franka.process import ControlProcess
 from arena_robot.drivers.part import Polled, fixed
 from arena_robot.robots.arms import DOF
-from arena_robot.safety.collision import CollisionThresholds
 from arena_robot.safety.filter import finite
 from arena_robot.safety.kinematics import flange_pose
 from arena_robot.safety.limits import motion_s, robot_of
+from arena_robot.safety.reflexes import CollisionThresholds
 
 log = logging.getLogger(__name__)
 

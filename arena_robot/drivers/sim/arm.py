@@ -10,9 +10,9 @@ from arena_robot.drivers.part import Opened
 from arena_robot.drivers.sim.mjcf import pose_of
 from arena_robot.drivers.sim.world import SimWorld
 from arena_robot.robots.arms import DOF
-from arena_robot.safety.collision import CollisionThresholds
 from arena_robot.safety.filter import finite
 from arena_robot.safety.limits import motion_s
+from arena_robot.safety.reflexes import CollisionThresholds
 
 
 class SimArm(Opened):

@@ -8,10 +8,9 @@ from concurrent.futures import Future
 import mujoco
 import numpy as np
 
-from arena_robot.core.camera import CameraInfo
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import ConfigError, ReadTimeout, StaleData
-from arena_robot.core.observation import EYES, ROLES, Image, Pixels, view
+from arena_robot.core.observation import EYES, ROLES, CameraInfo, Image, Pixels, view
 from arena_robot.drivers.base import StereoFrame
 from arena_robot.drivers.grabbing import Arrivals
 from arena_robot.drivers.part import Opened

@@ -4,8 +4,7 @@ from math import atan, degrees
 
 import numpy as np
 
-from arena_robot.core.camera import CameraInfo
-from arena_robot.core.observation import EYES, view
+from arena_robot.core.observation import EYES, CameraInfo, view
 from arena_robot.drivers.sim.mjcf import Node
 from arena_robot.robots.cameras import MODELS, NATIVE_SIZE, SERIALS
 

@@ -33,10 +33,10 @@ from arena_robot.nodes.arm.transforms import ArmTransforms
 from arena_robot.nodes.parameters import declare
 from arena_robot.nodes.part_node import PartNode
 from arena_robot.nodes.spin import run_node
-from arena_robot.safety.collision import CollisionThresholds
 from arena_robot.safety.filter import Safety
 from arena_robot.safety.kinematics import frames, jacobian
 from arena_robot.safety.limits import robot_of
+from arena_robot.safety.reflexes import CollisionThresholds
 from arena_robot.safety.same_robot import require_pose
 from arena_robot.safety.watchdog import CommandWatchdog, StopOwner
 

@@ -17,9 +17,8 @@ from arena_robot.nodes.arm.params import ArmParams, gripper_of
 from arena_robot.nodes.part_node import PartNode
 from arena_robot.robots.arms import DOF, Robot
 from arena_robot.robots.grippers import prefixed
-from arena_robot.safety.camera_frames import FixedFrame
 from arena_robot.safety.limits import robot_of
-from arena_robot.safety.urdf import joint_origins, link_names, urdf
+from arena_robot.safety.urdf import FixedFrame, joint_origins, link_names, urdf
 
 # Every publisher's last message is kept, so a late subscriber needs room for one of each.
 STATIC = QoSProfile(depth=100, durability=QoSDurabilityPolicy.TRANSIENT_LOCAL)

@@ -14,10 +14,9 @@ from sensor_msgs.msg import CameraInfo as CameraInfoMessage
 from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as ImageMessage
 
-from arena_robot.core.camera import CameraInfo
 from arena_robot.core.errors import NotConnected
 from arena_robot.core.jpeg import to_jpeg
-from arena_robot.core.observation import Pixels
+from arena_robot.core.observation import CameraInfo, Pixels
 from arena_robot.drivers.base import Camera, Part
 from arena_robot.nodes import backends, convert, diagnostics, qos
 from arena_robot.nodes.camera.params import ENCODINGS, CameraParams, eyes_of
@@ -25,7 +24,7 @@ from arena_robot.nodes.camera.transforms import CameraTransforms
 from arena_robot.nodes.part_node import PartNode
 from arena_robot.nodes.spin import run_node
 from arena_robot.robots.cameras import STYLES
-from arena_robot.safety.camera_frames import CameraMount
+from arena_robot.safety.urdf import CameraMount
 
 
 @dataclass(frozen=True)

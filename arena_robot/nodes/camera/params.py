@@ -11,7 +11,7 @@ from arena_robot.nodes.parameters import param
 from arena_robot.nodes.part_params import PartParams
 from arena_robot.robots.arms import PANDA
 from arena_robot.robots.cameras import STYLES
-from arena_robot.safety.camera_frames import CameraMount
+from arena_robot.safety.urdf import CameraMount
 
 # Position of red, green and blue in a pixel of an Image message.
 ENCODINGS = {'rgb8': (0, 1, 2), 'bgr8': (2, 1, 0), 'bgra8': (2, 1, 0)}

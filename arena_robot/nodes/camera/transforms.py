@@ -10,7 +10,7 @@ from tf2_msgs.msg import TFMessage
 from arena_robot.nodes import convert, qos
 from arena_robot.nodes.camera.params import CameraParams
 from arena_robot.nodes.part_node import PartNode
-from arena_robot.safety.camera_frames import CameraMount, FixedFrame, camera_frames
+from arena_robot.safety.urdf import CameraMount, FixedFrame, camera_frames
 
 
 class CameraTransforms:

@@ -20,9 +20,9 @@ from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 
 from arena_msgs.msg import Ranking, RankingEntry
 from arena_msgs.srv import GetRanking, IngestEpisode
+from arena_robot.core.clock import from_iso
 from arena_robot.core.episode import Comparison
 from arena_robot.core.errors import ArenaError, ConfigError, RankingError
-from arena_robot.core.iso_time import from_iso
 from arena_robot.nodes import diagnostics, qos
 from arena_robot.nodes.convert import header
 from arena_robot.nodes.listener import Listening

@@ -7,9 +7,9 @@ from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
+from arena_robot.core.clock import to_iso
 from arena_robot.core.episode import Comparison, Preference
 from arena_robot.core.errors import ConfigError, ServerUnavailable
-from arena_robot.core.iso_time import to_iso
 from arena_robot.records.roboarena_files import read_folder, table_paths
 from arena_robot.records.session_file import comparisons_below, session_paths
 from arena_robot.server.results.standings import Results

@@ -11,9 +11,8 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile, QoSReliabilityPolicy
 from sensor_msgs.msg import CameraInfo as CameraInfoMessage
 
-from arena_robot.core.camera import CameraInfo
 from arena_robot.core.errors import DataError, ReadTimeout
-from arena_robot.core.observation import EYES, Image
+from arena_robot.core.observation import EYES, CameraInfo, Image
 from arena_robot.drivers.base import StereoFrame
 from arena_robot.drivers.grabbing import Arrivals
 from arena_robot.nodes import convert, qos

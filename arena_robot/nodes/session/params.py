@@ -20,7 +20,7 @@ from arena_robot.policy.resizing import Resizing
 from arena_robot.robots.cameras import STYLES
 from arena_robot.server.client import RemoteArena, ServerAddress
 from arena_robot.session.arena.local_arena import LocalArena, LocalArenaConfig, PolicyEntry
-from arena_robot.session.arena.sealed_tokens import SealedTokens
+from arena_robot.session.arena.sealed import SealedTokens
 from arena_robot.session.loop.rollout import RolloutConfig
 from arena_robot.session.ports import SessionConfig
 

@@ -32,7 +32,7 @@ from arena_robot.nodes.simulation.governor import Governor
 from arena_robot.nodes.simulation.params import SimParams
 from arena_robot.nodes.spin import Spin, run_with
 from arena_robot.nodes.timeline import STEADY, SameTime, ShiftedTime, Timeline
-from arena_robot.safety.camera_frames import CameraMount
+from arena_robot.safety.urdf import CameraMount
 
 MakeParts = Callable[['SimStationNode'], Sequence[PartNode[PartParams]]]
 

@@ -29,7 +29,7 @@ from arena_robot.records.episode_file import (
     has_episode,
     read_episode,
 )
-from arena_robot.records.journal_file import JOURNAL, Entry, read_journal
+from arena_robot.records.session_file import JOURNAL, Entry, read_journal
 
 _PICTURES_DECODED = 3
 _TORN_STEPS = 45

@@ -46,7 +46,7 @@ from arena_robot.records.episode_file import (
     ViewReport,
     write_episode,
 )
-from arena_robot.safety.camera_frames import CameraMount
+from arena_robot.safety.urdf import CameraMount
 
 Progress = Callable[[int, int, str], None]
 

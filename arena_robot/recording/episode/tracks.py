@@ -25,7 +25,7 @@ from arena_robot.recording.episode.views import (
     mount_of,
 )
 from arena_robot.robots.arms import DOF, ROBOTS, robot_of_joints
-from arena_robot.safety.camera_frames import CameraMount
+from arena_robot.safety.urdf import CameraMount
 
 Stamps = NDArray[np.int64]
 

@@ -15,7 +15,7 @@ from arena_robot.core.observation import EYES, ROLES, Floats, view
 from arena_robot.recording.bag.base import Decoder, Topic
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.robots.arms import BASE_LINK, FLANGE_LINK
-from arena_robot.safety.camera_frames import CameraMount, pose_of_matrix
+from arena_robot.safety.urdf import CameraMount, pose_of_matrix
 
 STEP = 'arena_msgs/msg/StepRecord'
 IMAGE = 'sensor_msgs/msg/Image'

@@ -19,7 +19,7 @@ from arena_robot.core.files import write_text
 from arena_robot.core.observation import Floats
 from arena_robot.recording.formats.exporting import EpisodeExport, ExportSource, new_folder
 from arena_robot.robots.arms import FLANGE_LINK
-from arena_robot.safety.camera_frames import CameraMount, matrix_of, pose_of_matrix
+from arena_robot.safety.urdf import CameraMount, matrix_of, pose_of_matrix
 
 _MS = 1_000_000
 _KINDS = {'left': 1, 'right': 1, 'wrist': 0}

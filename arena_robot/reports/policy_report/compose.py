@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable
 
-from arena_robot.core.clock import Clock
+from arena_robot.core.clock import Clock, to_iso
 from arena_robot.core.errors import DataError
-from arena_robot.core.iso_time import to_iso
 from arena_robot.reports.policy_report.behaviour import BehaviourSections
 from arena_robot.reports.policy_report.checking import ReportChecker, added, checked_section
 from arena_robot.reports.policy_report.material import ReportMaterial

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import stdtrit
 
+from arena_robot.core.clock import from_iso
 from arena_robot.core.episode import CONTROL_RATE_HZ, Preference
 from arena_robot.core.errors import DataError
-from arena_robot.core.iso_time import from_iso
 from arena_robot.core.task_categories import categorise
 from arena_robot.core.verdict import Verdict, described, with_said
 from arena_robot.records.roboarena import SLOTS, RoboArenaSession

@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from arena_robot.core.clock import to_iso
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import DataError
 from arena_robot.core.files import move
-from arena_robot.core.iso_time import to_iso
 from arena_robot.core.pair import Reveal
 from arena_robot.records.roboarena import RoboArenaRollout
 from arena_robot.records.roboarena_files import table_paths, write_tables

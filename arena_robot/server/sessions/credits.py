@@ -3,9 +3,8 @@
 import logging
 from dataclasses import dataclass
 
-from arena_robot.core.clock import Clock
+from arena_robot.core.clock import Clock, to_utc
 from arena_robot.core.errors import Conflict, DataError, Unauthorised
-from arena_robot.core.iso_time import to_utc
 from arena_robot.server.base import Caller, PolicyState, Role
 from arena_robot.server.config import Credits
 from arena_robot.server.sessions.conflicts import same_institution

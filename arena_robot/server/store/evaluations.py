@@ -12,9 +12,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from arena_robot.core.clock import Clock
+from arena_robot.core.clock import Clock, from_iso, to_table_time
 from arena_robot.core.episode import CONTROL_RATE_HZ, EndReason, Preference
-from arena_robot.core.iso_time import from_iso, to_table_time
 from arena_robot.core.observation import OUTSIDE
 from arena_robot.core.task_categories import categorise
 from arena_robot.core.verdict import Verdict, to_plain

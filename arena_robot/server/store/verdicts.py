@@ -3,8 +3,8 @@
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from arena_robot.core.clock import to_iso_each
 from arena_robot.core.episode import Comparison, Preference, Slot
-from arena_robot.core.iso_time import to_iso_each
 from arena_robot.core.pair import Reveal
 from arena_robot.core.verdict import Verdict, to_plain
 from arena_robot.server.base import SessionState

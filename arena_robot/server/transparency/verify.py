@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from arena_robot.core.clock import to_iso
 from arena_robot.core.episode import Comparison
 from arena_robot.core.errors import DataError, RankingError
-from arena_robot.core.iso_time import to_iso
 from arena_robot.core.log_entry import objection, read_canonical, verdict_sha256
 from arena_robot.core.pair import Reveal
 from arena_robot.core.verdict import from_plain

@@ -2,7 +2,7 @@
 Local arena in the station's process: policies from a file, blind pairs, results in a folder.
 
 For stations without a server. The pair of an open session is stored sealed (see
-:mod:`arena_robot.session.arena.seal`), so that it survives a restart without being readable.
+:mod:`arena_robot.session.arena.sealed`), so that it survives a restart without being readable.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from arena_robot.core.files import write_text
 from arena_robot.core.verdict import Verdict, from_plain, to_plain
 from arena_robot.policy.base import Closable, Policy
 from arena_robot.policy.timing import MEASURED, AtLeast, warmed
-from arena_robot.session.arena.seal import read_key, seal, unseal
+from arena_robot.session.arena.sealed import read_key, seal, unseal
 from arena_robot.session.base import Assignment, Reveal, StationInfo, commitment
 
 NONCE_BYTES = 16

@@ -12,8 +12,7 @@ from arena_robot.core.episode import Slot
 from arena_robot.core.verdict import Plain, Verdict, with_said
 from arena_robot.session.loop.match import ViewMatch, moved_cameras
 from arena_robot.session.ports import Check
-from arena_robot.session.protocol.record import SessionRecord
-from arena_robot.session.protocol.reruns import is_fault, possible_cause
+from arena_robot.session.protocol.record import SessionRecord, is_fault, possible_cause
 from arena_robot.session.protocol.states import State
 
 HINTS = {

@@ -7,11 +7,10 @@ A camera on the robot's wrist is not compared: it moves with the arm.
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from arena_robot.core.clock import to_iso
 from arena_robot.core.errors import ArenaError
-from arena_robot.core.iso_time import to_iso
 from arena_robot.core.observation import ROLES, Pixels, view
-from arena_robot.session.loop.match import MOVED_CAMERA
-from arena_robot.session.loop.photos import read_photos
+from arena_robot.session.loop.match import MOVED_CAMERA, read_photos
 from arena_robot.session.loop.picture_shift import picture_shift
 from arena_robot.session.ports import Check
 

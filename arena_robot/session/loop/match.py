@@ -1,5 +1,5 @@
 """
-Scene match: similarity of the current images to the start photographs.
+Scene match: similarity of the current images to the start photographs beside the journal.
 
 Two photographs of one view are aligned in size, brightness and position; pixels that then differ
 in structure (local SSIM below one half) count as changed. The score decreases with the changed
@@ -8,14 +8,18 @@ arm is at the same reset pose in both, so it makes no difference; a mask exclude
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_robot.core.errors import DataError
+from arena_robot.core.errors import DataError, SessionError
+from arena_robot.core.files import write_bytes
+from arena_robot.core.jpeg import PHOTO_QUALITY, from_jpeg, to_jpeg
 from arena_robot.core.observation import Floats, Pixels
 from arena_robot.session.loop.picture_shift import picture_shift
 
@@ -174,3 +178,29 @@ def _counting(shape: tuple[int, ...], shift: tuple[float, float], leave_out: Mas
 
 def _blur(picture: Floats) -> Floats:
     return np.asarray(cv2.GaussianBlur(picture, (0, 0), 2.0))
+
+
+def keep_photos(folder: Path, images: Mapping[str, Pixels]) -> dict[str, Pixels]:
+    """
+    Write one ``<view>.jpg`` per RGB image and return them as they are read back.
+
+    Raises SessionError when they cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, pixels in images.items():
+        path = folder / f'{name}.jpg'
+        try:
+            write_bytes(path, to_jpeg(pixels, PHOTO_QUALITY))
+        except OSError as error:
+            raise SessionError(f'cannot write the photograph {path}: {error.strerror}; '
+                               'is the disk full?') from error
+    return read_photos(folder)
+
+
+def read_photos(folder: Path) -> dict[str, Pixels]:
+    """Return the photographs in ``folder`` as RGB by view; none where there are none."""
+    found = {}
+    for path in sorted(folder.glob('*.jpg')):
+        with suppress(DataError, OSError):
+            found[path.stem] = from_jpeg(path.read_bytes())
+    return found

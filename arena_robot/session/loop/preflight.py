@@ -10,7 +10,7 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.errors import ArenaError
 from arena_robot.core.observation import RobotMode
 from arena_robot.drivers.base import Camera
-from arena_robot.session.loop.lag import lag_problem, picture_lag_s, slow_stream
+from arena_robot.session.loop.pacing import lag_problem, picture_lag_s, slow_stream
 from arena_robot.session.loop.parts import LOOK_TIMEOUT_S, Parts
 from arena_robot.session.ports import Check
 

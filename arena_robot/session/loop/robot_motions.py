@@ -17,10 +17,9 @@ from arena_robot.core.joined_call import JoinedCall, then
 from arena_robot.core.observation import STILL_RAD_S, Pixels
 from arena_robot.policy.base import Policy
 from arena_robot.safety.limits import robot_of
-from arena_robot.session.arena.blind import blinded
-from arena_robot.session.loop.match import Mask, ViewMatch, compare_views
+from arena_robot.session.base import blinded
+from arena_robot.session.loop.match import Mask, ViewMatch, compare_views, keep_photos, read_photos
 from arena_robot.session.loop.parts import Parts, move_to_reset
-from arena_robot.session.loop.photos import keep_photos, read_photos
 from arena_robot.session.loop.rollout import Rollout, RolloutRequest, StepSink
 from arena_robot.session.ports import SessionConfig
 

@@ -22,9 +22,7 @@ from arena_robot.core.observation import Floats, Observation
 from arena_robot.policy.base import Policy
 from arena_robot.policy.chunks import ChunkExecutor, ChunkStep
 from arena_robot.safety.reflexes import BY_MOTION, BY_STATION, cause
-from arena_robot.session.loop.camera_phase import best_shift_ns
-from arena_robot.session.loop.lag import waiting_loop
-from arena_robot.session.loop.pacing import SLACK, Pacer, Tick
+from arena_robot.session.loop.pacing import SLACK, Pacer, Tick, best_shift_ns, waiting_loop
 from arena_robot.session.loop.parts import Parts
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from arena_robot.core.clock import Clock, JumpDetector
 from arena_robot.core.config import nearest
@@ -17,15 +17,13 @@ from arena_robot.core.episode import EndReason, Episode, Slot
 from arena_robot.core.errors import ArenaError, Conflict, ServerError, SessionError
 from arena_robot.core.verdict import Plain, Verdict
 from arena_robot.session.base import Arena
-from arena_robot.session.evaluator.checks import check_clear
-from arena_robot.session.evaluator.control import Control
+from arena_robot.session.evaluator.checks import Control, check_clear
 from arena_robot.session.evaluator.desk import REPAIRS, Button, DeskState, shown
 from arena_robot.session.loop.match import ViewMatch, overall
 from arena_robot.session.loop.preflight import preflight
 from arena_robot.session.loop.robot_motions import RobotMotions
 from arena_robot.session.loop.rollout import RolloutRequest
 from arena_robot.session.ports import Audience, Check, Recorder, Scene, SessionConfig
-from arena_robot.session.protocol.background import announced, repeated
 from arena_robot.session.protocol.record import SessionRecord
 from arena_robot.session.protocol.recovery import end_recording, give_up, pick_up
 from arena_robot.session.protocol.states import TRANSITIONS, Move, State
@@ -36,6 +34,8 @@ log = logging.getLogger(__name__)
 TICK_S = 1.0
 WHOLE = (EndReason.DONE, EndReason.STOPPED, EndReason.TIMEOUT)    # if the recording is
 START, RESET = 'start', 'reset'
+T = TypeVar('T')
+SOON_S = 0.05
 
 
 class Conductor:
@@ -431,3 +431,26 @@ class Conductor:
     def _tell(self, problem: str) -> None:
         self.problem = problem
         log.error(problem)
+
+
+def announced(work: Callable[[], T], changed: Callable[[], None]) -> T:
+    """Return what ``work`` returns; ``changed`` is called soon after it begins, and at its end."""
+    timer = threading.Timer(SOON_S, changed)
+    timer.start()
+    try:
+        return work()
+    finally:
+        timer.cancel()
+        changed()
+
+
+def repeated(look: Callable[[], bool], period_s: float, name: str) -> threading.Event:
+    """Call ``look`` every ``period_s`` in a thread until it returns False or the event is set."""
+    over = threading.Event()
+
+    def run() -> None:
+        while not over.wait(period_s):
+            if not look():
+                return
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return over

@@ -16,7 +16,7 @@ from typing_extensions import Self
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import SessionError
 from arena_robot.core.files import move, sync_folder
-from arena_robot.records.journal_file import Entry, line_of, read_journal, whole_length
+from arena_robot.records.session_file import Entry, line_of, read_journal, whole_length
 
 
 class Log(Protocol):

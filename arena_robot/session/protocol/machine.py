@@ -17,8 +17,7 @@ from arena_robot.session.evaluator.checks import (
     check_said,
 )
 from arena_robot.session.protocol.journal import Log
-from arena_robot.session.protocol.record import SessionRecord, apply, next_state
-from arena_robot.session.protocol.reruns import check_rerun
+from arena_robot.session.protocol.record import SessionRecord, apply, check_rerun, next_state
 from arena_robot.session.protocol.states import Move, State
 
 

@@ -12,14 +12,13 @@ import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from arena_robot.core.clock import Clock
+from arena_robot.core.clock import Clock, to_iso
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import ArenaError, SessionError
 from arena_robot.core.files import move, sync_folder
-from arena_robot.core.iso_time import to_iso
 from arena_robot.records.episode_file import earlier_home
-from arena_robot.records.journal_file import JOURNAL
 from arena_robot.records.session_file import (
+    JOURNAL,
     SESSION_FILE,
     SessionFile,
     Source,

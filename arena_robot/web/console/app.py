@@ -34,10 +34,10 @@ from arena_robot.core.verdict import (
 from arena_robot.session.evaluator.checks import (
     CLEAR,
     EXAMPLES,
+    Control,
     instruction_problem,
     is_repeat,
 )
-from arena_robot.session.evaluator.control import Control
 from arena_robot.session.evaluator.desk import NEEDS, REPAIRS, RUBRIC, Button, Desk, DeskState
 from arena_robot.session.loop.match import AMBER_FROM, GREEN_FROM
 from arena_robot.session.protocol.states import State

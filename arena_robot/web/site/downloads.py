@@ -13,8 +13,8 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
 from fastapi.templating import Jinja2Templates
 
+from arena_robot.core.clock import to_iso, to_utc
 from arena_robot.core.episode import Slot
-from arena_robot.core.iso_time import to_iso, to_utc
 from arena_robot.ranking.methods import METHODS
 from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.records.roboarena_files import SESSIONS_FILE, csv_line

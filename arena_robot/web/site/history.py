@@ -12,10 +12,9 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, Response
 from fastapi.templating import Jinja2Templates
 
-from arena_robot.core.clock import Clock
+from arena_robot.core.clock import Clock, to_utc
 from arena_robot.core.errors import DataError, RankingError
 from arena_robot.core.files import write_json
-from arena_robot.core.iso_time import to_utc
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.methods import METHODS, rank_comparable
 from arena_robot.ranking.recommended import RECOMMENDED

@@ -27,8 +27,8 @@ from arena_robot.records.episode_file import (
     SceneMatch,
     parse_episode,
     parse_scene_match,
+    read_arrays,
 )
-from arena_robot.records.step_arrays import read_arrays
 from arena_robot.reports.audit_agreement import audit_winner
 from arena_robot.server.files import FileId
 from arena_robot.server.store.blobs import Blobs

@@ -12,11 +12,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from arena_robot.core.bounded import BoundedWorker
-from arena_robot.core.clock import Clock, SystemClock
+from arena_robot.core.clock import Clock, SystemClock, to_iso
 from arena_robot.core.config import load
 from arena_robot.core.episode import CONTROL_RATE_HZ
 from arena_robot.core.errors import ArenaError, ModelBadReply
-from arena_robot.core.iso_time import to_iso
 from arena_robot.core.observation import Pixels
 from arena_robot.models.chat import ANSWER_TOKENS, CACHE, ChatClient, ChatSettings
 from arena_robot.recording.episode.frames import first_picture

@@ -7,9 +7,9 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup, escape
 
+from arena_robot.core.clock import to_utc
 from arena_robot.core.episode import EndReason
 from arena_robot.core.errors import RankingError
-from arena_robot.core.iso_time import to_utc
 from arena_robot.ranking.intervals.needed import SessionsNeeded, needed_words
 from arena_robot.ranking.methods import METHODS
 from arena_robot.ranking.recommended import RECOMMENDED

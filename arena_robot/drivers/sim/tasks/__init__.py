@@ -6,8 +6,7 @@ from typing import cast
 import numpy as np
 
 from arena_robot.core.errors import ConfigError
-from arena_robot.core.extensions import Table
-from arena_robot.core.protocols import broken_members
+from arena_robot.core.extensions import Table, broken_members
 from arena_robot.drivers.sim.tasks.base import Task
 from arena_robot.drivers.sim.tasks.fixed import CloseBox, CloseDrawer, OpenDrawer, PressButton
 from arena_robot.drivers.sim.tasks.move import KnockOver, SlideBook, StayStill, WipeTable

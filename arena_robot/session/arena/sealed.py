@@ -1,9 +1,10 @@
 """
-Sealed records: values that a station without a server stores but should not show.
+Sealed records: values that a station without a server stores but should not show; slot tokens.
 
 A value is XORed with an HMAC-SHA256 key stream and signed, under a key in a file of its own that
 only its owner can read. Names are then not in plain text in files or logs. A person with access to
-the key can still read them, so a strict comparison needs an arena on another machine.
+the key can still read them, so a strict comparison needs an arena on another machine. The slot
+tokens of a remote arena are in such files too, and survive a restart of the station.
 """
 
 import hashlib
@@ -16,8 +17,43 @@ from pathlib import Path
 from typing import Any
 
 from arena_robot.core.errors import DataError
+from arena_robot.core.files import write_text
 
 KEY_BYTES = 32
+
+
+class SealedTokens:
+    """
+    Keeps the slot tokens of each session in ``folder``, encrypted under a key of this station.
+
+    The tokens of a session that is revealed or aborted are deleted.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def keep(self, session_id: str, tokens: dict[str, str]) -> None:
+        """Store the tokens of a session, by slot."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        write_text(self._path(session_id), seal(self._key(), session_id, tokens) + '\n')
+
+    def find(self, session_id: str) -> dict[str, str] | None:
+        """Return the tokens of a session, by slot; None when there are none."""
+        try:
+            text = self._path(session_id).read_text(encoding='utf-8').strip()
+        except FileNotFoundError:
+            return None
+        return unseal(self._key(), session_id, text)
+
+    def forget(self, session_id: str) -> None:
+        """Delete the tokens of a session."""
+        self._path(session_id).unlink(missing_ok=True)
+
+    def _key(self) -> bytes:
+        return read_key(self._folder / '.key')
+
+    def _path(self, session_id: str) -> Path:
+        return self._folder / f'{session_id}.sealed'
 
 
 def read_key(path: Path) -> bytes:
