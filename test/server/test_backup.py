@@ -10,6 +10,7 @@ import shutil
 import sqlite3
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from arena_setting import Setting, run
@@ -58,7 +59,7 @@ def test_sessions_go_on_while_a_backup_is_taken_and_all_of_it_comes_back(
     if database_url.startswith('postgresql'):
         if not shutil.which('pg_dump'):
             pytest.skip("PostgreSQL's pg_dump is missing: apt-get install postgresql-client")
-        places = databases(request.getfixturevalue('postgres_server'))
+        places = databases(folder_of(request.getfixturevalue('postgres_server')))
         stores = [f'{OBJECTS}/{time.monotonic_ns()}/{name}' for name in ('old', 'new')]
     setting = Setting(tmp_path / 'server', places[0], pool, blobs=stores[0])
     try:
@@ -102,6 +103,11 @@ def check(config, ids, key, token):
             server.sessions.get(ids[0]).commitment)
         assert server.log.size() >= len(ids)
         assert server.first_token() is None
+
+
+def folder_of(url):
+    """Return where a PostgreSQL has its socket and its files."""
+    return Path(make_url(url).query['host'])
 
 
 def databases(folder):
@@ -201,11 +207,12 @@ def test_a_damaged_page_is_seen_and_the_last_good_backup_stays(filled, tmp_path)
 
 def test_pages_of_postgresql_are_checked_where_amcheck_is_and_else_it_is_said(postgres_server):
     import psycopg
-    urls = databases(postgres_server)
+    folder = folder_of(postgres_server)
+    urls = databases(folder)
     names = [make_url(url).database for url in urls]
     with Database(urls[0]) as database, database.read() as connection:
         assert 'CREATE EXTENSION amcheck' in check_pages(connection)
-    with psycopg.connect(f'host={postgres_server} user=arena dbname={names[0]}',
+    with psycopg.connect(f'host={folder} user=arena dbname={names[0]}',
                          autocommit=True) as one:
         if not one.execute("SELECT 1 FROM pg_available_extensions "
                            "WHERE name = 'amcheck'").fetchone():
@@ -213,14 +220,14 @@ def test_pages_of_postgresql_are_checked_where_amcheck_is_and_else_it_is_said(po
         one.execute('CREATE EXTENSION amcheck')
     with Database(urls[0]) as database, database.read() as connection:
         assert check_pages(connection) == ''
-    with psycopg.connect(f'host={postgres_server} user=arena dbname=postgres',
+    with psycopg.connect(f'host={folder} user=arena dbname=postgres',
                          autocommit=True) as one:
         one.execute(f'DROP DATABASE {names[1]}')
         # Copied file by file, so that no page of the copy is in memory.
         one.execute(f'CREATE DATABASE {names[1]} TEMPLATE {names[0]} STRATEGY FILE_COPY')
-    with psycopg.connect(f'host={postgres_server} user=arena dbname={names[1]}') as one:
+    with psycopg.connect(f'host={folder} user=arena dbname={names[1]}') as one:
         [path] = one.execute("SELECT pg_relation_filepath('ix_sessions_state_seen_ns')").fetchone()
-    file = postgres_server / 'data' / path
+    file = folder / 'data' / path
     file.write_bytes(random.Random(1).randbytes(file.stat().st_size))
     with Database(urls[1]) as database, database.read() as connection, \
             pytest.raises(DataError, match='the database is damaged'):
