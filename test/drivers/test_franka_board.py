@@ -1,5 +1,8 @@
-"""The memory between a driver and its control process, and the loop of that process."""
+"""The memory between a driver and its control process, and signs of life of both."""
 
+import socket
+import subprocess
+import sys
 import threading
 import time
 
@@ -23,10 +26,25 @@ from arena_robot.drivers.franka.client import (
     FrankaRefused,
     droid_goal,
 )
+from arena_robot.drivers.franka.process import closed_by_peer
 from arena_robot.robots.arms import KQ, KQD, KX, KXD, RESET_JOINTS
 from arena_robot.safety.kinematics import frames, jacobian
 
 HOME = np.array(RESET_JOINTS)
+BEATING = """
+import itertools, sys
+from pathlib import Path
+from arena_robot.drivers.franka.board import FrankaBoard
+board = FrankaBoard(Path(sys.argv[1]))
+for now_ns in itertools.count(10**15):
+    board.beat(now_ns)
+"""
+CLIENT = """
+import socket, sys
+line = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
+print('connected', flush=True)
+sys.stdin.read()
+"""
 
 
 @pytest.fixture
@@ -294,3 +312,39 @@ def test_a_tracked_target_is_followed_in_every_cycle(board, client, control):
     post(board, 2, FrankaOrder.MOVE, HOME, duration_s=0.4)
     control.cycle()
     assert client.followed == 5
+
+
+def test_the_sign_of_life_is_never_read_while_it_is_half_written(tmp_path):
+    board = FrankaBoard(tmp_path / 'board')
+    board.beat(10**15)
+    with subprocess.Popen([sys.executable, '-c', BEATING, str(board.path)]) as other:
+        try:
+            seen, end_s = set(), time.monotonic() + 60.0
+            while len(seen) < 1000 and time.monotonic() < end_s:
+                seen |= {board.last_beat_ns for _ in range(10_000)}
+        finally:
+            other.kill()
+            board.close()
+    assert len(seen) >= 1000        # it was written meanwhile
+    assert min(seen) >= 10**15
+
+
+def test_a_connection_that_only_the_other_end_has_closed_is_seen():
+    with socket.create_server(('127.0.0.1', 0)) as server, subprocess.Popen(
+            [sys.executable, '-c', CLIENT, str(server.getsockname()[1])], text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE) as client:
+        line, _ = server.accept()
+        assert client.stdout.readline() == 'connected\n'
+        assert not closed_by_peer(client.pid)
+        line.close()
+        end_s = time.monotonic() + 10.0
+        while not closed_by_peer(client.pid):
+            assert time.monotonic() < end_s
+            time.sleep(0.001)
+        client.stdin.close()
+        client.wait(10.0)
+        assert not closed_by_peer(client.pid)
+
+
+def test_a_system_without_proc_says_nothing(tmp_path):
+    assert not closed_by_peer(1, tmp_path)

@@ -1,18 +1,25 @@
-"""The table of robots: one home for what depends on the arm."""
+"""Limits, names and URDF of each robot, and the refusal of an arm that is another."""
 
+import dataclasses
 import re
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import mujoco
 import numpy as np
 import pytest
-from test_space_table import run
+from test_action_spaces import run
 
 from arena_robot.core.episode import MAX_STEPS
 from arena_robot.core.errors import ConfigError
+from arena_robot.core.observation import ArmState
 from arena_robot.robots.arms import FR3, PANDA, RESET_JOINTS, ROBOTS
 from arena_robot.safety.bounds import outside
 from arena_robot.safety.describe import TABLES, updated
+from arena_robot.safety.kinematics import flange_pose, frames
 from arena_robot.safety.limits import limits_for, move_duration_s, robot_of
+from arena_robot.safety.same_robot import require_description, require_pose
+from arena_robot.safety.urdf import urdf
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [path for folder, kinds in (('arena_robot', ('py', 'js', 'html')), ('config', ('yaml',)),
@@ -34,6 +41,12 @@ HOMES = {
     'the longest rollout': (r'(?i)steps?\b[^,\n]{0,24}\b400\b|\b400 steps',
                             {'arena_robot/core/episode.py', 'config/session.yaml'}),
 }
+Q = np.array(RESET_JOINTS)
+# Kinova's Gen3 with seven joints, as kortex_description has it: xyz and rpy of each joint.
+GEN3 = (('0 0 0.15643', '3.1416 0 0'), ('0 0.005375 -0.12838', '1.5708 0 0'),
+        ('0 -0.21038 -0.006375', '-1.5708 0 0'), ('0 0.006375 -0.21038', '1.5708 0 0'),
+        ('0 -0.20843 -0.006375', '-1.5708 0 0'), ('0 0.00017505 -0.10593', '1.5708 0 0'),
+        ('0 -0.10593 -0.00017505', '-1.5708 0 0'))
 
 
 @pytest.mark.parametrize('what', HOMES)
@@ -117,3 +130,102 @@ import arena_robot.safety.kinematics""")
     assert status != 0
     assert ('NotImplementedError: safety.kinematics computes one geometry, crx has another'
             in text.splitlines()[-1])
+
+
+def state(q=Q, pose=None):
+    zeros = np.zeros(7)
+    return ArmState(0, q, zeros, zeros, zeros, flange_pose(q) if pose is None else pose, q)
+
+
+def gen3(names):
+    joints = [f'<joint name="{name}" type="continuous"><parent link="l{i}"/>'
+              f'<child link="l{i + 1}"/><origin xyz="{xyz}" rpy="{rpy}"/><axis xyz="0 0 1"/>'
+              '</joint>'
+              for i, (name, (xyz, rpy)) in enumerate(zip(names, GEN3, strict=True))]
+    links = [f'<link name="l{i}"/>' for i in range(8)]
+    return f'<robot name="gen3">{"".join(links + joints)}</robot>'
+
+
+@pytest.mark.parametrize(('robot', 'prefix'), [(PANDA, ''), (FR3, 'left')])
+def test_the_robots_own_description_is_taken_wherever_it_stands(robot, prefix):
+    text = urdf(robot.name, prefix)
+    require_description(text, robot, prefix)
+    stand = ('<joint name="stand" type="fixed"><parent link="world"/><child link="'
+             f'{robot.base_frame(prefix)}"/><origin xyz="1 2 3" rpy="0 0 1"/></joint>')
+    moved = text.replace('</robot>', f'{stand}</robot>')
+    assert moved != text
+    require_description(moved, robot, prefix)
+
+
+def test_another_makers_arm_with_a_pandas_joint_names_is_refused():
+    with pytest.raises(ConfigError, match=r'not of a Franka Panda .*joint7 is \d+ mm and \d+ deg'):
+        require_description(gen3(PANDA.joint_names()), PANDA)
+
+
+def test_joints_of_other_names_are_named():
+    with pytest.raises(ConfigError, match=r'no joint panda_joint1.*moving joints are joint_1, jo'):
+        require_description(gen3([f'joint_{i}' for i in range(1, 8)]), PANDA)
+    with pytest.raises(ConfigError, match=r'no joint panda_joint1.*fr3_joint7'):
+        require_description(urdf('fr3'), PANDA)
+
+
+@pytest.mark.parametrize(('old', 'new'), [
+    ('xyz="0.0825 ', 'xyz="0.1 '), ('<axis xyz="0 0 1"/>', '<axis xyz="0 0 -1"/>')])
+def test_a_longer_link_or_a_joint_that_turns_the_other_way_is_refused(old, new):
+    changed = urdf('panda').replace(old, new, 1)
+    assert changed != urdf('panda')
+    with pytest.raises(ConfigError, match='not of a Franka Panda'):
+        require_description(changed, PANDA)
+
+
+@pytest.mark.parametrize('text', ['', '<robot', '<robot><joint name="panda_joint1"><parent '
+                                  'link="a"/><origin xyz="x y z"/></joint></robot>'])
+def test_what_is_no_description_is_refused(text):
+    with pytest.raises(ConfigError, match='no URDF'):
+        require_description(text, PANDA)
+
+
+def test_the_drivers_own_pose_must_be_the_robots():
+    require_pose(state(), PANDA)
+    with pytest.raises(ConfigError, match=r'100 mm and 0 degrees from where that of a Franka Res'):
+        require_pose(state(pose=flange_pose(Q) + np.array([0, 0, 0.1, 0, 0, 0])), FR3)
+    with pytest.raises(ConfigError, match=r'6 joints, robot_type panda .* has 7'):
+        require_pose(dataclasses.replace(state(), q=np.zeros(6)), PANDA)
+
+
+@pytest.mark.parametrize('prefix', ['', 'left'])
+@pytest.mark.parametrize('robot_type', list(ROBOTS))
+def test_forward_kinematics_is_equal_to_the_nanometre(robot_type, prefix):
+    text = urdf(robot_type, prefix).replace('<visual>', '<collision>').replace(
+        '</visual>', '</collision>').replace(
+        '<robot name', '<robot xmlns:m="m" name').replace(
+        '</robot>', '<mujoco><compiler fusestatic="false" balanceinertia="true" '
+        'boundmass="0.1" boundinertia="0.01"/></mujoco></robot>')
+    model = mujoco.MjModel.from_xml_string(text)
+    data, rng = mujoco.MjData(model), np.random.default_rng(3)
+    robot = ROBOTS[robot_type]
+    limits = robot.limits
+    places = [model.joint(name).qposadr[0] for name in robot.joint_names(prefix)]
+    for _ in range(50):
+        q = rng.uniform(limits.hardware_lower, limits.hardware_upper)
+        data.qpos[:] = 0.0
+        data.qpos[places] = q
+        mujoco.mj_kinematics(model, data)
+        mine = frames(q)
+        for i in range(1, 9):
+            body = data.body(f'{robot.arm_name(prefix)}_link{i}')
+            np.testing.assert_allclose(body.xpos, mine[i - 1][:3, 3], atol=1e-9)
+            np.testing.assert_allclose(body.xmat.reshape(3, 3), mine[i - 1][:3, :3], atol=1e-9)
+
+
+def test_the_links_are_one_tree():
+    root = ET.fromstring(urdf('fr3', 'left'))
+    links = {one.get('name') for one in root.iter('link')}
+    parents = {one.find('child').get('link'): one.find('parent').get('link')
+               for one in root.iter('joint')}
+    assert links - set(parents) == {'left_fr3_link0'}
+    assert set(parents.values()) < links
+    assert {one.get('name') for one in root.iter('joint')} >= {
+        'left_robotiq_85_left_knuckle_joint', *ROBOTS['fr3'].joint_names('left')}
+    with pytest.raises(ConfigError, match='unknown robot_type'):
+        urdf('ur5')
