@@ -45,7 +45,7 @@ walks: setup  ## sessions as people do them, from the pages alone; what is long 
 		test/web/test_console_faults.py test/drivers/test_franka.py \
 		test/drivers/test_franka_faults.py test/drivers/test_franka_killed.py \
 		test/drivers/test_franka_law.py test/nodes/test_station_emulated.py \
-		test/nodes/test_station_droid.py \
+		test/nodes/test_station_droid.py test/nodes/test_station_franka.py \
 		test/drivers/test_sim_tasks.py test/nodes/test_session_kills.py \
 		test/server/test_server_process.py test/server/test_two_stations.py \
 		test/server/test_invariants.py \

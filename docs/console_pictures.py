@@ -27,7 +27,7 @@ from shown_desk import CHECKS, Films, ShownDesk
 
 from arena_robot.core.episode import Preference, Slot
 from arena_robot.core.verdict import Clutter, Lighting, Verdict
-from arena_robot.session.evaluator.desk import Desk, SlotView
+from arena_robot.session.evaluator.desk import Button, Desk, SlotView
 from arena_robot.session.ports import Check
 from arena_robot.session.protocol.states import State
 from arena_robot.web.console.serve import ConsoleServer
@@ -130,14 +130,14 @@ def session(page: Page, desk: ShownDesk, films: Films) -> None:
     page.until('#seat', 'take control')
     page.press('#seat')
     page.until('#seat', 'you are')
-    entered(show)
+    entered(page, show)
     run(page, show, desk, films)
     judged(page, show, desk, films)
     show('aborted', State.ABORTED, slots=(RUN_A, SlotView(Slot.B)),
          verdict=Verdict(progress_a=1.0))
 
 
-def entered(show: Callable[..., None]) -> None:
+def entered(page: Page, show: Callable[..., None]) -> None:
     """Photograph the states before a policy runs."""
     fresh = {'session_id': '', 'evaluator': '', 'instruction': '', 'commitment': ''}
     show('idle', State.IDLE, **fresh)
@@ -147,6 +147,9 @@ def entered(show: Callable[..., None]) -> None:
     show('entered', State.TASK_ENTERED, commitment='')
     show('pair', State.ASSIGNED)
     show('start', State.START_PHOTOGRAPHED, matches={}, match=None)
+    show('recover', State.START_PHOTOGRAPHED, ['#recover'], matches={}, match=None,
+         repairs=(Button.RECOVER, Button.ACTIVATE_GRIPPER))
+    page.press('#no')
 
 
 def run(page: Page, show: Callable[..., None], desk: ShownDesk, films: Films) -> None:
@@ -163,6 +166,8 @@ def run(page: Page, show: Callable[..., None], desk: ShownDesk, films: Films) ->
     page.until('#seat', 'you are')
     desk.live = films.rollouts[Slot.A][-1]
     show('score', State.SCORING_A, ['[data-mark="100"]'], slots=(HALF, SlotView(Slot.B)))
+    show('unsafe', State.SCORING_A, ['[data-mark="25"]', '.flag'], '.flag',
+         slots=(replace(HALF, end='stopped'), SlotView(Slot.B)))
     desk.live = films.put_back
     one = {'slots': (RUN_A, SlotView(Slot.B)), 'verdict': Verdict(progress_a=1.0)}
     show('reset', State.RESET, **one)

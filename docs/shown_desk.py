@@ -90,7 +90,7 @@ class ShownDesk:
             self._now = DeskState(state, **{**usual, **more})
             self._run = None
             if state.running:
-                self._run = RunView(state.running, 96, 400, 0.066, elapsed_s=6.4)
+                self._run = RunView(state.running, 96, 400, 6.4)
             self._changed.notify_all()
 
     def state(self) -> DeskState:
@@ -120,6 +120,11 @@ class ShownDesk:
     def views(self) -> tuple[str, ...]:
         """Return the names of the views."""
         return tuple(self.live)
+
+    def consent(self) -> str:
+        """Return what a station could tell the people in its pictures."""
+        return ('The cameras record this room while a policy runs, without sound. Anybody can see '
+                'it on the site for a year. Ask Ada for deletion.')
 
     def frame(self, view: str) -> bytes:
         """Return the picture of a view."""

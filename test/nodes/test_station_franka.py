@@ -16,6 +16,7 @@ from arena_robot.core.episode import Slot
 from arena_robot.core.errors import SessionError
 from arena_robot.core.observation import RobotMode
 from arena_robot.drivers.franka.wire import FciError
+from arena_robot.records.session_file import read_session
 from arena_robot.session.evaluator.checks import CLEAR
 from arena_robot.session.evaluator.desk import Button
 from arena_robot.session.evaluator.scripted import Script, Scripted
@@ -119,8 +120,10 @@ class Reflex:
         elif state.state is State.SCORING_A and self.ended is None:
             self.ended = state.slots[0]
             assert box.mode is RobotMode.REFLEX
+            self.station.told(lambda s: s.repairs == (Button.RECOVER,))
             pressed(self.station, Button.RECOVER, CLEAR)
             assert box.mode is RobotMode.IDLE
+            self.station.told(lambda s: not s.repairs)
 
 
 @pytest.mark.parametrize(('error', 'ends'), [
@@ -139,3 +142,5 @@ def test_a_reflex_its_recovery_and_the_next_episode_are_one_session(name, error,
         # what the station failed at is run again
         assert end.slots[0].end == ('timeout' if ends[0] == 'driver_error' else ends[0])
         assert end.slots[1].end == ends[1]
+        kept = read_session(station.data / 'sessions' / end.session_id)
+        assert [(one.what, one.result) for one in kept.repairs][-1] == ('recover', 'done')

@@ -131,3 +131,17 @@ def test_the_chosen_outside_camera_is_sent_and_a_code_is_shown(page, station):
     assert station.asked('open_session') == [('open_session', 'ada', TASK, False, 'right')]
     page.shows(State.ASSIGNED, photo_code='K7F3')
     assert 'asks for a code: K7F3' in page.find('#photo-code').text
+
+
+def test_a_report_that_a_policy_was_unsafe_is_seen_to_be_pressed(page):
+    page.shows(State.SCORING_A)
+
+    def colours():
+        flag = page.find('.flag')
+        return flag.value_of_css_property('background-color'), flag.get_attribute('aria-pressed')
+    before = colours()
+    page.press('.flag')
+    page.until(lambda: colours()[1] == 'true', 'not pressed')
+    assert colours()[0] != before[0]
+    page.press('.flag')
+    page.until(lambda: colours() == before, 'not taken back')

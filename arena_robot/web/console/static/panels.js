@@ -123,13 +123,13 @@ function task(state, use) {
       {yes: 'Use it again', holds: (now) => now.state === state.state}) !== null;
   });
   return {
-    nodes: [el('label', {for: 'evaluator'}, 'Evaluator'), who,
+    nodes: [...consent(use), el('label', {for: 'evaluator'}, 'Evaluator'), who,
       el('label', {for: 'token'}, 'Personal token'), token,
       el('label', {for: 'instruction'}, 'What should the robot do?'), what, hint,
       el('div', {class: 'examples'}, ...examples),
       ...(state.outside_cameras.length > 1 ? [el('label', {for: 'third-person'},
         'Which outside camera sees the task better? A policy with one sees only this.'),
-      outside] : []), ...consent(use), go, checks(state)],
+      outside] : []), go, checks(state)],
     focus: who.value ? what : who,
   };
 }
