@@ -63,6 +63,7 @@ def recording(tmp_path_factory):
                     stamp = begin_ns + tick * MS
                     write(names[0], stamp, {
                         'header': header(stamp), 'q': [0.1 * shot] * 7,
+                        'joint_names': ROBOTS['panda'].joint_names(),
                         'dq': [0.3 * moving] * 7,
                         'cartesian_position': list(pose_of_matrix(flange))})
                 stamp = begin_ns + 200 * MS

@@ -169,7 +169,7 @@ def test_study_methods_has_the_agreed_form(tables, capsys, tmp_path):
     (('study', 'methods', '--episodes', 'E', '--splits', '0'), 'must be at least 1', 2)])
 def test_wrong_usage_is_told(tables, capsys, words, said, code):
     words = [tables[1] if word == 'E' else word for word in words]
-    got, out, err = ask(capsys, words[0], '--sessions', tables[0], *words[1:])
+    got, out, err = ask(capsys, *words, '--sessions', tables[0])
     assert (got, out) == (code, '')
     assert said in err
 

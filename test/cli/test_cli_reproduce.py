@@ -23,7 +23,7 @@ def test_without_data_only_what_is_printed_whole_is_checked(capsys):
     assert (nash['agreement'], nash['found'], nash['published']) == (
         'differs', '-2496/964', '-2497/964')
     assert found['figure 2, four models share the first place']['agreement'] == 'cannot be checked'
-    assert main(['reproduce']) == 0
+    assert main(['study', 'papers']) == 0
     assert '4 reproduced, 1 differs, 0 within the noise, 4 cannot' in capsys.readouterr().out
 
 

@@ -21,7 +21,8 @@ def test_the_curve_follows_the_messages(tmp_path, message_folders, monkeypatch):
     SampleMaker(SampleEpisode(30, width=64, height=36, slot='A', session_id='one',
                               potential=True), message_folders).write(folder)
     out, held = Terminal(), []
-    args = argparse.Namespace(judge='oracle', param=[], folder=folder, plot=tmp_path / 'p.png')
+    args = argparse.Namespace(judge='oracle', param=[], folder=folder, json=False,
+                              plot=tmp_path / 'p.png')
     with BagReader(folder) as bag:
         monkeypatch.setattr(sys, 'stdout', out)
         with replay._curve(bag, args, lambda message: held.append(message.topic)) as hold:

@@ -44,7 +44,7 @@ def test_a_camera_without_sdk_reads_a_file_that_is_written_for_it(tmp_path):
     frames = tmp_path / 'cameras' / 'left.yuyv'
     own = {'resolution': 'VGA', 'device': str(frames), 'focal': 0.4, 'baseline_m': 0.12}
     lab = write_parameters(tmp_path / 'lab.yaml', {'left_camera': {
-        'role': 'left', 'backend': 'uvc', 'serial_number': '7', 'uvc': own}})
+        'role': 'left', 'backend': 'uvc', 'serial_number': '7', 'driver': own}})
     assert started(lab) == ([], os.environ.get('PYTHONPATH', ''))
     with UvcCamera('7', **own) as camera:
         frame = camera.wait_frame(30.0)

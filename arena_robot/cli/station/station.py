@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import arena_robot
 from arena_robot.cli.station.emulated import emulated
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.files import write_text
@@ -262,10 +263,10 @@ def sim_parameters(args: argparse.Namespace) -> dict[str, object]:
 
 def config_file(name: str) -> Path:
     """Return a file of config/, of the source tree or of the installed package."""
-    source = Path(__file__).parents[3] / 'config' / name
+    source = Path(arena_robot.__file__).parents[1] / 'config' / name
     if source.is_file():
         return source
-    for prefix in Path(__file__).parents:
+    for prefix in Path(arena_robot.__file__).parents:
         installed = prefix / 'share' / 'arena_robot' / 'config' / name
         if installed.is_file():
             return installed
