@@ -14,7 +14,7 @@ import time
 from arena_robot.skills.base import SubtaskKind, SubtaskResult
 from arena_robot.skills.specs.reference import reference_solution
 from arena_robot.skills.specs.table import find_task
-from arena_robot.trials.skills.making import EXECUTORS, station_executor
+from arena_robot.trials.skills.executor import EXECUTORS, station_executor
 
 TASKS = ('open_drawer', 'press_start_button', 'lift_cube')
 

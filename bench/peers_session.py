@@ -28,11 +28,10 @@ import trustme
 from peers_servers import KINDS
 
 from arena_robot.core.process import Process
-from arena_robot.demo.arena import OWNER, DemoArena, arena_command
+from arena_robot.demo.arena import OWNER, DemoArena, DemoStation, arena_command
 from arena_robot.demo.plan import Ports
 from arena_robot.demo.processes import Processes
 from arena_robot.demo.run import own_domain, ports
-from arena_robot.demo.station import DemoStation
 
 HERE = Path(__file__).parent
 TOKEN = 'a-token-of-the-owner'

@@ -14,7 +14,7 @@ from arena_robot.drivers.sim.expert import write_picture
 from arena_robot.skills.specs.reference import reference_solution
 from arena_robot.skills.specs.table import find_task
 from arena_robot.trials.skills.executor import StationExecutor
-from arena_robot.trials.skills.replay import SkillFilm
+from arena_robot.trials.skills.films import SkillFilm
 
 TASKS = ('open_drawer_halfway', 'open_partial_box_lid', 'close_trash_can_lid',
          'adjust_laptop_screen_angle', 'close_door', 'open_window_halfway', 'turn_up_left_knob',

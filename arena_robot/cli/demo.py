@@ -42,7 +42,7 @@ def demo_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_demo(args: argparse.Namespace) -> int:
     """Run the demonstration."""
-    from arena_robot.demo.options import DemoOptions
+    from arena_robot.demo.plan import DemoOptions
     from arena_robot.demo.run import Demo
     options = DemoOptions(
         sessions=args.sessions, tasks=tuple(args.tasks.split(',')), speed=args.speed,

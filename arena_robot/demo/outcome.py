@@ -6,8 +6,7 @@ from pathlib import Path
 
 from arena_robot.core.errors import DataError
 from arena_robot.demo.display import BOLD, DIM, GREEN, RED, Display
-from arena_robot.demo.plan import Plan
-from arena_robot.demo.pool import PoolMember
+from arena_robot.demo.plan import Plan, PoolMember
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.intervals.choice import difference
 from arena_robot.ranking.methods import METHODS, rank_comparable

@@ -1,4 +1,4 @@
-"""Plan of a demonstration, stored in its folder so that it can be continued."""
+"""Options and policies of a demonstration, and its plan, kept in its folder to be continued."""
 
 import dataclasses
 import json
@@ -6,8 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from arena_robot.core.config import nearest
 from arena_robot.core.errors import ConfigError, DataError
 from arena_robot.core.files import write_json
+from arena_robot.drivers.sim.tasks import TASKS
+from arena_robot.nodes.simulation.pace import SessionPace
 
 FILE = 'demo.json'
 VERSION = 1
@@ -109,3 +112,81 @@ def write_plan(folder: Path, plan: Plan) -> None:
 
 def _ports(data: dict[str, Any]) -> Ports:
     return Ports(data['server'], data['site'], data['console'], tuple(data['policies']))
+
+
+@dataclass(frozen=True)
+class DemoOptions:
+    """
+    ``speed`` is simulated per real seconds, ``max_steps`` a rollout's length.
+
+    ``data`` is the folder of all files. ``keep`` keeps the site running at the end.
+    """
+
+    sessions: int
+    tasks: tuple[str, ...]
+    speed: float
+    data: Path
+    seed: int
+    max_steps: int
+    pool: str
+    keep: bool = False
+    console: bool = True
+
+    def check(self) -> None:
+        """Raise ConfigError for invalid options."""
+        for task in self.tasks:
+            TASKS.find(task)
+        if not 1 <= self.sessions <= 1000:
+            raise ConfigError(f'--sessions is 1 to 1000, got {self.sessions}')
+        SessionPace(self.speed)
+        if not 1 <= self.max_steps <= 10_000:
+            raise ConfigError(f'--max-steps is 1 to 10000, got {self.max_steps}')
+
+
+@dataclass(frozen=True)
+class PoolMember:
+    """
+    One policy: its name in the arena, example, protocol, and description.
+
+    ``options`` are the example's arguments, as ``arena policy serve --kwargs`` takes them.
+    """
+
+    name: str
+    example: str
+    about: str
+    options: tuple[str, ...] = field(default=())
+    protocol: str = 'grpc'
+
+
+POOLS: dict[str, tuple[PoolMember, ...]] = {
+    'examples': (
+        PoolMember('vision', 'vision', 'looks, grasps, checks, tries again'),
+        PoolMember('vision-noisy', 'vision_noisy', 'position errors of centimetres'),
+        PoolMember('vision-drops', 'vision_drops', 'often opens the gripper too early',
+                   protocol='openpi'),
+        PoolMember('vision-slow', 'vision_slow', 'moves at a quarter of the speed'),
+        PoolMember('random-walk', 'random_walk', 'moves at random'),
+        PoolMember('frozen', 'frozen', 'does not move'),
+    ),
+    'still': (
+        PoolMember('frozen', 'frozen', 'does not move'),
+        PoolMember('echo', 'echo', 'returns the joint positions that it received',
+                   protocol='openpi'),
+    ),
+    'walkers': (
+        PoolMember('stroll', 'random_walk', 'moves at random, slowly', ('speed=0.1',)),
+        PoolMember('walk', 'random_walk', 'moves at random', ('speed=0.3',)),
+        PoolMember('run', 'random_walk', 'moves at random, quickly', ('speed=0.6',)),
+        PoolMember('frozen', 'frozen', 'does not move'),
+        PoolMember('doze', 'frozen', 'does not move'),
+        PoolMember('echo', 'echo', 'returns the joint positions that it received',
+                   protocol='openpi'),
+    ),
+}
+
+
+def pool(name: str) -> tuple[PoolMember, ...]:
+    """Return the policies of a pool; ConfigError when there is none of that name."""
+    if name not in POOLS:
+        raise ConfigError(f"no pool '{name}'.{nearest(name, POOLS)}")
+    return POOLS[name]

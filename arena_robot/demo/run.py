@@ -13,16 +13,21 @@ from pathlib import Path
 from arena_robot.core.errors import ConfigError, SessionError
 from arena_robot.core.process import end_signals
 from arena_robot.demo import outcome as outcomes
-from arena_robot.demo.arena import EVALUATOR, DemoArena
+from arena_robot.demo.arena import EVALUATOR, FIND_S, DemoArena, DemoStation
 from arena_robot.demo.audits import BackgroundAudits, audit_sessions
-from arena_robot.demo.display import Stopwatch, minutes
-from arena_robot.demo.options import DemoOptions
-from arena_robot.demo.plan import Plan, Ports, grown, new_plan, read_plan, write_plan
-from arena_robot.demo.pool import PoolMember, pool
-from arena_robot.demo.processes import Processes
-from arena_robot.demo.progress_text import LiveStatus, ProgressText
-from arena_robot.demo.resource_usage import ResourceUsage
-from arena_robot.demo.station import FIND_S, DemoStation
+from arena_robot.demo.display import LiveStatus, ProgressText, Stopwatch, minutes
+from arena_robot.demo.plan import (
+    DemoOptions,
+    Plan,
+    PoolMember,
+    Ports,
+    grown,
+    new_plan,
+    pool,
+    read_plan,
+    write_plan,
+)
+from arena_robot.demo.processes import Processes, ResourceUsage
 from arena_robot.demo.tournament import DemoTournament, delivered
 from arena_robot.demo.videos import Videos
 from arena_robot.nodes.remote.desk import RemoteDesk

@@ -1,13 +1,25 @@
-"""Derives the files of each slot in a separate process while sessions run."""
+"""
+Derives the files of each slot in a separate process while sessions run.
+
+The process (:func:`main`) reads folders of episodes from standard input, one a line, and prints
+a line of JSON for each: the ``folder``, a list of what is ``wrong`` with it, whether it is
+``lossy``.
+"""
 
 import json
 import logging
+import os
+import signal
 import sys
 import threading
 from pathlib import Path
 
 from arena_robot.core.episode import Slot
+from arena_robot.core.errors import ArenaError
 from arena_robot.core.process import Process
+from arena_robot.recording.episode.check import FindingLevel, check
+from arena_robot.recording.episode.derive import derive
+from arena_robot.records.episode_file import has_episode
 from arena_robot.session.evaluator.desk import DeskState
 from arena_robot.session.protocol.states import State
 
@@ -17,6 +29,10 @@ WAIT_S = 300.0    # after it a session is sent without its videos
 # In these states a slot's recording is finished.
 AFTER = {State.SCORING_A: (Slot.A,), State.RESET: (Slot.A,), State.RUNNING_B: (Slot.A,),
          State.SCORING_B: tuple(Slot), State.PREFERENCE: tuple(Slot), State.REVIEW: tuple(Slot)}
+NICE = 5
+# Findings that a busy machine can cause; the bag can still be read.
+LOSSES = ('losses', 'arm rate')
+FOLLOW = ('arm stamps', 'pictures', 'chunks', 'episode info', 'journal')
 
 
 class Videos:
@@ -30,7 +46,7 @@ class Videos:
     def __init__(self, sessions: Path, log_file: Path) -> None:
         self._sessions = sessions
         self._process = Process('video deriver',
-                                [sys.executable, '-m', 'arena_robot.demo.deriver'], log_file,
+                                [sys.executable, '-m', 'arena_robot.demo.videos'], log_file,
                                 pipes=True)
         self._asked: set[Path] = set()
         self._wrong: dict[Path, list[str]] = {}
@@ -89,3 +105,33 @@ class Videos:
             with self._news:
                 self._wrong[Path(told['folder'])] = list(told['wrong'])
                 self._news.notify_all()
+
+
+def main() -> None:
+    """Process episodes until standard input is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(NICE)
+    for line in sys.stdin:
+        folder = Path(line.rstrip('\n'))
+        try:
+            if not has_episode(folder):
+                derive(folder)
+            wrong, lossy = wrong_with(folder)
+        except (ArenaError, OSError) as error:
+            wrong, lossy = [f'{type(error).__name__}: {error}'], False
+        print(json.dumps({'folder': str(folder), 'wrong': wrong, 'lossy': lossy}), flush=True)
+
+
+def wrong_with(folder: Path) -> tuple[list[str], bool]:
+    """Return what is missing or damaged, and whether messages were lost while recording."""
+    failures = [f for f in check(folder).findings if f.level is FindingLevel.FAILURE]
+    lossy = any(f.what in LOSSES for f in failures)
+    found = [f'{f.what}: {f.text}' for f in failures if f.what not in LOSSES
+             and not (lossy and f.what.startswith(FOLLOW))]
+    if not list(folder.glob('*.mp4')):
+        found.append('there is no video')
+    return found, lossy
+
+
+if __name__ == '__main__':
+    main()

@@ -12,9 +12,7 @@ from arena_robot.core.files import write_text
 from arena_robot.core.wilson import wilson
 from arena_robot.reports.figures import COLOURS, INK, new_figure, save_figure
 from arena_robot.reports.tournament import TEMPLATES
-from arena_robot.skills.identity import prefix_keys
-from arena_robot.skills.labelling import LabelledTask
-from arena_robot.skills.labels import TriedSolution, label_prefixes
+from arena_robot.skills.labelling import LabelledTask, TriedSolution, label_prefixes, prefix_keys
 from arena_robot.skills.verifier import PrefixScorer, strategy
 
 DONE = {True: 'done', False: 'failed', None: 'not reached'}

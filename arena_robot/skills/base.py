@@ -3,13 +3,19 @@ Records and interfaces of skill generation.
 
 A policy model writes a solution for a task's specification: the scene and a list of subtasks, each
 with its supervision in code. An executor runs it. The verifier scores prefixes of solutions.
-Nothing here imports a simulator: executors are constructed in higher rooms.
+Nothing here imports a simulator: executors are constructed in higher rooms. Records are JSON
+values in files; unknown or missing keys are errors.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
+
+from arena_robot.core.config import build
+from arena_robot.core.errors import ConfigError, DataError
+
+Record = TypeVar('Record')
 
 
 class SubtaskKind(str, Enum):
@@ -146,3 +152,27 @@ class SkillPolicy(Protocol):
     def complete(self, spec: TaskSpec, prefix: Solution,
                  exemplars: Sequence[tuple[TaskSpec, Solution]], seed: int) -> Solution:
         """Write the rest after the prefix's scene and subtasks, which are kept as they are."""
+
+
+def to_json(record: Any) -> dict[str, Any]:
+    """Return a record, a dataclass, as JSON objects, lists, texts and numbers."""
+    return {name: plain(value) for name, value in asdict(record).items()}
+
+
+def from_json(cls: type[Record], data: Any, where: str) -> Record:
+    """Return the record; DataError names ``where`` it does not fit."""
+    if not isinstance(data, Mapping):
+        raise DataError(f'{where}: expected an object, found {type(data).__name__}')
+    try:
+        return build(cls, data, where)
+    except ConfigError as error:
+        raise DataError(str(error)) from error
+
+
+def plain(value: Any) -> Any:
+    """Return ``value`` with tuples as lists and enums as their values."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(entry) for entry in value]
+    return value.value if isinstance(value, Enum) else value

@@ -16,16 +16,25 @@ import arena_robot
 from arena_robot.core.errors import ConfigError, DataError
 from arena_robot.core.files import write_text
 from arena_robot.core.parallel import HERE, Workers
-from arena_robot.skills.as_json import from_json, to_json
-from arena_robot.skills.base import Execution, SkillExecutor, SkillPolicy, Solution, TaskSpec
+from arena_robot.skills.base import (
+    Execution,
+    SkillExecutor,
+    SkillPolicy,
+    Solution,
+    TaskSpec,
+    from_json,
+    to_json,
+)
 from arena_robot.skills.labelling import (
     Exemplars,
     LabelledTask,
     LabelSettings,
     OnceEach,
+    TriedSolution,
+    label_prefixes,
     label_task,
+    shortest_success,
 )
-from arena_robot.skills.labels import TriedSolution, label_prefixes, shortest_success
 from arena_robot.skills.pool import ExemplarPool
 
 VERSION = 1

@@ -2,9 +2,13 @@
 Algorithm 1 for one task: base solutions, completions from every prefix of one, all executed.
 
 Nothing is executed twice: a solution that was written again counts again and has its result
-from before. A reply that cannot be read is counted and is no solution.
+from before. A reply that cannot be read is counted and is no solution. A prefix is good when a
+solution that succeeded begins with it; its soft label is the share of the task's solutions through
+the prefix that succeeded.
 """
 
+import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -12,11 +16,87 @@ from enum import Enum
 import numpy as np
 
 from arena_robot.core.errors import ConfigError, ModelBadReply
-from arena_robot.skills.base import Execution, SkillExecutor, SkillPolicy, Solution, TaskSpec
-from arena_robot.skills.identity import solution_key
-from arena_robot.skills.labels import BASE, COMPLETION, TriedSolution
+from arena_robot.skills.base import (
+    Execution,
+    SkillExecutor,
+    SkillPolicy,
+    Solution,
+    Subtask,
+    TaskSpec,
+    plain,
+)
 
 Exemplars = Sequence[tuple[TaskSpec, Solution]]
+BASE, COMPLETION = 'base', 'completion'
+
+
+@dataclass(frozen=True)
+class TriedSolution:
+    """
+    A solution and what became of it.
+
+    ``origin`` is base or completion; a completion kept ``kept`` subtasks of base ``number``, a
+    base has its own number.
+    """
+
+    solution: Solution
+    execution: Execution
+    origin: str = BASE
+    number: int = 0
+    kept: int = 0
+
+
+@dataclass(frozen=True)
+class PrefixLabel:
+    """A prefix with 1 or more subtasks, whether it is good, and its share of successes."""
+
+    key: str
+    prefix: Solution
+    good: bool
+    share: float
+
+
+def label_prefixes(tried: Sequence[TriedSolution]) -> tuple[PrefixLabel, ...]:
+    """Return every prefix of one task's solutions once, shorter ones first, then by key."""
+    passed: dict[str, list[bool]] = {}
+    shown: dict[str, Solution] = {}
+    for one in tried:
+        for length, key in enumerate(prefix_keys(one.solution), 1):
+            passed.setdefault(key, []).append(one.execution.success)
+            shown.setdefault(key, replace(one.solution,
+                                          subtasks=one.solution.subtasks[:length]))
+    found = [PrefixLabel(key, shown[key], any(ends), sum(ends) / len(ends))
+             for key, ends in passed.items()]
+    return tuple(sorted(found, key=lambda one: (len(one.prefix.subtasks), one.key)))
+
+
+def shortest_success(tried: Sequence[TriedSolution]) -> Solution | None:
+    """Return the solution with the fewest subtasks that succeeded, the first of equals."""
+    good = [one.solution for one in tried if one.execution.success]
+    return min(good, key=lambda one: len(one.subtasks), default=None)
+
+
+def prefix_key(solution: Solution, length: int) -> str:
+    """Return the SHA-256 of the scene and the first ``length`` subtasks, 16 hexadecimal digits."""
+    parts = [solution.task, plain(solution.scene),
+             *(_subtask(one) for one in solution.subtasks[:length])]
+    text = json.dumps(parts, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def solution_key(solution: Solution) -> str:
+    """Return the key of the whole solution."""
+    return prefix_key(solution, len(solution.subtasks))
+
+
+def prefix_keys(solution: Solution) -> list[str]:
+    """Return the keys of the prefixes with 1, 2, … n subtasks."""
+    return [prefix_key(solution, length + 1) for length in range(len(solution.subtasks))]
+
+
+def _subtask(one: Subtask) -> list[str]:
+    lines = [line.rstrip() for line in one.code.strip().splitlines()]
+    return [one.kind.value, '\n'.join(lines), one.action_space.value]
 
 
 class CompletedBase(str, Enum):

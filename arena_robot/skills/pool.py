@@ -2,7 +2,8 @@
 The exemplar pool: solutions that succeeded, found by the likeness of their tasks.
 
 A pool has at most one solution per task, the one with the fewest subtasks, and never one of a
-barred task (a test task). It is one JSON file, replaced whole.
+barred task (a test task). It is one JSON file, replaced whole. Two fixed exemplars, which no
+task is like, stand in every prompt of the condition `fixed`.
 """
 
 import json
@@ -12,11 +13,32 @@ from pathlib import Path
 
 from arena_robot.core.errors import ConfigError, DataError
 from arena_robot.core.files import write_json
-from arena_robot.skills.as_json import from_json, to_json
-from arena_robot.skills.base import Solution, TaskSpec
+from arena_robot.skills.base import (
+    SkillJoint,
+    SkillLink,
+    SkillObject,
+    Solution,
+    TaskSpec,
+    from_json,
+    to_json,
+)
 from arena_robot.skills.embedding import HashedNgrams, TextEmbedder, cosines
+from arena_robot.skills.subtask_lines import expand, parse_lines
 
 VERSION = 1
+_HATCH = TaskSpec(
+    'Unlatch Roof Hatch', 'The arm takes the bar of the roof hatch and swings the hatch outwards.',
+    'fixed', (SkillObject('hatch', 'hatch', (
+        SkillLink('hatch_frame'), SkillLink('hatch_flap', 'hatch_frame', 'bar')), (
+            SkillJoint('hatch_swing', 'hinge', 0.0, 1.2, 'hatch_flap'),)),),
+    {'hatch/hatch_swing': 0.0})
+_APPLE = TaskSpec(
+    'Put Apple on Plate', 'The arm takes the apple and puts it on the plate.', 'fixed',
+    (SkillObject('apple', 'fruit', (SkillLink('apple'),)),
+     SkillObject('plate', 'dish', (SkillLink('plate'),))), {})
+_LINES = (
+    (_HATCH, 'reach hatch\ngrasp hatch hatch_flap\njoint hatch hatch_swing upper 0.3\nrelease'),
+    (_APPLE, 'reach apple\ngrasp apple\nmove apple plate 0.06\nrelease'))
 
 
 @dataclass(frozen=True)
@@ -102,3 +124,14 @@ def read_pool(path: Path) -> ExemplarPool:
             frozenset(data['barred']))
     except (KeyError, TypeError) as error:
         raise DataError(f'{path} is no exemplar pool: {error!r}') from error
+
+
+def fixed_exemplars() -> tuple[tuple[TaskSpec, Solution], ...]:
+    """Return the two exemplars."""
+    return tuple((spec, _solution(spec, text)) for spec, text in _LINES)
+
+
+def _solution(spec: TaskSpec, text: str) -> Solution:
+    scene: dict[str, object] = {'objects': [o.name for o in spec.objects],
+                                'joints': dict(spec.initial)}
+    return Solution(spec.name, scene, tuple(expand(s, spec) for s in parse_lines(text)), 'by hand')

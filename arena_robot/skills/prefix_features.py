@@ -17,7 +17,7 @@ from arena_robot.core.observation import Floats
 from arena_robot.skills.base import SkillJoint, SkillObject, Solution, Subtask, TaskSpec
 from arena_robot.skills.code_facts import LOWER, PRIMITIVES, UPPER, CodeFacts, facts_of
 from arena_robot.skills.embedding import HashedNgrams
-from arena_robot.skills.intent import words
+from arena_robot.skills.generator import words
 
 PARTICLES = ('on', 'off', 'up', 'down', 'left', 'right')
 HALF, HALVES = 'half', ('half', 'halfway', 'middle', 'center', 'partial', 'partially')

@@ -5,13 +5,20 @@ The data path is that of a station: camera images, resizing, policy, chunk execu
 arm's driver. Images are rendered only for the steps with a query.
 """
 
-from collections.abc import Callable
+import contextlib
+import ctypes
+import functools
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from arena_robot.core.action import Chunk
 from arena_robot.core.episode import MAX_STEPS, EndReason, Slot, Step
 from arena_robot.core.observation import EYES, Image, Observation
+from arena_robot.core.parallel import Done, Workers, nothing
 from arena_robot.drivers.guarded import guarded
 from arena_robot.drivers.sim.station import SimStation
 from arena_robot.policy.base import Closable, Policy, PolicySpec
@@ -22,6 +29,9 @@ from arena_robot.session.loop.rollout import Rollout, RolloutConfig, RolloutRequ
 
 JUDGED_AFTER_S = 0.5
 PICTURE = (320, 180)
+STDOUT, STDERR = 1, 2
+# A worker of a cluster may have several threads, and pictures are drawn by one at a time.
+_turn = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -147,3 +157,51 @@ class Course:
             self._policies[key] = connect(name) if '://' in name else load_policy(
                 name, dict(trial.kwargs))
         return self._policies[key]
+
+
+def run_all(trials: Sequence[Trial], workers: Workers,
+            done: Done[TrialOutcome] = nothing) -> list[TrialOutcome]:
+    """
+    Return the outcomes in the order of ``trials``; the same for all ``workers``.
+
+    ``done`` is called with each one as it arrives. Raises what a trial raised.
+    """
+    try:
+        return workers.map(run_here, trials, done)
+    finally:
+        _close()
+
+
+def run_here(trial: Trial) -> TrialOutcome:
+    """Run one trial in this process, which keeps its policies; what they print is no result."""
+    with _turn, printing_elsewhere():
+        return _course().run(trial)
+
+
+@contextlib.contextmanager
+def printing_elsewhere() -> Iterator[None]:
+    """Send what this process prints to standard error, also what C libraries print."""
+    libc = ctypes.CDLL(None)
+    sys.stdout.flush()
+    libc.fflush(None)
+    kept = os.dup(STDOUT)
+    os.dup2(STDERR, STDOUT)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        libc.fflush(None)   # C keeps what it prints until its buffer is full
+        os.dup2(kept, STDOUT)
+        os.close(kept)
+
+
+@functools.cache
+def _course() -> Course:
+    return Course()
+
+
+def _close() -> None:
+    """Close the policies of this process."""
+    with _turn:
+        _course().close()
+        _course.cache_clear()

@@ -15,6 +15,7 @@ from arena_robot.nodes.station_edit import with_parameters
 from arena_robot.recording.bag.base import Message, Qos, Topic, read_definition, share_folders
 from arena_robot.recording.bag.codec import Codec
 from arena_robot.recording.bag.writer import BagWriter
+from arena_robot.robots.arms import ROBOTS
 from arena_robot.safety.urdf import matrix_of, pose_of_matrix
 
 MS = 1_000_000

@@ -1,7 +1,10 @@
-"""What pages quote exists: messages, ports, files; no page is forgotten, sentences are plain."""
+"""What pages and messages name exists: commands, options, messages, ports, files, links."""
 
+import argparse
 import ast
+import functools
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -17,6 +20,20 @@ DOCS = sorted((ROOT / 'docs').glob('*.md'))
 PAGES = [ROOT / 'README.md', ROOT / 'CONTRIBUTING.md', *DOCS]
 WRITTEN = [*PAGES, *sorted((ROOT / 'config').rglob('*.yaml')), *sorted(
     (ROOT / 'arena_robot').rglob('*.py')), *sorted((ROOT / 'launch').glob('*.py'))]
+TEXTS = sorted(path for pattern in (
+    '*.md', 'docs/*.md', 'config/**/*.yaml', 'launch/*.py', 'Makefile', '.ci/*',
+    'arena_robot/**/*.html', 'arena_robot/**/*.js', 'arena_robot/**/*.proto',
+    'arena_msgs/**/*.msg', 'arena_msgs/**/*.srv', 'arena_msgs/**/*.action')
+    for path in ROOT.glob(pattern) if path.is_file())
+CODE = sorted((ROOT / 'arena_robot').rglob('*.py'))
+# Where a command begins: in quotes of a page or message, after a colon, or at the start of a line.
+MARKED = re.compile(r'[`<]arena ([^`<\n]+(?:\n[ #]*[^`<\n]+)?)[`<]')
+LINE = re.compile(r'^[ #]*(?:\$ |\.venv/bin/)*arena ([a-z][a-z-]*\b[^\n]*)$', re.MULTILINE)
+SPOKEN = re.compile(r': arena ((?:[a-z][a-z-]*)(?: [^\n]*)?)$')
+WORDS = re.compile(r'[a-z][a-z_-]*')
+OPTION = re.compile(r'(?<!\S)--[a-z][a-z-]*')
+PICTURES = re.compile(r'!\[[^\]]*\]\(([^)]+)\)')
+LINKS = re.compile(r'(?<!!)\[[^\]]*\]\(([^)#]+)(?:#[^)]*)?\)')
 
 
 @pytest.fixture(scope='module')
@@ -168,3 +185,143 @@ def test_every_invariant_names_tests_that_exist():
         for path, name in named:
             assert re.search(rf'^def {name}\(', (ROOT / path).read_text(encoding='utf-8'),
                              re.MULTILINE), f'{number}: {path} has no {name}'
+
+
+def texts_of(path):
+    """Return the strings of a module with placeholders, or the text of another file."""
+    if path.suffix != '.py':
+        return [path.read_text(encoding='utf-8')]
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding='utf-8'))):
+        if isinstance(node, ast.JoinedStr):
+            found.append(''.join(one.value if isinstance(one, ast.Constant) else 'X'
+                                 for one in node.values))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.append(node.value)
+    return found
+
+
+@functools.cache
+def hints():
+    """Return the file of each command that a text names."""
+    found = {}
+    for path in [*TEXTS, *CODE]:
+        for text in texts_of(path):
+            for pattern in (MARKED, SPOKEN, LINE):
+                if pattern is LINE and path.suffix == '.py' and '    arena ' not in text:
+                    continue
+                for words in pattern.findall(text):
+                    line = re.sub(r'\s+#.*|\s+', ' ', words).strip()
+                    found[line] = path.relative_to(ROOT).as_posix()
+    return found
+
+
+@functools.cache
+def everything():
+    """Return a parser of all verbs."""
+    return parser(VERBS)
+
+
+@pytest.fixture
+def whole():
+    return everything()
+
+
+def leaf(words):
+    """Return the parser of the longest verb at the start of ``words``, and the words after it."""
+    own = everything()
+    while True:
+        groups = [a for a in own._actions if isinstance(a, argparse._SubParsersAction)]
+        if not groups:
+            return own, words
+        if not words or words[0] not in groups[0].choices:
+            return own, None if words and WORDS.fullmatch(words[0]) else words
+        own, words = groups[0].choices[words[0]], words[1:]
+
+
+def wrong(line):
+    """Return what is wrong with a command, or nothing."""
+    own, rest = leaf(line.replace(',', ' ').split())
+    if rest is None:
+        return f'arena {line}: there is no such verb'
+    known = {option for action in own._actions for option in action.option_strings}
+    given = OPTION.findall(re.split(r' [|;&>] | && ', ' '.join(rest))[0])
+    return f'arena {line}: no option {set(given) - known}' if set(given) - known else ''
+
+
+def test_every_verb_and_its_options_exist():
+    assert not [f'{path}: {wrong(line)}' for line, path in sorted(hints().items()) if wrong(line)]
+
+
+@pytest.mark.parametrize('line', ['dance', 'rank --no-such-option', 'skill fly'])
+def test_a_verb_or_option_that_does_not_exist_is_found(line):
+    assert wrong(line)
+
+
+def test_many_hints_are_found():
+    assert len(hints()) > 120
+
+
+def blocks(page):
+    """Yield the lines of indented and fenced code, continued lines joined."""
+    text = page.read_text(encoding='utf-8').replace('\\\n', ' ')
+    fenced = False
+    for line in text.splitlines():
+        if line.lstrip().startswith('```'):
+            fenced = not fenced
+        elif fenced or line.startswith('    '):
+            yield line.strip()
+
+
+def arena_lines():
+    for page in PAGES:
+        for line in blocks(page):
+            words = re.sub(r'^\s*(\$ )?([A-Z_]+=\S+ |export \S+ && |MUJOCO_GL=egl )*', '', line)
+            words = re.sub(r'^\.venv/bin/', '', re.sub(r'^[A-Z_]+=\$\([^)]*\)\s+', '', words))
+            if re.match(r'arena [a-z]', words) and '…' not in words and '[' not in words:
+                yield pytest.param(words, id=f'{page.name}: {words[:70]}')
+
+
+def make_lines():
+    return sorted({m for page in PAGES for line in blocks(page)
+                   for m in re.findall(r'^make ([a-z]+)', line)})
+
+
+@pytest.mark.parametrize('line', list(arena_lines()))
+def test_arena_understands(line, whole, capsys):
+    words = shlex.split(re.split(r'\s+[>|&]|;|\s#', line)[0], comments=True)[1:]
+    words = [re.sub(r'^[NK]$', '3', word) for word in words]
+    try:
+        whole.parse_args(words)
+    except SystemExit as stop:
+        if stop.code:
+            pytest.fail(capsys.readouterr().err)
+
+
+@pytest.mark.parametrize('target', make_lines())
+def test_make_has(target):
+    makefile = (ROOT / 'Makefile').read_text(encoding='utf-8')
+    assert re.search(rf'^{target}:', makefile, re.MULTILINE)
+
+
+@pytest.mark.parametrize('page', PAGES, ids=lambda p: p.name)
+def test_links_and_pictures_are_there(page):
+    text = page.read_text(encoding='utf-8')
+    for target in PICTURES.findall(text) + LINKS.findall(text):
+        if '://' not in target and not target.startswith('mailto:'):
+            assert (page.parent / target).exists(), f'{page.name} points to {target}'
+
+
+def test_launch_arguments_are_those_of_the_launch_file():
+    declared = set(re.findall(r"DeclareLaunchArgument\('([a-z_]+)'",
+                              (ROOT / 'launch' / 'station.launch.py').read_text(encoding='utf-8')))
+    told = set()
+    for page in PAGES:
+        for line in blocks(page):
+            if 'ros2 launch' in line:
+                told |= set(re.findall(r'([a-z_]+):=', line))
+    table = (ROOT / 'README.md').read_text(encoding='utf-8').split('| argument |')[1]
+    told |= set(re.findall(r'`([a-z_]+)`', '\n'.join(
+        row.split('|')[1] for row in table.split('\n\n')[0].splitlines()[2:])))
+    assert told <= declared
+    assert declared <= told | {'use_mock_hardware'}

@@ -122,7 +122,7 @@ def test_a_missing_package_is_named(monkeypatch, scheme, module, package):
 
 def test_joblib_is_loaded_only_when_it_is_used():
     code = ('import sys\nfrom arena_robot.core.parallel import Workers\n'
-            'import arena_robot.ranking.methods, arena_robot.trials.run\n'
+            'import arena_robot.ranking.methods, arena_robot.trials.trial\n'
             'Workers().map(abs, [1, 2])\nprint("joblib" in sys.modules)')
     found = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True,
                            timeout=60, check=True)

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import Slot
 from arena_robot.demo.audits import JUDGES
-from arena_robot.demo.deriver import wrong_with
+from arena_robot.demo.videos import wrong_with
 from arena_robot.records.audit_file import audits_of
 from arena_robot.reports.tournament_records import read_record
 from arena_robot.server.store.database import Database

@@ -1,9 +1,10 @@
-"""The pieces of the demonstration: plan, processes, display, words, memory."""
+"""The pieces of the demonstration: plan, processes, display, words, memory, audits."""
 
 import dataclasses
 import io
 import json
 import os
+import pty
 import subprocess
 import sys
 import time
@@ -14,18 +15,30 @@ import pytest
 from arena_robot.cli.main import main
 from arena_robot.core.episode import Preference, Slot
 from arena_robot.core.errors import ConfigError, DataError, ProcessFailed
+from arena_robot.core.pair import Reveal
 from arena_robot.core.process import Process, birth
 from arena_robot.core.verdict import Verdict
 from arena_robot.demo import display as shown
-from arena_robot.demo import outcome, pool, tournament
-from arena_robot.demo.options import DemoOptions
-from arena_robot.demo.plan import Plan, Ports, SessionPlan, grown, new_plan, read_plan, write_plan
-from arena_robot.demo.processes import FILE, Processes
-from arena_robot.demo.progress_text import LiveStatus, ProgressText
-from arena_robot.demo.resource_usage import ResourceUsage, cpu_seconds
+from arena_robot.demo import outcome, plan, tournament
+from arena_robot.demo.audits import JUDGES, LAST_S, BackgroundAudits, audit_sessions
+from arena_robot.demo.display import Display, LiveStatus, ProgressText
+from arena_robot.demo.plan import (
+    DemoOptions,
+    Plan,
+    Ports,
+    SessionPlan,
+    grown,
+    new_plan,
+    read_plan,
+    write_plan,
+)
+from arena_robot.demo.processes import FILE, Processes, ResourceUsage, cpu_seconds
 from arena_robot.demo.run import Demo
 from arena_robot.policy.connect import SERVERS, load_policy, parse_kwargs
 from arena_robot.ranking.base import Comparisons
+from arena_robot.recording.episode.sample import SampleEpisode, SampleMaker
+from arena_robot.records.audit_file import audits_of
+from arena_robot.records.session_file import SessionFile, write_session
 from arena_robot.session.evaluator.desk import DeskState, RunView, SlotView
 from arena_robot.session.protocol.states import State
 
@@ -33,6 +46,16 @@ TASKS = ('press_button', 'lift_cube')
 
 
 # -- plan ----------------------------------------------------------------------------------------
+PROGRAM = """
+import contextlib, sys
+from arena_robot.core.terminal import let_go_of_closed
+sys.stdin.read()
+with contextlib.suppress(OSError):
+    print('nobody reads this')
+let_go_of_closed()
+print('nor this')
+"""
+
 
 def test_a_plan_goes_through_the_tasks_and_never_repeats_a_scene():
     plan = new_plan(TASKS, 5, 7, 'still')
@@ -237,13 +260,13 @@ def test_what_cannot_be_is_told_before_anything_starts(tmp_path, capsys, words, 
 
 
 def test_the_pools_are_what_they_say():
-    for name, entries in pool.POOLS.items():
+    for name, entries in plan.POOLS.items():
         assert len({entry.name for entry in entries}) == len(entries)
         for entry in entries:
             assert load_policy(entry.example, parse_kwargs(entry.options)).spec.problems() == []
             assert entry.protocol in SERVERS
-        assert pool.pool(name) is entries
-    protocols = [entry.protocol for entry in pool.pool('examples')]
+        assert plan.pool(name) is entries
+    protocols = [entry.protocol for entry in plan.pool('examples')]
     assert protocols.count('grpc') >= 5
     assert protocols.count('openpi') >= 1
 
@@ -294,3 +317,81 @@ def test_a_run_that_only_shows_the_site_keeps_the_reports_figures(tmp_path, monk
     assert [ended(1), ended(0), ended(0), ended(2)] == [1, 1, 1, 2]
     outcome.report_page(tmp_path).unlink()
     assert ended(0) == 3
+
+
+@pytest.mark.parametrize(('state', 'kept'), [
+    (State.ASSIGNED, 0), (State.START_PHOTOGRAPHED, 1), (State.RESET, 1), (State.REVIEW, 0)])
+def test_a_session_goes_on_in_a_simulation_that_knows_its_start(state, kept):
+    done = []
+    scene = SimpleNamespace(set_up=lambda task, seed: done.append((task, seed)),
+                            keep=lambda: done.append('kept'))
+    desk = SimpleNamespace(state=lambda: DeskState(state))
+    one = tournament.DemoTournament(desk, scene, 'ada', lambda: None, lambda _: None)
+    assert one.pick_up(SessionPlan('lift_cube', 7))
+    assert done == [('lift_cube', 7), *kept * ['kept']]
+
+
+def test_the_display_of_the_demonstration(monkeypatch):
+    monkeypatch.setenv('TERM', 'xterm')
+    terminal, side = pty.openpty()
+    with open(side, 'w', closefd=False) as out:
+        with Display(out, lambda: ['live']) as display:
+            display.line('one')
+            os.close(terminal)
+            display.draw()
+            display.line('two')
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, side)    # so that the file can be closed
+    os.close(nowhere)
+    os.close(side)
+
+
+def test_a_program_that_ends():
+    terminal, side = pty.openpty()
+    with subprocess.Popen([sys.executable, '-c', PROGRAM], stdin=subprocess.PIPE, stdout=side,
+                          stderr=subprocess.PIPE) as program:
+        os.close(side)
+        os.close(terminal)
+        said = program.communicate(timeout=20.0)[1]
+    assert (program.returncode, said) == (0, b'')
+
+
+@pytest.fixture
+def sessions(tmp_path, message_folders):
+    """Three sessions of short episodes; the last has no bags."""
+    home = tmp_path / 'sessions'
+    for name in ('one', 'two', 'three'):
+        for slot in Slot:
+            folder = home / name / slot.value
+            if name == 'three':
+                folder.mkdir(parents=True)
+            else:
+                SampleMaker(SampleEpisode(20, width=64, height=36, slot=slot.value,
+                                          session_id=name, potential=True),
+                            message_folders).write(folder)
+            (tmp_path / 'uploaded' / name / slot.value).mkdir(parents=True)
+        write_session(home / name, SessionFile(
+            name, reveal=Reveal('00', 'fast', 'slow'), evaluator='eva', station='lab',
+            verdict=Verdict(progress_a=1.0, progress_b=0.5)))
+    return [home / name for name in ('one', 'two', 'three')]
+
+
+def audited(folder):
+    return {slot.value for slot in Slot
+            if {path.stem for path in audits_of(folder / slot.value)} == set(JUDGES)}
+
+
+def test_audits_beside_the_sessions_and_the_rest_at_the_end(sessions, tmp_path):
+    uploaded, heard = tmp_path / 'uploaded', []
+    with BackgroundAudits(uploaded, tmp_path / 'audits.log') as background:
+        background(sessions[2])
+        background(sessions[0])
+        begin_s = time.monotonic()
+        background.finish()
+        assert time.monotonic() - begin_s < LAST_S, 'what cannot be audited is not waited for'
+    assert [audited(one) for one in sessions] == [{'A', 'B'}, set(), set()]
+    assert audited(uploaded / 'one') == {'A', 'B'}
+    assert 'three/A was not audited' in (tmp_path / 'audits.log').read_text('utf-8')
+    audit_sessions(sessions, heard.append, uploaded)
+    assert [audited(one) for one in sessions] == [{'A', 'B'}, {'A', 'B'}, set()]
+    assert heard[-1] == 'audit 4 of 4'

@@ -1,24 +1,43 @@
-"""The generator, the line language, what is read from code, and the chat policy."""
+"""Task specifications, policy models that write solutions, and the pool of exemplars."""
 
+import dataclasses
 import json
 from collections import Counter
 
+import numpy as np
 import pytest
 from chat_server import ChatServer, said
 from skill_worlds import StructuralExecutor, all_specs, spec_of
 
-from arena_robot.core.errors import ConfigError, ModelBadReply
+from arena_robot.core.errors import ConfigError, DataError, ModelBadReply
 from arena_robot.models.chat import ChatClient, ChatSettings
-from arena_robot.skills.base import Solution, Subtask, SubtaskKind
-from arena_robot.skills.chat_policy import ChatPolicy
+from arena_robot.skills.base import SkillActionSpace, Solution, Subtask, SubtaskKind, to_json
 from arena_robot.skills.code_facts import facts_of
+from arena_robot.skills.confined.code import check_code
+from arena_robot.skills.embedding import HashedNgrams, cosines
 from arena_robot.skills.generator import ErrorRates, StructuredGenerator
+from arena_robot.skills.policies import ChatPolicy
+from arena_robot.skills.pool import ExemplarPool, read_pool, write_pool
 from arena_robot.skills.prompts import solution_prompt
+from arena_robot.skills.robogen import read_task_folder, write_task_folder
+from arena_robot.skills.specs.reference import reference_solution
+from arena_robot.skills.specs.table import (
+    SKILL_TASKS,
+    find_task,
+    read_solution,
+    read_spec,
+    slug,
+    write_solution,
+    write_spec,
+)
+from arena_robot.skills.specs.tasks import JointGoal, PressGoal
 from arena_robot.skills.subtask_lines import expand, parse_lines
 
 NO_ERRORS = ErrorRates(0, 0, 0, 0, 0, 0, 0)
 SPEC = spec_of('drawer', 0, 0)
 PLAN = 'grasp drawer drawer_tray\njoint drawer drawer_tray_joint upper 0.3\nrelease'
+PAPER = {'Change Fan Direction': 'Change Lamp Direction', 'Open Pot Lid': 'Remove Pot Lid',
+         'Adjust Display Angle': 'Tilt Display Screen'}
 
 
 def rate(generator, exemplars=(), draws=12):
@@ -135,3 +154,167 @@ def test_a_prompt_has_the_tree_the_functions_and_not_the_family():
                  'get_bounding_box_link', 'grasp_object_link(self', spec.description):
         assert part in text
     assert 'family' not in text
+
+
+def solved(spec, subtasks=None):
+    made = StructuredGenerator().generate(spec, (), 3)
+    return Solution(made.task, made.scene, made.subtasks[:subtasks], made.policy)
+
+
+def pool_of(specs):
+    pool = ExemplarPool()
+    for spec in specs:
+        pool = pool.grown(spec, solved(spec), 'a test')
+    return pool
+
+
+def test_the_papers_first_neighbours_are_found():
+    others = [*PAPER.values(), 'Open Toilet Lid', 'Rotate Laptop Screen', 'Rotate Fan Rotor']
+    found = {name: others[int(np.argmax(cosines(HashedNgrams(), name, others)))]
+             for name in PAPER}
+    assert found == PAPER
+
+
+def test_rows_have_length_one_and_texts_without_words_none():
+    rows = HashedNgrams(64).embed(['open the drawer', '…'])
+    assert np.linalg.norm(rows, axis=1) == pytest.approx([1.0, 0.0])
+
+
+def test_the_nearest_are_of_other_tasks_and_like_the_task():
+    pool = pool_of(all_specs())
+    spec = spec_of('drawer', 0, 0)
+    near = pool.nearest(spec, 3)
+    assert [one.spec.family for one, _ in near] == ['drawer'] * 3
+    assert spec.name not in [one.spec.name for one, _ in near]
+    assert [like for _, like in near] == sorted((like for _, like in near), reverse=True)
+    assert pool.nearest(spec, 0) == []
+    assert ExemplarPool().nearest(spec, 2) == []
+
+
+def test_a_pool_keeps_the_shortest_solution_and_bars_test_tasks():
+    spec, other = spec_of('box', 0, 0), spec_of('box', 0, 1)
+    long = solved(spec)
+    pool = ExemplarPool(barred=frozenset({other.name})).grown(spec, long)
+    assert pool.grown(spec, solved(spec, 1)).exemplars[0].solution.subtasks == long.subtasks[:1]
+    assert pool.grown(spec, solved(spec, 1)).grown(spec, long).exemplars[0].solution.subtasks \
+        == long.subtasks[:1]
+    with pytest.raises(DataError, match='kept for tests'):
+        pool.grown(other, solved(other))
+    with pytest.raises(DataError, match='is of'):
+        pool.grown(spec, solved(other))
+    smaller = pool.without([spec.name])
+    assert smaller.exemplars == ()
+    with pytest.raises(DataError):
+        smaller.grown(spec, long)
+
+
+def test_a_pool_is_read_as_it_was_written(tmp_path):
+    pool = pool_of(all_specs(1)).without([spec_of('lamp', 0, 0).name])
+    path = tmp_path / 'pool.json'
+    write_pool(path, pool)
+    assert read_pool(path) == pool
+    assert [p.name for p in tmp_path.iterdir()] == ['pool.json']
+    path.write_text(path.read_text().replace('"version": 1', '"version": 7'))
+    with pytest.raises(DataError, match='version 7'):
+        read_pool(path)
+    path.write_text('{"version": 1}')
+    with pytest.raises(DataError, match='no exemplar pool'):
+        read_pool(path)
+    with pytest.raises(ConfigError, match='cannot read'):
+        read_pool(tmp_path / 'none.json')
+
+
+def test_there_are_enough_tasks_with_opposite_goals():
+    families = Counter(task.spec.family for task in SKILL_TASKS.values())
+    assert len(SKILL_TASKS) >= 36
+    assert len(families) >= 12
+    assert min(families.values()) >= 2
+    for family in families:
+        goals = {(goal.joint, goal.target > 0.5) for task in SKILL_TASKS.values()
+                 for goal in task.goals
+                 if task.spec.family == family and isinstance(goal, JointGoal)}
+        joints = {joint for joint, _ in goals}
+        assert all({(one, True), (one, False)} <= goals for one in joints), family
+
+
+@pytest.mark.parametrize('task', SKILL_TASKS.values(), ids=lambda task: slug(task.spec.name))
+def test_names_of_a_task_belong_together(task):
+    spec = task.spec
+    links = {f'{one.name}/{link.name}' for one in spec.objects for link in one.links}
+    joints = {f'{one.name}/{joint.name}' for one in spec.objects for joint in one.joints}
+    assert joints == set(spec.initial)
+    assert set(task.untouched) < joints | {''}
+    for goal in task.goals:
+        if isinstance(goal, JointGoal | PressGoal):
+            key = f'{goal.object}/{goal.joint}'
+            assert key in joints
+            assert f'{goal.object}/{task.held[key]}' in links
+    for one in spec.objects:
+        names = {link.name for link in one.links}
+        assert all(link.parent in names | {''} for link in one.links)
+        assert all(joint.link in names and joint.low < joint.high for joint in one.joints)
+    assert find_task(slug(spec.name)) is task
+    for step in reference_solution(task).subtasks:
+        check_code(step)
+
+
+def test_an_unknown_task_names_the_nearest():
+    with pytest.raises(ConfigError, match="did you mean 'open_drawer'"):
+        find_task('open_draw')
+
+
+def test_specifications_survive_their_files(tmp_path):
+    path = tmp_path / 'spec.json'
+    for task in list(SKILL_TASKS.values())[::9]:
+        write_spec(path, task.spec)
+        assert read_spec(path) == task.spec
+    path.write_text('{"name": "a", "descriptoin": "b"}')
+    with pytest.raises(DataError, match='descriptoin'):
+        read_spec(path)
+
+
+def test_a_solution_survives_its_file(tmp_path):
+    solution = reference_solution(find_task('open_drawer'))
+    write_solution(tmp_path / 'a.json', solution)
+    assert read_solution(tmp_path / 'a.json') == solution
+    for text in ('[1]', '{', json.dumps(to_json(solution) | {'taks': 1})):
+        (tmp_path / 'b.json').write_text(text)
+        with pytest.raises(DataError, match=r'b\.json'):
+            read_solution(tmp_path / 'b.json')
+
+
+def test_a_task_folder_is_written_and_read(tmp_path):
+    task = find_task('move_cube_to_left_mark')
+    solution = reference_solution(task)
+    twice = dataclasses.replace(
+        solution, subtasks=(*solution.subtasks, *solution.subtasks[:1]), policy='me')
+    write_task_folder(tmp_path / 'a', task.spec, twice)
+    assert (tmp_path / 'a' / 'substep_types.txt').read_text() == (
+        'primitive\nreward\nprimitive\nprimitive\n')
+    assert read_task_folder(tmp_path / 'a', 'me') == twice
+
+
+def test_a_folder_without_numbers_is_read(tmp_path):
+    for name, text in {
+            'open.yaml': '- use_table: true\n- name: Chair\n  type: urdf\n- joint_0: "0.5"\n'
+                         '  set_joint_angle_object_name: Chair\n- task_name: Fold Chair\n',
+            'substeps.txt': 'fold the seat\n', 'substep_types.txt': 'reward\n',
+            'action_spaces.txt': 'delta-translation\n', 'fold_the_seat.py': 'code\n'}.items():
+        (tmp_path / name).write_text(text)
+    assert read_task_folder(tmp_path) == Solution(
+        'Fold Chair', {'objects': ['Chair'], 'joints': {'Chair/joint_0': 0.5}},
+        (Subtask('fold the seat', SubtaskKind.REWARD, 'code\n', SkillActionSpace.TRANSLATION),),
+        'robogen')
+
+
+@pytest.mark.parametrize(('name', 'text', 'found'), [
+    ('config.yaml', 'a: 1', 'list of mappings'), ('config.yaml', '- a: 1', 'no task_name'),
+    ('config.yaml', '[', 'no YAML'), ('substeps.txt', 'a\nb\n', 'as many'),
+    ('substep_types.txt', 'primitive\nmagic\nprimitive\n', 'magic'),
+    ('config.yaml', 'x' * 200_000, 'larger')])
+def test_a_wrong_folder_is_a_data_error(tmp_path, name, text, found):
+    task = find_task('open_drawer')
+    write_task_folder(tmp_path, task.spec, reference_solution(task))
+    (tmp_path / name).write_text(text)
+    with pytest.raises(DataError, match=found):
+        read_task_folder(tmp_path)

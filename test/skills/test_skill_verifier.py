@@ -29,12 +29,14 @@ from arena_robot.skills.prefix_features import structure
 from arena_robot.skills.subtask_lines import expand, parse_lines
 from arena_robot.skills.verifier import (
     STRATEGIES,
+    TrainingSettings,
+    focal,
     read_verifier,
     score,
     strategy,
+    train_verifier,
     write_verifier,
 )
-from arena_robot.skills.verifier_training import TrainingSettings, focal, train_verifier
 
 SPEC = spec_of('drawer', 0, 0)
 

@@ -11,15 +11,21 @@ from arena_robot.core.errors import ConfigError, DriverError
 from arena_robot.skills.confined.code import RewardCode
 from arena_robot.skills.specs.reference import joint_step, reference_solution
 from arena_robot.skills.specs.table import find_task
-from arena_robot.trials.skills.executor import LiveScene, StationExecutor, run_subtask
+from arena_robot.trials.skills.executor import (
+    EXECUTORS,
+    LiveScene,
+    StationExecutor,
+    learner_of,
+    motion_finder,
+    run_subtask,
+)
 from arena_robot.trials.skills.learning import (
     EPISODE_STEPS,
     LearningBudget,
     SkillEnvironment,
     SkillLearner,
+    sac_learner,
 )
-from arena_robot.trials.skills.making import EXECUTORS, learner_of, motion_finder
-from arena_robot.trials.skills.sac import sac_learner
 from arena_robot.trials.skills.search import RewardSearch
 from arena_robot.trials.skills.view import StationView
 

@@ -52,8 +52,7 @@ def run_rates(args: argparse.Namespace) -> int:
     from arena_robot.policy.connect import load_policy, parse_kwargs
     from arena_robot.policy.examples import EXAMPLES, WIRING
     from arena_robot.policy.options import CallOptions
-    from arena_robot.trials.run import run_all
-    from arena_robot.trials.trial import Trial
+    from arena_robot.trials.trial import Trial, run_all
 
     policies = ([name for name in EXAMPLES.built_in if name != WIRING] if args.policies == 'all'
                 else args.policies.split(','))

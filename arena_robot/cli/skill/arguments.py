@@ -39,7 +39,7 @@ def executor(args: argparse.Namespace) -> 'tuple[str, Callable[[TaskSpec], Skill
     """Return the name of the executor and what makes it; ConfigError: a package is missing."""
     from functools import partial
 
-    from arena_robot.trials.skills.making import EXECUTORS, motion_finder, station_executor
+    from arena_robot.trials.skills.executor import EXECUTORS, motion_finder, station_executor
     motion_finder(args.learner)
     return EXECUTORS[args.learner], partial(station_executor, learner=args.learner)
 

@@ -63,8 +63,7 @@ def run_bench(args: argparse.Namespace) -> int:
     from arena_robot.core.files import write_json
     from arena_robot.ranking.standings import plain
     from arena_robot.skills.bench import SkillBenchParts, most_solutions, run_stages
-    from arena_robot.skills.bench_report import evaluate
-    from arena_robot.skills.bench_text import as_text
+    from arena_robot.skills.bench_report import as_text, evaluate
 
     name, maker = policy(args)
     executor_name, executor_of = executor(args)

@@ -140,8 +140,8 @@ def _page(folder: Path, one: 'LabelledTask', data: 'SkillDataset', args: argpars
           rows: list[dict[str, Any]]) -> Path:
     from arena_robot.reports.skill_page import write_skill_page
     from arena_robot.skills.specs.table import find_task
+    from arena_robot.trials.skills.executor import learner_of, motion_finder
     from arena_robot.trials.skills.films import write_films
-    from arena_robot.trials.skills.making import learner_of, motion_finder
 
     folder.mkdir(parents=True, exist_ok=True)
     made_by = data.provenance
@@ -249,8 +249,7 @@ def run_train(args: argparse.Namespace) -> int:
     from arena_robot.core.errors import ConfigError
     from arena_robot.skills.dataset import read_dataset
     from arena_robot.skills.specs.table import find_task
-    from arena_robot.skills.verifier import write_verifier
-    from arena_robot.skills.verifier_training import TrainingSettings, train_verifier
+    from arena_robot.skills.verifier import TrainingSettings, train_verifier, write_verifier
 
     if args.gamma < 0.0 or args.seed < 0:
         raise ConfigError('--gamma and --seed must be at least 0')

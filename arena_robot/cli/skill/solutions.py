@@ -12,7 +12,7 @@ from arena_robot.cli.terminal import ProgressBar, json_text, sentences
 
 if TYPE_CHECKING:
     from arena_robot.skills.base import Execution, Solution
-    from arena_robot.skills.specs.goals import SkillTask
+    from arena_robot.skills.specs.tasks import SkillTask
     from arena_robot.skills.verifier import PrefixScorer
     from arena_robot.trials.skills.export import SceneExport
 
@@ -39,11 +39,10 @@ def run_generate(args: argparse.Namespace) -> int:
     With a pool, exemplars of similar tasks are given. Files in FOLDER are for `arena skill run`.
     """
     from arena_robot.core.errors import ModelBadReply
-    from arena_robot.skills.as_json import to_json
+    from arena_robot.skills.base import to_json
     from arena_robot.skills.pool import read_pool
     from arena_robot.skills.prompts import subtasks_text
-    from arena_robot.skills.specs.files import write_solution
-    from arena_robot.skills.specs.table import find_task, slug
+    from arena_robot.skills.specs.table import find_task, slug, write_solution
 
     spec = find_task(args.task).spec
     exemplars = read_pool(args.pool).pairs(spec, args.exemplars) if args.pool else []
@@ -93,8 +92,7 @@ def run_verify(args: argparse.Namespace) -> int:
     and ARENA_MODEL). The solution with the highest score of each task is marked with `best`. Exit
     code 1 when no solution reaches the threshold.
     """
-    from arena_robot.skills.specs.files import read_solution
-    from arena_robot.skills.specs.table import find_task
+    from arena_robot.skills.specs.table import find_task, read_solution
     from arena_robot.skills.verifier import strategy
 
     scorer = _scorer(args.verifier)
@@ -154,8 +152,8 @@ def run_run(args: argparse.Namespace) -> int:
     Exit code 1 when the solution does not succeed.
     """
     from arena_robot.skills.specs.table import find_task
+    from arena_robot.trials.skills.executor import solution_of, station_executor
     from arena_robot.trials.skills.films import write_film
-    from arena_robot.trials.skills.making import solution_of, station_executor
 
     task = find_task(args.task)
     solution = solution_of(task, args.solution)
@@ -173,7 +171,7 @@ def run_run(args: argparse.Namespace) -> int:
 
 
 def _as_json(solution: 'Solution', found: 'Execution') -> dict[str, Any]:
-    from arena_robot.skills.as_json import to_json
+    from arena_robot.skills.base import to_json
 
     return {'task': solution.task, 'policy': solution.policy, **to_json(found),
             'success': found.success}
@@ -223,8 +221,8 @@ def run_export(args: argparse.Namespace) -> int:
     """
     from arena_robot.policy.recorded_skill import write_recording
     from arena_robot.skills.specs.table import find_task, slug
+    from arena_robot.trials.skills.executor import solution_of
     from arena_robot.trials.skills.export import recording_of
-    from arena_robot.trials.skills.making import solution_of
     from arena_robot.trials.skills.station_tasks import address
 
     task = find_task(args.task)
@@ -252,8 +250,8 @@ def run_export(args: argparse.Namespace) -> int:
 def _tried(args: argparse.Namespace, task: 'SkillTask', solution: 'Solution'
            ) -> 'list[SceneExport]':
     from arena_robot.core.errors import ConfigError
+    from arena_robot.trials.skills.executor import motion_finder
     from arena_robot.trials.skills.export import export_scene
-    from arena_robot.trials.skills.making import motion_finder
     if args.scenes < 1 or args.first_scene < 0:
         raise ConfigError('--scenes must be at least 1 and --first-scene at least 0')
     scenes = range(args.first_scene, args.first_scene + args.scenes)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from arena_robot.cli.terminal import json_text
 
 if TYPE_CHECKING:
-    from arena_robot.skills.specs.goals import SkillTask
+    from arena_robot.skills.specs.tasks import SkillTask
 
 
 def spec_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +26,7 @@ def spec_arguments(parser: argparse.ArgumentParser) -> None:
 def run_spec(args: argparse.Namespace) -> int:
     """Print the table, or one task."""
     from arena_robot.core.errors import ConfigError
-    from arena_robot.skills.as_json import to_json
+    from arena_robot.skills.base import to_json
     from arena_robot.skills.specs.reference import reference_solution
     from arena_robot.skills.specs.table import SKILL_TASKS, find_task
 

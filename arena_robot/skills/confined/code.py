@@ -15,17 +15,19 @@ from collections.abc import Callable
 
 from arena_robot.core.errors import CodeRefused
 from arena_robot.skills.base import Subtask, SubtaskKind
-from arena_robot.skills.confined.api import (
+from arena_robot.skills.confined.checking import (
     MOTIONS,
     PRIMITIVES,
     READINGS,
+    SELF,
+    Checker,
     Functions,
     GripperPrimitives,
     SceneView,
+    parsed,
     primitives,
     readings,
 )
-from arena_robot.skills.confined.checking import SELF, Checker, parsed
 from arena_robot.skills.confined.numbers import number
 from arena_robot.skills.confined.walker import Opaque, Walker
 

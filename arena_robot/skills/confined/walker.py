@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from arena_robot.core.errors import CodeRefused
-from arena_robot.skills.confined.api import Functions
-from arena_robot.skills.confined.checking import SELF, dotted
+from arena_robot.skills.confined.checking import SELF, Functions, dotted
 from arena_robot.skills.confined.numbers import (
     CONSTANTS,
     NUMPY,

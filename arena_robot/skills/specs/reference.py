@@ -6,13 +6,7 @@ from arena_robot.skills.base import (
     Subtask,
     SubtaskKind,
 )
-from arena_robot.skills.specs.goals import (
-    JointGoal,
-    LiftGoal,
-    PlaceGoal,
-    PressGoal,
-    SkillTask,
-)
+from arena_robot.skills.specs.tasks import JointGoal, LiftGoal, PlaceGoal, PressGoal, SkillTask
 
 REFERENCE = 'reference'
 STRICTER = 0.75     # of the oracle's tolerance

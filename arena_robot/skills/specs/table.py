@@ -1,21 +1,26 @@
-"""The tasks by name; every family has opposite goals."""
+"""The tasks by name, every family with opposite goals; specifications and solutions in files."""
 
 import difflib
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 
-from arena_robot.core.errors import ConfigError
-from arena_robot.skills.base import SkillObject, TaskSpec
-from arena_robot.skills.specs import objects as of
-from arena_robot.skills.specs.goals import (
+from arena_robot.core.errors import ConfigError, DataError
+from arena_robot.core.files import write_json
+from arena_robot.skills.base import SkillObject, Solution, TaskSpec, from_json, to_json
+from arena_robot.skills.specs import tasks as of
+from arena_robot.skills.specs.tasks import (
+    OPENING,
+    SETTING,
     JointGoal,
+    JointRow,
     LiftGoal,
     PlaceGoal,
     PressGoal,
     SkillTask,
     TaskGoal,
 )
-from arena_robot.skills.specs.rows import OPENING, SETTING, JointRow
 
 _REST = 0.5     # where a joint stands that the task is not about
 
@@ -79,3 +84,31 @@ _OTHERS = (
 SKILL_TASKS: Mapping[str, SkillTask] = MappingProxyType({
     task.spec.name: task for task in (*map(_of_joint, (*OPENING, *SETTING)), *_OTHERS)})
 _BY_SLUG = {slug(name): task for name, task in SKILL_TASKS.items()}
+
+
+def read_spec(path: Path) -> TaskSpec:
+    """Return the specification in a JSON file. Raises DataError."""
+    return from_json(TaskSpec, _read(path), str(path))
+
+
+def write_spec(path: Path, spec: TaskSpec) -> None:
+    """Write a specification as a JSON file."""
+    write_json(path, to_json(spec))
+
+
+def read_solution(path: Path) -> Solution:
+    """Return the solution in a JSON file. Raises DataError."""
+    return from_json(Solution, _read(path), str(path))
+
+
+def write_solution(path: Path, solution: Solution) -> None:
+    """Write a solution as a JSON file."""
+    write_json(path, to_json(solution))
+
+
+def _read(path: Path) -> object:
+    try:
+        data: object = json.loads(path.read_text(encoding='utf-8'))
+    except (OSError, ValueError) as error:
+        raise DataError(f'cannot read {path}: {error}') from error
+    return data

@@ -12,9 +12,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
+from arena_robot.core.config import nearest
 from arena_robot.core.episode import MAX_STEPS
 from arena_robot.core.errors import ArenaError, ConfigError
 from arena_robot.drivers.sim.station import SavedState, SimStation
@@ -28,13 +30,19 @@ from arena_robot.skills.base import (
     TaskSpec,
 )
 from arena_robot.skills.confined.code import PrimitiveCode, RewardCode
-from arena_robot.skills.specs.goals import SkillTask
-from arena_robot.trials.skills.finding import FinderMaker
+from arena_robot.skills.robogen import read_task_folder
+from arena_robot.skills.specs.reference import reference_solution
+from arena_robot.skills.specs.table import find_task, read_solution
+from arena_robot.skills.specs.tasks import SkillTask
 from arena_robot.trials.skills.motion import SkillMotions
-from arena_robot.trials.skills.oracle import SkillScene
 from arena_robot.trials.skills.proposals import MotionProposal
-from arena_robot.trials.skills.scenes import scene_setup, shown_objects, start_of_joints
-from arena_robot.trials.skills.search import RewardSearch
+from arena_robot.trials.skills.scenes import (
+    SkillScene,
+    scene_setup,
+    shown_objects,
+    start_of_joints,
+)
+from arena_robot.trials.skills.search import FinderMaker, RewardSearch
 from arena_robot.trials.skills.view import StationHand, StationView
 
 SETTLE_STEPS = 6
@@ -42,6 +50,10 @@ PRIMITIVE_STEPS = MAX_STEPS
 KEPT_STATES = 40
 KEPT_SCENES = 4
 _NO_PICTURES: tuple[str, ...] = ()
+SEARCH, SAC = 'search', 'sac'
+# By learner: what its results are said to come from, also in dataset files.
+EXECUTORS = {SEARCH: 'simulated station, search over motions',
+             SAC: 'simulated station, soft actor-critic'}
 
 
 @dataclass(frozen=True)
@@ -227,3 +239,33 @@ def prefix_keys(spec: TaskSpec, solution: Solution, seed: int) -> list[str]:
 
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def motion_finder(learner: str) -> FinderMaker:
+    """Return what finds motions; ConfigError where the packages of a learner are missing."""
+    if learner == SEARCH:
+        return RewardSearch
+    if learner == SAC:
+        from arena_robot.trials.skills.learning import sac_learner
+        return sac_learner()
+    raise ConfigError(f"no learner is called '{learner}'.{nearest(learner, EXECUTORS)}")
+
+
+def station_executor(spec: TaskSpec, learner: str = SEARCH) -> StationExecutor:
+    """Return an executor of a task on the simulated station, with the default budget."""
+    return StationExecutor(find_task(spec.name), motion_finder(learner))
+
+
+def learner_of(executor: str) -> str:
+    """Return the learner of a dataset's executor; the search when it is another one's."""
+    return next((name for name, told in EXECUTORS.items() if told == executor), SEARCH)
+
+
+def solution_of(task: SkillTask, path: Path | None) -> Solution:
+    """Return the solution in a file or a task folder of RoboGen; None: the task's reference."""
+    if path is None:
+        return reference_solution(task)
+    solution = (read_task_folder if path.is_dir() else read_solution)(path)
+    if solution.task != task.spec.name:
+        raise ConfigError(f"{path} solves '{solution.task}', not '{task.spec.name}'")
+    return solution

@@ -22,12 +22,11 @@ from arena_robot.policy.recorded_skill import (
     write_recording,
 )
 from arena_robot.skills.base import Solution
-from arena_robot.skills.specs.goals import SkillTask
 from arena_robot.skills.specs.table import slug
+from arena_robot.skills.specs.tasks import SkillTask
 from arena_robot.trials.skills.executor import LiveScene, StationExecutor, SubtaskOutcome
-from arena_robot.trials.skills.finding import FinderMaker
-from arena_robot.trials.skills.replay import replay
-from arena_robot.trials.skills.search import RewardSearch
+from arena_robot.trials.skills.films import replay
+from arena_robot.trials.skills.search import FinderMaker, RewardSearch
 from arena_robot.trials.skills.station_tasks import address, scene_seed
 from arena_robot.trials.trial import PICTURE, Course, Trial
 

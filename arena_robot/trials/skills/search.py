@@ -3,19 +3,21 @@ Reward subtasks: sampling-based search for a motion on the station itself.
 
 Proposals along the joints and to the places that the code reads come first, then shifted copies
 of those with the best reward, by the cross-entropy method. The search stops at the first motion
-whose success indicator holds, also after the arm has come to rest; its end state is kept.
+whose success indicator holds, also after the arm has come to rest; its end state is kept. What
+finds motions has the interface `FinderMaker`.
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from arena_robot.core.errors import DriverError, OutOfSteps, SafetyError
+from arena_robot.core.errors import CodeRefused, DriverError, OutOfSteps, SafetyError
 from arena_robot.core.observation import Floats
 from arena_robot.drivers.sim.station import SavedState
 from arena_robot.skills.confined.code import RewardCode
-from arena_robot.trials.skills.finding import made_true, rests
 from arena_robot.trials.skills.motion import SkillMotions
 from arena_robot.trials.skills.proposals import (
     MotionProposal,
@@ -31,6 +33,7 @@ _EMPTY_M = 0.004
 _ELITE = 2
 _SPREAD_M = 0.012
 _STOPPED = -1e6
+REST_STEPS = 3
 
 
 @dataclass(frozen=True)
@@ -160,3 +163,51 @@ class RewardSearch:
         budget = self._budget
         return (self._rollouts >= budget.rollouts or self._left() <= 0
                 or time.process_time() - self._begun_s >= budget.cpu_s)
+
+
+class MotionFinder(Protocol):
+    """
+    Finds a motion that makes one subtask's success indicator true.
+
+    ``found`` is that motion; None as long as there is none, or when none was needed.
+    """
+
+    found: MotionProposal | None
+
+    def run(self, rng: np.random.Generator) -> bool:
+        """Return whether the indicator holds now; if not, the station is as it was before."""
+
+    def again(self, proposal: MotionProposal) -> bool:
+        """Make a motion that was found from the present state; return its success."""
+
+
+FinderMaker = Callable[[SkillMotions, StationView, RewardCode], MotionFinder]
+
+
+def made_true(motions: SkillMotions, view: StationView, code: RewardCode,
+              find: Callable[[SavedState], bool]) -> bool:
+    """
+    Return whether the indicator holds, if need be after ``find``; see MotionFinder.run.
+
+    ``find`` gets the state at the start. It returns whether it left the station with success.
+    """
+    if code(view)[1]:
+        return True
+    start = motions.station.save()
+    try:
+        if find(start):
+            return True
+    except CodeRefused:
+        motions.station.restore(start)
+        raise
+    motions.station.restore(start)
+    return False
+
+
+def rests(motions: SkillMotions, view: StationView, code: RewardCode) -> bool:
+    """Return whether the indicator also holds at rest, or while the hand keeps pushing."""
+    motions.run(motions.hold(REST_STEPS))
+    if code(view)[1]:
+        return True
+    motions.run(motions.follow([motions.pose] * REST_STEPS))
+    return code(view)[1]

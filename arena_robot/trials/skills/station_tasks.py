@@ -15,8 +15,7 @@ from arena_robot.drivers.sim.station import task_generator
 from arena_robot.drivers.sim.truth import SceneLinks, SceneTruth
 from arena_robot.skills.base import Solution
 from arena_robot.skills.specs.table import find_task
-from arena_robot.trials.skills.oracle import SkillScene
-from arena_robot.trials.skills.scenes import scene_setup
+from arena_robot.trials.skills.scenes import SkillScene, scene_setup
 
 
 class StationSkillTask(SkillScene):

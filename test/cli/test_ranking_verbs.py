@@ -1,13 +1,27 @@
+"""The verbs `rank` and `study`: forms, wrong usage, workers, published tables."""
+
 import csv
 import json
+import re
 
 import numpy as np
 import pytest
+from roboarena_tables import SAMPLE
 
 from arena_robot.cli.main import main
 from arena_robot.ranking.quality import MEASURES
+from arena_robot.ranking.reproduce.games import ELO, VOTES, atari_lines, elo
 
 POLICIES = ('amber', 'blue', 'cyan', 'dun')
+VERBS = {
+    'rank': ['--sessions', '{tables}/sessions.csv', '--method', 'elo', '--intervals', '6',
+             '--json'],
+    'study methods': ['--sessions', '{tables}/sessions.csv', '--episodes', '{tables}/episodes.csv',
+                  '--method', 'bt,elo', '--splits', '5', '--sizes', '12', '--repeats', '2',
+                  '--redraw', '3', '--json'],
+    'study pairs': ['--policies', '4', '--comparisons', '40', '--repeats', '4', '--goal', 'top1',
+                      '--json'],
+}
 
 
 @pytest.fixture
@@ -215,3 +229,94 @@ def test_waiting_is_told_apart_from_skill(tmp_path, tables, capsys):
     code, _, err = ask(capsys, 'rank', '--sessions', tables[0], '--waiting')
     assert code == 2
     assert 'none of these has both' in err
+
+
+def agreements(capsys, *words):
+    assert main(['study', 'papers', *words, '--json']) == 0
+    return {one['what']: one for one in json.loads(capsys.readouterr().out)}
+
+
+def test_without_data_only_what_is_printed_whole_is_checked(capsys):
+    found = agreements(capsys)
+    assert found['table 2, four strategies have one deviation rating']['agreement'] == 'reproduced'
+    nash = found['table 2, uniform rating of N']
+    assert (nash['agreement'], nash['found'], nash['published']) == (
+        'differs', '-2496/964', '-2497/964')
+    assert found['figure 2, four models share the first place']['agreement'] == 'cannot be checked'
+    assert main(['study', 'papers']) == 0
+    assert '4 reproduced, 1 differs, 0 within the noise, 4 cannot' in capsys.readouterr().out
+
+
+def test_roboarenas_tables_are_compared_line_by_line(capsys):
+    found = agreements(capsys, '--roboarena', str(SAMPLE))
+    assert found['rollouts behind the oracle']['found'] == '464'
+    assert found['rollouts behind the oracle']['agreement'] == 'differs'
+    assert 'snapshot' in found['rollouts behind the oracle']['why']
+    task = found['figure 6, TASK agrees better with the oracle than Elo and Bradley–Terry']
+    assert task['agreement'] == 'within the noise'
+    assert re.search(r'smallest margin [-+]0\.\d{4} \[-0\.\d{4}, \+0\.\d{4}\]', task['found'])
+    flow = found['figure 5, FAST is better than flow (pi0)']
+    assert (flow['agreement'], '[+0.' in flow['found']) == ('reproduced', True)
+    assert '%' in found['preference does not agree with progress']['found']
+    assert '%' in found['figure 8, accuracy of task categories']['found']
+
+
+def test_a_table_that_is_none_is_refused(tmp_path, capsys):
+    (tmp_path / 'scores.csv').write_text('model,a,b\nx,1,no\n')
+    assert main(['study', 'papers', '--livebench', str(tmp_path / 'scores.csv')]) == 2
+    assert 'is not a table of scores' in capsys.readouterr().err
+
+
+def test_the_printed_tables_are_whole_and_a_made_up_one_differs():
+    for count, names in ((8, set(ELO[8])), (10, set(ELO[10]))):
+        assert len(names) == count
+        assert all(set(table) == names for table in VOTES[count].values())
+    # Borda's points of 54 complete ballots.
+    assert sum(VOTES[8]['borda'].values()) == 54 * 28
+    assert sum(VOTES[10]['borda'].values()) == pytest.approx(54 * 45)
+    agents = sorted(ELO[8])
+    scores = np.random.default_rng(0).random((8, 54))
+    lines = atari_lines(agents, scores)
+    assert len(lines) == 12
+    assert sum(one.agreement.value == 'differs' for one in lines) >= 9
+    assert min(elo(agents, scores).values()) == 0
+
+
+@pytest.fixture(scope='module')
+def made_up(tmp_path_factory):
+    """Return a folder with the made_up of 60 made-up sessions of four policies."""
+    folder = tmp_path_factory.mktemp('made_up')
+    sessions = ['session_uuid,evaluation_type,institution,evaluator,created,completed,valid,'
+                'preference,policy_a,policy_b,feedback_text']
+    episodes = ['session_uuid,policy,order,instruction,binary_success,partial_success,'
+                'duration_steps,video,letter,notes']
+    for n in range(60):
+        a, b = n % 4, (n + 1 + n // 4 % 3) % 4
+        verdict = 'tie' if n % 7 == 0 else 'A' if (a > b) != (n % 5 == 0) else 'B'
+        sessions.append(f's{n},A/B,lab,e{n % 3},2026-01-01 00:00:00,2026-01-01 00:09:00,1,'
+                        f'{verdict},p{a},p{b},')
+        for letter, policy in (('A', a), ('B', b)):
+            score = (policy + n * 7 % 3) / 6
+            episodes.append(f's{n},p{policy},1,lift the cube,{int(score == 1)},{score},100,,'
+                            f'{letter},')
+    (folder / 'sessions.csv').write_text('\n'.join(sessions) + '\n', encoding='utf-8')
+    (folder / 'episodes.csv').write_text('\n'.join(episodes) + '\n', encoding='utf-8')
+    return folder
+
+
+@pytest.mark.parametrize('verb', VERBS)
+def test_a_verb_prints_the_same_wherever_its_work_is_done(verb, made_up, dask, capsys):
+    words = [*verb.split(), *(word.format(tables=made_up) for word in VERBS[verb])]
+    printed = set()
+    for more in ([], ['--jobs', '2'], ['--cluster', dask]):
+        assert main([*words, *more]) == 0
+        printed.add(capsys.readouterr().out)
+    assert len(printed) == 1
+    assert printed.pop()
+
+
+@pytest.mark.parametrize(('words', 'says'), [
+    (['--jobs', '0'], 'at least 1'), (['--cluster', 'here'], 'dask://host:port')])
+def test_wrong_workers_are_refused(words, says, made_up, capsys):
+    assert main(['rank', '--sessions', f'{made_up}/sessions.csv', *words]) == 2
+    assert says in capsys.readouterr().err

@@ -1,12 +1,160 @@
-"""The rows of the task table: one joint and one way to move it a row, and the other tasks."""
+"""
+The rows of the task table: one joint and one way to move it a row, and the other tasks.
 
-from dataclasses import dataclass
+Objects have the links, joints and limits of the station's fixtures. A goal is what the oracle of a
+task asks for; no policy model is shown it.
+"""
 
-from arena_robot.skills.base import SkillObject
-from arena_robot.skills.specs import objects as of
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from arena_robot.skills.base import SkillJoint, SkillLink, SkillObject, TaskSpec
 
 OPEN, SHUT, HALF = (1.0, 0.3), (0.0, 0.12), (0.5, 0.2)
 UP, DOWN = (1.0, 0.25), (0.0, 0.15)
+
+
+@dataclass(frozen=True)
+class JointGoal:
+    """A joint ends at ``target``, a share of its range, within ``tolerance`` of the range."""
+
+    object: str
+    joint: str
+    target: float
+    tolerance: float
+
+
+@dataclass(frozen=True)
+class PressGoal:
+    """A joint was at some time within ``tolerance`` of its range of its lower limit."""
+
+    object: str
+    joint: str
+    tolerance: float = 0.4
+
+
+@dataclass(frozen=True)
+class PlaceGoal:
+    """An object ends, let go, within ``distance_m`` of another one over the table plane."""
+
+    object: str
+    target: str
+    distance_m: float = 0.06
+
+
+@dataclass(frozen=True)
+class LiftGoal:
+    """An object ends at least ``height_m`` above its start."""
+
+    object: str
+    height_m: float = 0.08
+
+
+TaskGoal = JointGoal | PressGoal | PlaceGoal | LiftGoal
+
+
+@dataclass(frozen=True)
+class SkillTask:
+    """
+    A task with the goals of its oracle.
+
+    All goals must hold, and every joint in ``untouched`` (``object/joint``) must end near its
+    start. ``held`` names the link by which a joint is moved, by ``object/joint``. ``grasps``:
+    the reference solution grasps it; otherwise it is pushed.
+    """
+
+    spec: TaskSpec
+    goals: tuple[TaskGoal, ...]
+    held: Mapping[str, str] = field(default_factory=dict)
+    untouched: tuple[str, ...] = ()
+    grasps: bool = True
+
+
+def _object(name: str, category: str, links: tuple[tuple[str, str, str], ...],
+            joints: tuple[tuple[str, str, float, float, str], ...]) -> SkillObject:
+    return SkillObject(name, category, tuple(SkillLink(*link) for link in links),
+                       tuple(SkillJoint(*joint) for joint in joints))
+
+
+DRAWER = _object('Drawer', 'StorageFurniture', (
+    ('case', '', 'furniture body'), ('tray', 'case', 'drawer'), ('handle', 'tray', 'handle')),
+    (('slide', 'slide', 0.0, 0.13, 'tray'),))
+
+
+BOX = _object('Box', 'Box', (
+    ('case', '', 'box body'), ('lid', 'case', 'rotation lid'), ('tab', 'lid', 'handle')),
+    (('hinge', 'hinge', 0.0, 1.25, 'lid'),))
+
+
+TRASHCAN = _object('TrashCan', 'TrashCan', (
+    ('bin', '', 'container'), ('lid', 'bin', 'rotation lid'), ('tab', 'lid', 'handle')),
+    (('hinge', 'hinge', 0.0, 1.25, 'lid'),))
+
+
+LAPTOP = _object('Laptop', 'Laptop', (
+    ('base', '', 'keyboard'), ('screen', 'base', 'screen'), ('edge', 'screen', 'handle')),
+    (('hinge', 'hinge', 0.0, 1.3, 'screen'),))
+
+
+STOVE = _object('Stove', 'Oven', (
+    ('panel', '', 'body'), ('left_knob', 'panel', 'knob'), ('right_knob', 'panel', 'knob')),
+    (('left_turn', 'hinge', 0.0, 1.8, 'left_knob'),
+     ('right_turn', 'hinge', 0.0, 1.8, 'right_knob')))
+
+
+COFFEE = _object('CoffeeMachine', 'CoffeeMachine', (
+    ('body', '', 'body'), ('arm', 'body', 'lever'), ('grip', 'arm', 'handle')),
+    (('lever', 'hinge', 0.0, 1.0, 'arm'),))
+
+
+LAMPS = _object('LampPanel', 'Switch', (
+    ('panel', '', 'body'), ('left_switch', 'panel', 'toggle switch'),
+    ('right_switch', 'panel', 'toggle switch')),
+    (('left_toggle', 'hinge', 0.0, 0.8, 'left_switch'),
+     ('right_toggle', 'hinge', 0.0, 0.8, 'right_switch')))
+
+
+FAUCET = _object('Faucet', 'Faucet', (
+    ('base', '', 'body'), ('handle', 'base', 'switch'), ('spout', 'base', 'spout')),
+    (('valve', 'hinge', 0.0, 1.4, 'handle'), ('swivel', 'hinge', -0.8, 0.8, 'spout')))
+
+
+DIMMER = _object('Dimmer', 'Slider', (
+    ('rail', '', 'body'), ('tab', 'rail', 'slider')),
+    (('slide', 'slide', 0.0, 0.14, 'tab'),))
+
+
+WINDOW = _object('Window', 'Window', (
+    ('frame', '', 'frame'), ('pane', 'frame', 'sliding window'), ('handle', 'pane', 'handle')),
+    (('slide', 'slide', 0.0, 0.15, 'pane'),))
+
+
+CABINET = _object('Cabinet', 'Door', (
+    ('case', '', 'furniture body'), ('door', 'case', 'rotation door'),
+    ('handle', 'door', 'handle')),
+    (('hinge', 'hinge', 0.0, math.radians(75.0), 'door'),))
+
+
+DISHWASHER = _object('Dishwasher', 'Dishwasher', (
+    ('panel', '', 'body'), ('start_button', 'panel', 'button'),
+    ('stop_button', 'panel', 'button')),
+    (('start', 'slide', -0.008, 0.0, 'start_button'),
+     ('stop', 'slide', -0.008, 0.0, 'stop_button')))
+
+
+DISPLAY = _object('Display', 'Display', (
+    ('stand', '', 'stand'), ('screen', 'stand', 'screen'), ('edge', 'screen', 'handle')),
+    (('turn', 'hinge', -0.9, 0.9, 'screen'),))
+
+
+CUBE = _object('Cube', 'Block', (('body', '', 'solid'),), ())
+
+
+LEFT_MARK = _object('LeftMark', 'Mark', (('area', '', 'square of tape on the left'),), ())
+
+
+RIGHT_MARK = _object('RightMark', 'Mark', (('area', '', 'square of tape on the right'),), ())
 
 
 @dataclass(frozen=True)
@@ -34,21 +182,21 @@ def _row(thing: tuple[str, SkillObject, str, str], name: str, description: str, 
     return JointRow(*thing, name, description, start, goal, pushed)
 
 
-_DRAWER = ('drawer', of.DRAWER, 'slide', 'handle')
-_BOX = ('box', of.BOX, 'hinge', 'tab')
-_TRASH = ('trashcan', of.TRASHCAN, 'hinge', 'tab')
-_LAPTOP = ('laptop', of.LAPTOP, 'hinge', 'edge')
-_DOOR = ('door', of.CABINET, 'hinge', 'handle')
-_WINDOW = ('window', of.WINDOW, 'slide', 'handle')
-_LEFT_KNOB = ('knob', of.STOVE, 'left_turn', 'left_knob')
-_RIGHT_KNOB = ('knob', of.STOVE, 'right_turn', 'right_knob')
-_LEFT_LAMP = ('switch', of.LAMPS, 'left_toggle', 'left_switch')
-_RIGHT_LAMP = ('switch', of.LAMPS, 'right_toggle', 'right_switch')
-_LEVER = ('lever', of.COFFEE, 'lever', 'grip')
-_VALVE = ('faucet', of.FAUCET, 'valve', 'handle')
-_SPOUT = ('faucet', of.FAUCET, 'swivel', 'spout')
-_DIMMER = ('slider', of.DIMMER, 'slide', 'tab')
-_DISPLAY = ('display', of.DISPLAY, 'turn', 'edge')
+_DRAWER = ('drawer', DRAWER, 'slide', 'handle')
+_BOX = ('box', BOX, 'hinge', 'tab')
+_TRASH = ('trashcan', TRASHCAN, 'hinge', 'tab')
+_LAPTOP = ('laptop', LAPTOP, 'hinge', 'edge')
+_DOOR = ('door', CABINET, 'hinge', 'handle')
+_WINDOW = ('window', WINDOW, 'slide', 'handle')
+_LEFT_KNOB = ('knob', STOVE, 'left_turn', 'left_knob')
+_RIGHT_KNOB = ('knob', STOVE, 'right_turn', 'right_knob')
+_LEFT_LAMP = ('switch', LAMPS, 'left_toggle', 'left_switch')
+_RIGHT_LAMP = ('switch', LAMPS, 'right_toggle', 'right_switch')
+_LEVER = ('lever', COFFEE, 'lever', 'grip')
+_VALVE = ('faucet', FAUCET, 'valve', 'handle')
+_SPOUT = ('faucet', FAUCET, 'swivel', 'spout')
+_DIMMER = ('slider', DIMMER, 'slide', 'tab')
+_DISPLAY = ('display', DISPLAY, 'turn', 'edge')
 
 OPENING = (
     _row(_DRAWER, 'Open Drawer', 'The robot arm pulls the drawer out by its handle', 0.0, OPEN),
