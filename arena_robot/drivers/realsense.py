@@ -46,11 +46,11 @@ class RealsenseSettings:
     def size(self) -> tuple[int, int]:
         """Return the size of a picture. Raises ConfigError for what cannot be."""
         if self.stream not in (COLOR, INFRARED):
-            raise ConfigError(f"no realsense.stream '{self.stream}'."
+            raise ConfigError(f"no driver.stream '{self.stream}'."
                               f'{nearest(self.stream, (COLOR, INFRARED))}')
         words = self.resolution.split('x')
         if len(words) != 2 or not all(word.isdigit() and int(word) for word in words):
-            raise ConfigError(f"realsense.resolution '{self.resolution}' is not WIDTHxHEIGHT")
+            raise ConfigError(f"driver.resolution '{self.resolution}' is not WIDTHxHEIGHT")
         if (self.exposure_us == AUTO) != (self.gain == AUTO):
             raise ConfigError('exposure_us and gain are automatic together: set both, or none')
         return int(words[0]), int(words[1])

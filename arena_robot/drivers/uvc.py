@@ -181,7 +181,8 @@ def choose(devices: Sequence[VideoDevice], serial: str) -> VideoDevice:
         raise NotConnected((f'no USB camera with serial number {serial} is plugged in'
                             if serial else 'no USB camera is plugged in') + f'; found: {known}')
     raise NotConnected(f'USB cameras found: {known}; set ' + (
-        'uvc.device: these have one serial number' if serial else 'serial_number to one of them'))
+        'driver.device: these have one serial number' if serial else
+        'serial_number to one of them'))
 
 
 def _zed_serial(usb: Path) -> str:
@@ -218,7 +219,7 @@ class UvcSettings:
             raise ConfigError(f"no uvc.pixel_format '{self.pixel_format}'."
                               f'{nearest(self.pixel_format, (YUYV, MJPEG))}')
         if not 1 <= self.fps <= 240:
-            raise ConfigError(f'uvc.fps {self.fps}: 1 to 240')
+            raise ConfigError(f'driver.fps {self.fps}: 1 to 240')
 
 
 def eye_size(resolution: str) -> tuple[int, int]:
@@ -227,7 +228,7 @@ def eye_size(resolution: str) -> tuple[int, int]:
         return SIZES[resolution]
     words = resolution.split('x')
     if len(words) != 2 or not all(word.isdigit() and int(word) for word in words):
-        raise ConfigError(f"uvc.resolution '{resolution}' is neither WIDTHxHEIGHT nor a ZED's."
+        raise ConfigError(f"driver.resolution '{resolution}' is neither WIDTHxHEIGHT nor a ZED's."
                           f'{nearest(resolution, list(SIZES))}')
     return int(words[0]), int(words[1])
 
@@ -304,10 +305,11 @@ class UvcSource:
         elif wanted.side_by_side:
             raise NotConnected(
                 f'no calibration of camera {self.serial}: save {FILE_AT}{self.serial} as '
-                f'{FOLDERS[0]}/SN{self.serial}.conf, or set uvc.calibration; for another camera '
-                'set uvc.focal and uvc.baseline_m, its pictures are not rectified then')
+                f'{FOLDERS[0]}/SN{self.serial}.conf, or set driver.calibration; for another '
+                'camera set driver.focal and driver.baseline_m, its pictures are not rectified '
+                'then')
         else:
-            raise NotConnected(f'set uvc.focal of camera {self.serial}: its focal length in '
+            raise NotConnected(f'set driver.focal of camera {self.serial}: its focal length in '
                                'widths of the picture')
         eyes = EYES if wanted.side_by_side else EYES[:1]
         return {eye: CameraInfo(width, height, k, baseline_m if eye == 'right' else 0.0, '',

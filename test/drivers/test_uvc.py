@@ -194,7 +194,7 @@ def test_a_camera_that_goes_away_comes_back(place):
     ({'resolution': 'HD720'}, 'is no calibration file of a ZED.*left_cam_hd'),
     ({'resolution': '640x480'}, 'no calibration for 640 x 480'),
     ({'device': ''}, 'no USB camera with serial number 20000001 is plugged in; found: none'),
-    ({'side_by_side': False}, 'set uvc.focal'),
+    ({'side_by_side': False}, 'set driver.focal'),
 ])
 def test_what_is_missing_is_named(place, options, said):
     options = dict(options)
