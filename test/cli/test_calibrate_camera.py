@@ -65,7 +65,8 @@ def recording(tmp_path_factory):
                     write(names[0], stamp, {
                         'header': header(stamp), 'q': [0.1 * shot] * 7,
                         'joint_names': ROBOTS['panda'].joint_names(),
-                        'dq': [0.3 * moving] * 7,
+                        'dq': [0.3 * moving] * 7, 'tau': [0.0] * 7, 'tau_ext': [0.0] * 7,
+                        'q_desired': [0.1 * shot] * 7,
                         'cartesian_position': list(pose_of_matrix(flange))})
                 stamp = begin_ns + 200 * MS
                 write(names[1], stamp, {'header': header(stamp), 'width': SIZE[0],

@@ -1,6 +1,7 @@
 """The command `arena`: verbs, help, exit codes, `--json`, mistyped words, colours, completion."""
 
 import io
+import json
 import os
 import shlex
 import shutil
@@ -73,6 +74,15 @@ def test_every_verb_that_prints_data_has_json(verb):
     own = parser([verb]).leaf(verb.words.split())
     has = any('--json' in action.option_strings for action in own._actions)
     assert has is not (verb.words in PROGRAMS or verb.words.startswith('emulate '))
+
+
+@pytest.mark.parametrize('words', [
+    ('policy', 'list'), ('judge', 'list'), ('skill', 'spec', 'open_drawer'),
+    ('results', 'categorise', 'put the cup on the plate')])
+def test_json_is_one_document(words, capsys):
+    code, out, _ = said(capsys, *words, '--json')
+    assert code == 0
+    assert json.loads(out)
 
 
 @pytest.mark.parametrize('words', [[], ['--version'], ['policy'], ['dont'], ['main'], ['parsing'],
