@@ -27,11 +27,12 @@ setup:  ## environment in .venv: ROS 2 from wheels, both packages built; only ch
 # times and come last, one by one. (2 is pytest's word for: interrupted; 5 for: no such tests here.)
 PYTEST := $(PY) -m pytest --durations=10 --timeout=300
 WORKERS := $(shell cores=$$(nproc); echo $$((cores < 3 ? cores + 1 : 4)))
+PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 test:  ## run the tests
 	@.ci/setup --test
 	@export ROS_DOMAIN_ID=$${ROS_DOMAIN_ID:-$$(( $$$$ % 90 + 1 ))}; \
 	export ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST MUJOCO_GL=egl; \
-	$(PYTEST) -n $(WORKERS) --dist loadfile -m 'not alone' $(ARGS) $(TESTS); many=$$?; \
+	$(PYTEST) $(PARALLEL) -m 'not alone' $(ARGS) $(TESTS); many=$$?; \
 	[ $$many = 2 ] && exit 2; \
 	$(PYTEST) -m alone $(ARGS) $(TESTS); alone=$$?; \
 	case $$many$$alone in 55|*[!05]*) exit 1;; esac

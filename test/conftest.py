@@ -31,6 +31,18 @@ def pytest_ignore_collect(collection_path, config):
     return None
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """In parallel, let files of few tests, which wait for processes, alternate with large ones."""
+    if 'PYTEST_XDIST_WORKER' in os.environ:
+        files = {}
+        for item in items:
+            files.setdefault(item.path, []).append(item)
+        by_size = sorted(files.values(), key=len)
+        items[:] = [item for k in range(len(by_size))
+                    for item in by_size[k // 2 if k % 2 else -1 - k // 2]]
+
+
 @pytest.fixture
 def browser(chromium):
     """A Selenium driver of headless Chromium, 1280 x 900."""

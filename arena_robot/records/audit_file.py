@@ -138,5 +138,5 @@ def read_audit_scores(path: Path, metric: str = 'ppl') -> AuditScores:
 def _value(episode: Mapping[str, Any], metric: str) -> float | None:
     if metric == 'final':
         return float(episode['phi'][-1]) if episode['phi'] else None
-    found = episode['metrics'].get(metric)
-    return None if found is None else float(found)
+    value = episode['metrics'].get(metric)
+    return None if value is None else float(value)

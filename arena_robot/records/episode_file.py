@@ -220,9 +220,9 @@ class SceneMatch:
     views: Mapping[str, float] = field(default_factory=dict)
 
 
-def write_scene_match(folder: Path, found: SceneMatch) -> None:
+def write_scene_match(folder: Path, match: SceneMatch) -> None:
     """Write the file into the folder of an episode, whole or not at all."""
-    write_json(folder / SCENE_MATCH_FILE, {'version': VERSION, **dataclasses.asdict(found)})
+    write_json(folder / SCENE_MATCH_FILE, {'version': VERSION, **dataclasses.asdict(match)})
 
 
 def parse_scene_match(text: bytes, where: str) -> SceneMatch:
@@ -231,14 +231,14 @@ def parse_scene_match(text: bytes, where: str) -> SceneMatch:
         data: Any = json.loads(text)
         if not isinstance(data, dict) or data.pop('version', None) != VERSION:
             raise ValueError(f'expected a mapping of version {VERSION}')
-        found = build(SceneMatch, data, where)
-        scores = (found.match, *found.views.values())
-        if len(found.views) > MOST_VIEWS or not all(
-                math.isfinite(one) and 0.0 <= one <= 1.0 for one in scores):
+        match = build(SceneMatch, data, where)
+        scores = (match.match, *match.views.values())
+        if len(match.views) > MOST_VIEWS or not all(
+                math.isfinite(score) and 0.0 <= score <= 1.0 for score in scores):
             raise ValueError(f'up to {MOST_VIEWS} scores from 0 to 1 were expected')
     except (ValueError, TypeError, RecursionError, ConfigError) as error:
         raise DataError(f'{where} is no scene match: {error}') from error
-    return found
+    return match
 
 
 def episode_files(folder: Path) -> list[Path]:

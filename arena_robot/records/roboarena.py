@@ -83,12 +83,12 @@ class RoboArenaSession:
 
     def slots(self) -> dict[str, RoboArenaRollout]:
         """Return the rollout of each slot; the last scored one of several."""
-        found: dict[str, RoboArenaRollout] = {}
+        slots: dict[str, RoboArenaRollout] = {}
         for rollout in self.rollouts:
             if rollout.letter in SLOTS and (rollout.progress is not None
-                                            or rollout.letter not in found):
-                found[rollout.letter] = rollout
-        return found
+                                            or rollout.letter not in slots):
+                slots[rollout.letter] = rollout
+        return slots
 
     def others(self) -> tuple[RoboArenaRollout, ...]:
         """Return the rollouts that are not the one of a slot."""

@@ -117,17 +117,17 @@ def csv_line(values: Sequence[Any]) -> str:
 
 def _rollouts(path: Path, sessions: Mapping[str, RoboArenaSession], skipped: set[str],
               refused: list[str]) -> dict[str, list[RoboArenaRollout]]:
-    found: dict[str, list[RoboArenaRollout]] = {}
+    rollouts: dict[str, list[RoboArenaRollout]] = {}
     for line, row in rows_of(path, EPISODES_NEED):
         name = row['session_uuid'].strip()
         try:
             if name in sessions:
-                found.setdefault(name, []).append(build_rollout(row, sessions[name]))
+                rollouts.setdefault(name, []).append(build_rollout(row, sessions[name]))
             elif name not in skipped:
                 raise DataError(f"session_uuid is '{name}'; expected one of {SESSIONS_FILE}")
         except DataError as error:
             refused.append(f'{path}:{line}: {error}')
-    return found
+    return rollouts
 
 
 def rows_of(path: Path, needed: Sequence[str] = ()) -> list[tuple[int, dict[str, str]]]:
@@ -183,13 +183,13 @@ def read_dump(folder: Path) -> RoboArenaData:
     An invalid session is left out and listed in ``refused``. Raises DataError when none is left.
     Recorded steps are pickled objects, which are never loaded from foreign files.
     """
-    found, refused = [], []
+    sessions, refused = [], []
     for path in sorted((folder / SESSIONS_FOLDER).glob(SESSION_GLOB)):
         try:
-            found.append(_session(path))
+            sessions.append(_session(path))
         except (ConfigError, DataError) as error:
             refused.append(str(error) if str(path) in str(error) else f'{path}: {error}')
-    return usable(found, refused)
+    return usable(sessions, refused)
 
 
 def dump_totals(folder: Path) -> dict[str, int]:

@@ -218,7 +218,7 @@ def write_session(folder: Path, session: SessionFile, sync_name: bool = True) ->
 
 def comparisons_below(root: Path) -> list[Comparison]:
     """Return the verdicts that count below ``root``, oldest first; bad files are logged."""
-    found = []
+    verdicts = []
     for path in session_paths(root):
         try:
             session = read_session(path.parent)
@@ -227,8 +227,9 @@ def comparisons_below(root: Path) -> list[Comparison]:
             log.warning('left out: %s', error)
             continue
         if verdict is not None:
-            found.append(dataclasses.replace(verdict, origin=session_origin(session, path.parent)))
-    return sorted(found, key=lambda c: (c.created, c.session_id))
+            verdicts.append(dataclasses.replace(
+                verdict, origin=session_origin(session, path.parent)))
+    return sorted(verdicts, key=lambda c: (c.created, c.session_id))
 
 
 def session_origin(session: SessionFile, folder: Path) -> str:

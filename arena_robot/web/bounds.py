@@ -119,14 +119,14 @@ class _BoundedHttp(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         host = _host_of(self)
-        others = [one for one in self.connections if _host_of(one) == host
-                  and one is not self and not one.transport.is_closing()]
+        others = [other for other in self.connections if _host_of(other) == host
+                  and other is not self and not other.transport.is_closing()]
         if len(others) >= self.per_address:
-            idle = [one for one in others if isinstance(one, _BoundedHttp) and one.waits]
+            idle = [other for other in others if isinstance(other, _BoundedHttp) and other.waits]
             if not idle:
                 transport.abort()
                 return
-            min(idle, key=lambda one: one._idle_since_s).transport.abort()
+            min(idle, key=lambda other: other._idle_since_s).transport.abort()
         self._look_later(self.handshake_s)
 
     def on_response_complete(self) -> None:

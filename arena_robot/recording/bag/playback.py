@@ -80,12 +80,12 @@ def chosen_topics(bag: BagReader, playing: Playing) -> list[Topic]:
     """Return the topics to play. Raises DataError when there is none."""
     if not 0.01 <= playing.rate <= 100.0:
         raise DataError(f'the rate must be 0.01 to 100 times the recorded one, got {playing.rate}')
-    found = [t for n, t in sorted(bag.topics.items())
+    topics = [t for n, t in sorted(bag.topics.items())
              if any(re.fullmatch(p, n) for p in playing.topics)]
-    if not found:
+    if not topics:
         raise DataError(f"none of the bag's topics matches {', '.join(playing.topics)}; it has "
                         f"{', '.join(sorted(bag.topics))}")
-    return found
+    return topics
 
 
 def play(bag: BagReader, playing: Playing, publish: Callable[[Message], None],

@@ -151,15 +151,15 @@ def messages_in_order(file: IO[bytes], summary: Summary, topics: Collection[str]
              for number, channel in summary.channels.items()}
     waiting: list[Message] = []
     for index in sorted(summary.chunk_indexes,
-                        key=lambda one: (one.message_start_time, one.chunk_start_offset)):
+                        key=lambda chunk: (chunk.message_start_time, chunk.chunk_start_offset)):
         if not _concerns(index, names, start_ns, end_ns):
             continue
         ready = bisect_left(waiting, index.message_start_time, key=_log_ns)
         yield from waiting[:ready]
         del waiting[:ready]
-        waiting += (one for one in _messages(_records(file, index), names)
-                    if (start_ns is None or one.log_ns >= start_ns)
-                    and (end_ns is None or one.log_ns < end_ns))
+        waiting += (message for message in _messages(_records(file, index), names)
+                    if (start_ns is None or message.log_ns >= start_ns)
+                    and (end_ns is None or message.log_ns < end_ns))
         waiting.sort(key=_log_ns)
     yield from waiting
 

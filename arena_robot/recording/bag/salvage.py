@@ -130,10 +130,10 @@ class _Salvage:
 
     def _following(self, place: int) -> int:
         """Return where the next complete record begins, or the end of the file."""
-        for found in _NEXT.finditer(self._data, place):
-            record = self._record(found.start())
+        for match in _NEXT.finditer(self._data, place):
+            record = self._record(match.start())
             if record is not None and self._is_sound(record):
-                return found.start()
+                return match.start()
         return len(self._data)
 
     def _is_sound(self, record: _Record) -> bool:

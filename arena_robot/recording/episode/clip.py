@@ -39,16 +39,16 @@ def read_clip(folder: Path, interval_s: float = 0.2, views: Sequence[str] = ROLE
     with BagReader(folder) as bag:
         codec = codec_of(bag.topics.values())
         tracks = load_tracks(bag, codec)
-        found = [role for role in views if view(role) in tracks.views
+        roles = [role for role in views if view(role) in tracks.views
                  and len(tracks.views[view(role)].stamps)]
-        if not found or not len(tracks.steps.stamps):
+        if not roles or not len(tracks.steps.stamps):
             raise DataError(f'{folder} has no pictures of {", ".join(views)}, or no step; a judge '
                             'has nothing to look at')
-        log = {role: tracks.views[view(role)].log for role in found}
+        log = {role: tracks.views[view(role)].log for role in roles}
         grid = _grid(tracks, max(s[0] for s in log.values()), min(s[-1] for s in log.values()),
                      interval_s, max_frames)
         frames = {role: _frames(bag, codec, tracks.views[view(role)].topic,
-                                nearest(log[role], grid)) for role in found}
+                                nearest(log[role], grid)) for role in roles}
         potential = _potential(bag, codec, grid)
     session = str(tracks.info.get('session_id', '')) or folder.parent.name
     slot = str(tracks.info.get('slot', '')) or folder.name
@@ -78,11 +78,11 @@ def _frames(bag: BagReader, decoder: Decoder, topic: Topic, rows: Stamps) -> lis
 
 
 def _potential(bag: BagReader, decoder: Decoder, grid: Stamps) -> Floats | None:
-    found = read_potential(bag, decoder)
-    if found is None:
+    potential = read_potential(bag, decoder)
+    if potential is None:
         return None
-    return np.asarray(np.interp(grid.astype(np.float64), found.stamps.astype(np.float64),
-                                found.values), np.float64)
+    return np.asarray(np.interp(grid.astype(np.float64), potential.stamps.astype(np.float64),
+                                potential.values), np.float64)
 
 
 class Potential(NamedTuple):
@@ -124,14 +124,14 @@ def still_views(bag: BagReader, image: str) -> Iterator[StillView]:
         raise DataError(f'{bag.folder} has no pictures on {image} with states of the arm; it has '
                         f"{', '.join(sorted(bag.topics))}")
     last: Floats | None = None
-    for one in pictures(bag, codec, topic):
-        row = int(nearest(tracks.arm.stamps, np.array([one.stamp_ns]))[0])
-        if not _still(tracks.arm.stamps, tracks.arm.dq, one.stamp_ns):
+    for picture in pictures(bag, codec, topic):
+        row = int(nearest(tracks.arm.stamps, np.array([picture.stamp_ns]))[0])
+        if not _still(tracks.arm.stamps, tracks.arm.dq, picture.stamp_ns):
             continue
         q = tracks.arm.q[row]
         if last is None or np.max(np.abs(q - last)) > APART_RAD:
             last = q
-            yield StillView(tracks.arm.pose[row], one.pixels)
+            yield StillView(tracks.arm.pose[row], picture.pixels)
 
 
 def intrinsics(bag: BagReader, topic_name: str) -> tuple[Floats, str]:

@@ -66,7 +66,7 @@ def derive(folder: Path, videos: bool = True, progress: Progress = nothing) -> E
         codec = codec_of(bag.topics.values())
         tracks = load_tracks(bag, codec)
         summary = summarise(bag, tracks)
-        told = read_potential(bag, codec)
+        potential = read_potential(bag, codec)
         views = dict(summary.views)
         frames: dict[str, Stamps] = {n: v.stamps for n, v in tracks.views.items()}
         if videos:
@@ -76,8 +76,8 @@ def derive(folder: Path, videos: bool = True, progress: Progress = nothing) -> E
             views[name] = replace(
                 views[name], file=video_name(name) if made else None, video_frames=len(stamps),
                 start_ns=int(stamps[0]) if len(stamps) else None)
-    progress_arrays = {} if told is None else {
-        'progress/stamp_ns': told.stamps, 'progress/value': told.values}
+    progress_arrays = {} if potential is None else {
+        'progress/stamp_ns': potential.stamps, 'progress/value': potential.values}
     write_arrays(folder / STEPS_FILE, {**step_arrays(tracks, frames), **progress_arrays})
     summary = replace(summary, views=views)
     write_episode(folder, summary)

@@ -72,12 +72,12 @@ def ask_again(bag: BagReader, decoder: Decoder, ask: Ask,
               on_chunk: Callable[[int, int, str], None] = lambda *_: None) -> list[Compared]:
     """Repeat every recorded inference and compare. Raises what ``ask`` raises."""
     tracks = load_tracks(bag, decoder)
-    found = []
+    compared = []
     for chunk, observation in recorded_observations(bag, decoder, tracks):
         answer = ask(observation)
-        found.append(compare(chunk, answer))
-        on_chunk(len(found), len(tracks.chunks), f'inference {chunk.index}')
-    return found
+        compared.append(compare(chunk, answer))
+        on_chunk(len(compared), len(tracks.chunks), f'inference {chunk.index}')
+    return compared
 
 
 def compare(recorded: ChunkRecord, answer: Chunk) -> Compared:
@@ -99,12 +99,12 @@ def _pictures(bag: BagReader, tracks: EpisodeTracks, rows: list[int]
     wanted = {(name, int(tracks.steps.image_stamps[row, column])) for row in rows
               for column, name in enumerate(tracks.steps.views)}
     names = {track.topic.name: name for name, track in tracks.views.items()}
-    found = {}
+    pictures = {}
     for message in bag.messages(names):
         key = (names[message.topic], header_stamp_ns(message.data))
         if key in wanted:
-            found[key] = message.data
-    return found
+            pictures[key] = message.data
+    return pictures
 
 
 def _arm(tracks: EpisodeTracks, row: int) -> ArmState:

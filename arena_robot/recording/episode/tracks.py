@@ -147,12 +147,12 @@ def load_tracks(bag: BagReader, decoder: Decoder) -> EpisodeTracks:
     for message, value in bag.decoded(decoder, names):
         rows[bag.topics[message.topic].type].append(value)
     views = _views(bag, rows[INFO][-1].views if rows[INFO] else ())
-    told = bag.metadata.custom
+    custom = bag.metadata.custom
     own = [info for info in rows[INFO] if (info.session_id, info.slot) == (
-        told.get('session_id', info.session_id), told.get('slot', info.slot))]
+        custom.get('session_id', info.session_id), custom.get('slot', info.slot))]
     frames = fixed_frames(bag, decoder)
-    mounts = {name: mount for name, one in views.items()
-              if (mount := mount_of(frames, one.view.frame_id))}
+    mounts = {name: mount for name, track in views.items()
+              if (mount := mount_of(frames, track.view.frame_id))}
     return EpisodeTracks(
         info=_info(own), steps=_steps(rows[STEP]), arm=_arm(rows[ARM]),
         gripper=_gripper(rows[GRIPPER]), chunks=tuple(_chunk(c) for c in rows[CHUNK]),
@@ -173,13 +173,13 @@ def nearest(stamps: Stamps, wanted: Stamps) -> Stamps:
     return np.asarray(np.where(wanted - left <= right - wanted, after - 1, after), np.int64)
 
 
-def _views(bag: BagReader, told: Iterable[Any]) -> dict[str, ViewTrack]:
-    views = episode_views(bag, told)
-    stamps: dict[str, list[tuple[int, int]]] = {one.topic.name: [] for one in views.values()}
+def _views(bag: BagReader, named: Iterable[Any]) -> dict[str, ViewTrack]:
+    views = episode_views(bag, named)
+    stamps: dict[str, list[tuple[int, int]]] = {view.topic.name: [] for view in views.values()}
     for message in bag.messages(stamps):
         stamps[message.topic].append((header_stamp_ns(message.data), message.log_ns))
-    return {name: ViewTrack(one, *_columns(stamps[one.topic.name]))
-            for name, one in views.items()}
+    return {name: ViewTrack(view, *_columns(stamps[view.topic.name]))
+            for name, view in views.items()}
 
 
 def _columns(pairs: list[tuple[int, int]]) -> tuple[Stamps, Stamps]:

@@ -35,15 +35,16 @@ class EpisodeView:
     frame_id: str = ''
 
 
-def episode_views(bag: BagReader, told: Iterable[Any]) -> dict[str, EpisodeView]:
+def episode_views(bag: BagReader, views: Iterable[Any]) -> dict[str, EpisodeView]:
     """
-    Return the views of an episode by name; ``told`` are the views of its EpisodeInfo.
+    Return the views of an episode by name; ``views`` are the views of its EpisodeInfo.
 
     A recording without them, made by another program, has its views found by :func:`view_of`
     in the names of its image topics, where these are unambiguous.
     """
-    found = {str(one.view): EpisodeView(topic, str(one.role), str(one.eye), str(one.frame_id))
-             for one in told if (topic := _carrier(bag, str(one.topic)))}
+    found = {str(entry.view): EpisodeView(topic, str(entry.role), str(entry.eye),
+                                          str(entry.frame_id))
+             for entry in views if (topic := _carrier(bag, str(entry.topic)))}
     return dict(sorted((found or _found(bag)).items()))
 
 
@@ -87,20 +88,20 @@ def _found(bag: BagReader) -> dict[str, EpisodeView]:
 def _carrier(bag: BagReader, topic: str) -> Topic | None:
     """Return the topic that holds a view's images: its JPEGs, or the raw ones."""
     here = [bag.topics[name] for name in (topic + JPEGS, topic) if name in bag.topics]
-    return max(here, key=lambda one: bag.metadata.counts.get(one.name, 0), default=None)
+    return max(here, key=lambda carrier: bag.metadata.counts.get(carrier.name, 0), default=None)
 
 
 def fixed_frames(bag: BagReader, decoder: Decoder) -> dict[str, tuple[str, Floats]]:
     """Return the parent of each fixed frame, and its pose (4, 4) in it; the last one counts."""
     names = [topic.name for topic in bag.of_type(TF) if topic.name.endswith('/tf_static')]
-    found: dict[str, tuple[str, Floats]] = {}
+    frames: dict[str, tuple[str, Floats]] = {}
     for message in bag.messages(names) if names else ():
-        for one in decoder.decode(bag.topics[message.topic], message.data).transforms:
-            turn = one.transform.rotation
+        for transform in decoder.decode(bag.topics[message.topic], message.data).transforms:
+            turn = transform.transform.rotation
             if np.linalg.norm([turn.x, turn.y, turn.z, turn.w]) > 0.5:  # else no rotation at all
-                found[str(one.child_frame_id)] = (str(one.header.frame_id),
-                                                  _matrix(one.transform))
-    return found
+                frames[str(transform.child_frame_id)] = (str(transform.header.frame_id),
+                                                         _matrix(transform.transform))
+    return frames
 
 
 def mount_of(frames: Mapping[str, tuple[str, Floats]], frame_id: str) -> CameraMount | None:

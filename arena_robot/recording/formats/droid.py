@@ -92,5 +92,5 @@ def _extrinsics(file: h5py.File, view: str, mount: CameraMount | None, flange: F
     if mount.parent.endswith(FLANGE_LINK):
         group[f'{view}_gripper_offset'] = poses
         on_flange = matrix_of(mount.pose)
-        poses = np.array([pose_of_matrix(matrix_of(one) @ on_flange) for one in flange])
+        poses = np.array([pose_of_matrix(matrix_of(pose) @ on_flange) for pose in flange])
     group[view] = poses

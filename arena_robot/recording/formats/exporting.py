@@ -37,12 +37,12 @@ def sources(place: Path) -> list[ExportSource]:
 
     Without a session file only the session's name is known. Raises DataError.
     """
-    found = []
+    listed = []
     for folder in episodes(place):
         home = folder.absolute().parent
         session = read_session(home) if has_session(home) else SessionFile(home.name)
-        found.append(ExportSource(folder.absolute(), folder.name, session))
-    return found
+        listed.append(ExportSource(folder.absolute(), folder.name, session))
+    return listed
 
 
 @dataclass(frozen=True)

@@ -50,8 +50,8 @@ def export_lerobot(sources: Sequence[ExportSource], output: Path,
     for source in sources:
         with EpisodeExport(source) as episode:
             space = episode.tracks.steps.space
-            found = {_key(view) for view in episode.views()}
-            _agree(source, found, keys.setdefault(space, found))
+            views = {_key(view) for view in episode.views()}
+            _agree(source, views, keys.setdefault(space, views))
             by_space.setdefault(space, []).append(source)
     if len(by_space) < 2:
         return [_dataset(sources, output, at_work)]
@@ -183,25 +183,25 @@ def _tasks(tasks: list[str]) -> pa.Table:
 
 
 def _stats(tables: list[dict[str, Any]]) -> dict[str, Any]:
-    found = {}
+    stats = {}
     for name in tables[0]:
         values = np.concatenate([t[name] for t in tables]).astype(np.float64)
         values = values.reshape(len(values), -1)
-        found[name] = {'min': values.min(0).tolist(), 'max': values.max(0).tolist(),
+        stats[name] = {'min': values.min(0).tolist(), 'max': values.max(0).tolist(),
                        'mean': values.mean(0).tolist(), 'std': values.std(0).tolist(),
                        'count': [len(values)]}
-    return found
+    return stats
 
 
 def _picture_stats(samples: dict[str, list[Pixels]]) -> dict[str, Any]:
     """Return statistics of 0 to 1 by channel, shaped (3, 1, 1), over the sampled pictures."""
-    found = {}
+    stats = {}
     for key, frames in samples.items():
         plain = np.stack(frames).reshape(-1, 3) / 255.0
-        found[key] = {'count': [len(frames)], **{
+        stats[key] = {'count': [len(frames)], **{
             name: getattr(plain, name)(0).reshape(3, 1, 1).tolist()
             for name in ('min', 'max', 'mean', 'std')}}
-    return found
+    return stats
 
 
 def _info(tables: list[dict[str, Any]], shapes: dict[str, tuple[int, int]], space: str,

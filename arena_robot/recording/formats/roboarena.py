@@ -42,9 +42,9 @@ def write_rollouts(sources: list[ExportSource], output: Path, work: Path
     Raises DataError when the dump in ``output`` has the session.
     """
     session = sources[0].session
-    found = session_folder(output, session.session_id)
-    if found.exists():
-        raise DataError(f'{found} exists already; exports do not overwrite')
+    home = session_folder(output, session.session_id)
+    if home.exists():
+        raise DataError(f'{home} exists already; exports do not overwrite')
     folder = work / session.session_id
     folder.mkdir()
     rollouts, spaces = [], {}

@@ -133,7 +133,7 @@ def _watching(app: FastAPI, console: Console) -> None:
 
     @app.get('/api/options')
     def options() -> dict[str, Any]:
-        return {'views': desk.views(), 'fields': [plain(one.shown()) for one in FIELDS],
+        return {'views': desk.views(), 'fields': [plain(field.shown()) for field in FIELDS],
                 'examples': EXAMPLES, 'rubric': RUBRIC, 'consent': desk.consent(),
                 'repairs': REPAIRS, 'needs': NEEDS, 'clear': CLEAR,
                 'states': [state.value for state in State],
@@ -149,11 +149,11 @@ def _watching(app: FastAPI, console: Console) -> None:
 
     @app.get('/api/today')
     def today() -> list[dict[str, Any]]:
-        return [plain(one) for one in desk.today()]
+        return [plain(session) for session in desk.today()]
 
     @app.get('/api/instruction')
     def instruction(text: str) -> dict[str, Any]:
-        earlier = [one.instruction for one in desk.today() if one.state is State.DONE]
+        earlier = [session.instruction for session in desk.today() if session.state is State.DONE]
         return {'problem': instruction_problem(text), 'repeat': is_repeat(text, earlier)}
 
 
@@ -171,7 +171,7 @@ def _picturing(app: FastAPI, desk: Desk) -> None:
     def clip(slot: str, view: str) -> Response:
         """Return the pictures of a rollout: per picture its length in 4 bytes, then the JPEG."""
         pictures = desk.clip(_slot({'slot': slot}), view)
-        return Response(b''.join(len(one).to_bytes(4, 'big') + one for one in pictures),
+        return Response(b''.join(len(jpeg).to_bytes(4, 'big') + jpeg for jpeg in pictures),
                         media_type='application/octet-stream')
 
 
@@ -228,9 +228,9 @@ def _typing(app: FastAPI, console: Console) -> None:
     @app.post('/api/draft')
     def draft(request: Request, words: dict[str, Any]) -> dict[str, Any]:
         slot = _slot(words) if words.get('slot') else None
-        fields = [one for one in FIELDS if one.slot is slot and one.key in words]
+        fields = [field for field in FIELDS if field.slot is slot and field.key in words]
         verdict = to_plain(_verdict(words, fields))
-        typed = {one.name: verdict[one.name] for one in fields}
+        typed = {field.name: verdict[field.name] for field in fields}
         typed |= {name: str(words[name] or '') for name in ('evaluator', 'instruction')
                   if name in words}
         console.command(request).draft(typed)
@@ -253,9 +253,9 @@ def plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, dict):
-        return {str(plain(key)): plain(one) for key, one in value.items()}
+        return {str(plain(key)): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     return value.value if isinstance(value, Enum) else value
 
 
@@ -281,12 +281,13 @@ def _slot(words: dict[str, Any]) -> Slot:
 def _verdict(words: dict[str, Any], fields: Iterable[VerdictField]) -> Verdict:
     """Return what a page says of some fields, by their keys; shares come as 0 to 100."""
     try:
-        found = {one.name: one.parse(words[one.key]) for one in fields if one.key in words}
+        said = {field.name: field.parse(words[field.key]) for field in fields
+                if field.key in words}
     except DataError as error:
         raise HTTPException(422, str(error)) from error
-    shares = {one.name: found[one.name] / 100.0 for one in fields
-              if one.kind is Kind.SHARE and found.get(one.name) is not None}
-    return Verdict(**{**found, **shares})
+    shares = {field.name: said[field.name] / 100.0 for field in fields
+              if field.kind is Kind.SHARE and said.get(field.name) is not None}
+    return Verdict(**{**said, **shares})
 
 
 async def _told(request: Request, error: Exception) -> JSONResponse:

@@ -52,7 +52,7 @@ class ConsoleGuard:
                          f'itself, http://{host[:100]}/')
         bearer = asked.headers.get('authorization', '').removeprefix('Bearer ')
         given = (asked.cookies.get(COOKIE), bearer, asked.query_params.get('token'))
-        if self._token and not any(self._same(one) for one in given):
+        if self._token and not any(self._same(token) for token in given):
             return 401, NO_TOKEN
         return None
 

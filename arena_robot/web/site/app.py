@@ -219,8 +219,8 @@ def _standings_api(app: FastAPI, parts: SiteParts) -> None:
     @app.get('/api/standings')
     def standings(method: str = RECOMMENDED, open_source: bool = False) -> Response:
         """Return the standings, best policy first, with intervals and ranks."""
-        found, others = parts.results.standings(method, open_source)
-        return JSONResponse({**as_json(found), 'not_comparable': others,
+        standing, others = parts.results.standings(method, open_source)
+        return JSONResponse({**as_json(standing), 'not_comparable': others,
                              'recommended': RECOMMENDED,
                              'announcement': parts.methods.announcement()})
 
@@ -258,6 +258,6 @@ def _evaluations_api(app: FastAPI, browse: Browse) -> None:
     @app.get('/api/evaluations/{session_id}')
     def evaluation(session_id: str) -> Response:
         """Return one evaluation with its rollouts, commitment and reveal."""
-        found, rollouts = browse.evaluation(session_id)
-        return JSONResponse({**found.plain(), 'rollouts': [r.__dict__ for r in rollouts],
+        evaluation, rollouts = browse.evaluation(session_id)
+        return JSONResponse({**evaluation.plain(), 'rollouts': [r.__dict__ for r in rollouts],
                              'videos': browse.videos(session_id)})

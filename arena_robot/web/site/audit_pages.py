@@ -45,8 +45,8 @@ class AuditedEvaluation:
     def preference(self) -> str:
         """Return the preference that counts, or ''."""
         verdict = self.evaluation.verdict
-        found = verdict.preference if verdict.valid and self.evaluation.counts else None
-        return found.value if found else ''
+        preference = verdict.preference if verdict.valid and self.evaluation.counts else None
+        return preference.value if preference else ''
 
     @property
     def decisive(self) -> bool:
@@ -105,26 +105,26 @@ class AuditIndex:
 
     def profile(self, policy: str) -> list[AuditProfile]:
         """Return what each judge says of a policy; nothing where it was not audited."""
-        return [one for judge, rows in self.by_judge().items()
-                if (one := _profile(judge, rows, policy)) is not None]
+        return [profile for judge, rows in self.by_judge().items()
+                if (profile := _profile(judge, rows, policy)) is not None]
 
     def agreement(self) -> list[JudgeAgreement]:
         """Return how far preferences and audits agree, by judge."""
         return [_agreement(judge, rows) for judge, rows in self.by_judge().items()]
 
     def _look(self) -> dict[str, list[AuditedEvaluation]]:
-        found: dict[str, list[AuditedEvaluation]] = {}
+        by_judge: dict[str, list[AuditedEvaluation]] = {}
         key, left = '', LOOKS
         for _ in range(PAGES):
             page = self._browse.page(Filter(before=key, limit=MOST))
             for evaluation in page.evaluations:
                 left -= self._look_at(evaluation, left > 0)
-                for judge, one in self._kept.get(evaluation.id, {}).items():
-                    found.setdefault(judge, []).append(replace(one, evaluation=evaluation))
+                for judge, audited in self._kept.get(evaluation.id, {}).items():
+                    by_judge.setdefault(judge, []).append(replace(audited, evaluation=evaluation))
             key = page.next
             if not key:
                 break
-        return dict(sorted(found.items()))
+        return dict(sorted(by_judge.items()))
 
     def _look_at(self, evaluation: Evaluation, may: bool) -> bool:
         """Read the audits of an evaluation where that is due; tell whether it was."""
@@ -141,18 +141,18 @@ class AuditIndex:
 
     def _slots(self, session_id: str) -> dict[str, dict[str, EpisodeAudit]]:
         """Return the audits by judge and slot of those that audited both."""
-        found: dict[str, dict[str, EpisodeAudit]] = {}
+        by_judge: dict[str, dict[str, EpisodeAudit]] = {}
         for slot in Slot:
             for name in self._audits.names(session_id, slot.value):
                 if (audit := self._audits.audit(session_id, slot.value, name)) is not None:
-                    found.setdefault(audit.judge, {})[slot.value] = audit
-        return {judge: slots for judge, slots in found.items() if len(slots) == len(Slot)}
+                    by_judge.setdefault(audit.judge, {})[slot.value] = audit
+        return {judge: slots for judge, slots in by_judge.items() if len(slots) == len(Slot)}
 
 
 def _evaluated(evaluation: Evaluation, slots: Mapping[str, EpisodeAudit]) -> AuditedEvaluation:
     winner, _ = audit_winner(slots['A'], slots['B'], MARGIN)
-    return AuditedEvaluation(evaluation, {slot: replace(one, phi=(), times_s=())
-                                          for slot, one in slots.items()}, winner)
+    return AuditedEvaluation(evaluation, {slot: replace(audit, phi=(), times_s=())
+                                          for slot, audit in slots.items()}, winner)
 
 
 def _profile(judge: str, rows: list[AuditedEvaluation], policy: str) -> AuditProfile | None:
@@ -205,18 +205,19 @@ def add_audit_pages(app: FastAPI, pages: Jinja2Templates, index: AuditIndex) -> 
     @app.get('/api/audit')
     def audit_json() -> list[dict[str, Any]]:
         """Return how far preferences and audits agree, by judge, and where they differ."""
-        return [_plain(one) for one in index.agreement()]
+        return [_plain(agreement) for agreement in index.agreement()]
 
     @app.get('/api/policies/{name}/audit')
     def policy_audit(name: str) -> list[dict[str, Any]]:
         """Return the OPD profile of a policy, by judge."""
-        return [dict(plain(asdict(one))) for one in index.profile(name)]
+        return [dict(plain(asdict(agreement))) for agreement in index.profile(name)]
 
 
-def _plain(one: JudgeAgreement) -> dict[str, Any]:
-    return {'judge': one.judge, 'audited': one.audited, 'not_calibrated': one.not_calibrated,
-            **{key: asdict(one.everywhere)[key] for key in ('agree', 'decisive')},
-            'institutions': [asdict(place) for place in one.places],
+def _plain(agreement: JudgeAgreement) -> dict[str, Any]:
+    return {'judge': agreement.judge, 'audited': agreement.audited,
+            'not_calibrated': agreement.not_calibrated,
+            **{key: asdict(agreement.everywhere)[key] for key in ('agree', 'decisive')},
+            'institutions': [asdict(place) for place in agreement.places],
             'against': [{'session': row.evaluation.id, 'institution': row.evaluation.institution,
                          'preference': row.preference, 'audit': row.winner}
-                        for row in one.against]}
+                        for row in agreement.against]}

@@ -44,15 +44,15 @@ def slug(category: str) -> str:
 def category_rows(results: Results, category: str) -> list[CategoryRow]:
     """Return the policies of a category, best pooled share first."""
     groups = results.scores(TallyBy.CATEGORY)
-    found = []
+    rows = []
     for policy, score in groups.get(category, {}).items():
-        mine = [one[policy] for one in groups.values() if policy in one]
-        pooled = pooled_shares([one.share for one in mine],
-                               [one.effective for one in mine])
-        place = next(k for k, one in enumerate(mine) if one is score)
-        enough = sum(one.count for one in mine) >= LEAST_SESSIONS
-        found.append(CategoryRow(score_view(policy, score), pooled[place] if enough else None))
-    return sorted(found, key=lambda row: (-(row.pooled.share if row.pooled else -1.0),
+        mine = [scores[policy] for scores in groups.values() if policy in scores]
+        pooled = pooled_shares([scores.share for scores in mine],
+                               [scores.effective for scores in mine])
+        place = next(k for k, scores in enumerate(mine) if scores is score)
+        enough = sum(scores.count for scores in mine) >= LEAST_SESSIONS
+        rows.append(CategoryRow(score_view(policy, score), pooled[place] if enough else None))
+    return sorted(rows, key=lambda row: (-(row.pooled.share if row.pooled else -1.0),
                                           row.view.name))
 
 

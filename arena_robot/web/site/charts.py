@@ -71,38 +71,40 @@ class Badge:
         return left, right
 
 
-def badge_of(found: Standings | None, policy: str) -> Badge:
+def badge_of(standings: Standings | None, policy: str) -> Badge:
     """Return the badge of a policy: the rank that may be stated, never more."""
-    if found is None or policy not in found.items:
+    if standings is None or policy not in standings.items:
         return Badge('arena', 'not ranked yet')
-    k = found.items.index(policy)
-    if is_few(found, k):
-        return Badge('arena', place_words(found, k))
-    return Badge('arena', f'rank {place_words(found, k)} of {len(found.items)}')
+    k = standings.items.index(policy)
+    if is_few(standings, k):
+        return Badge('arena', place_words(standings, k))
+    return Badge('arena', f'rank {place_words(standings, k)} of {len(standings.items)}')
 
 
-def board_card(found: Standings | None) -> bytes:
+def board_card(standings: Standings | None) -> bytes:
     """Return the card of the leaderboard, a PNG."""
-    if found is None:
+    if standings is None:
         return figure_bytes(card_figure(TITLE, [], NOTHING), 'png')
-    lines = [CardLine(found.items[k], place_words(found, k)) for k in shown_order(found)]
-    return figure_bytes(card_figure(TITLE, lines, f'based on {basis_words(found)}'), 'png')
+    lines = [CardLine(standings.items[k], place_words(standings, k))
+             for k in shown_order(standings)]
+    return figure_bytes(card_figure(TITLE, lines, f'based on {basis_words(standings)}'), 'png')
 
 
-def policy_card(found: Standings | None, policy: str) -> bytes:
+def policy_card(standings: Standings | None, policy: str) -> bytes:
     """Return the card of a policy, a PNG."""
-    if found is None or policy not in found.items:
+    if standings is None or policy not in standings.items:
         return figure_bytes(card_figure(policy, [CardLine('Rank', 'not ranked yet')], TITLE),
                             'png')
-    k = found.items.index(policy)
-    few = is_few(found, k)
-    interval = interval_words(float(found.low[k]), float(found.high[k]), few_words(found, k))
-    lines = [CardLine('Rank', badge_of(found, policy).right.removeprefix('rank ')),
-             CardLine('Comparisons', str(found.counts[k]))]
+    k = standings.items.index(policy)
+    few = is_few(standings, k)
+    interval = interval_words(float(standings.low[k]), float(standings.high[k]),
+                              few_words(standings, k))
+    lines = [CardLine('Rank', badge_of(standings, policy).right.removeprefix('rank ')),
+             CardLine('Comparisons', str(standings.counts[k]))]
     if not few:
-        lines.insert(1, CardLine('Score', f'{found.scores[k]:.2f}'))
+        lines.insert(1, CardLine('Score', f'{standings.scores[k]:.2f}'))
         lines.insert(2, CardLine('95 % interval', interval))
-    foot = f'{METHODS.find(found.method).unit}; based on {basis_words(found)}'
+    foot = f'{METHODS.find(standings.method).unit}; based on {basis_words(standings)}'
     return figure_bytes(card_figure(policy, lines, foot), 'png')
 
 
@@ -147,7 +149,7 @@ def _add_plots(app: FastAPI, kept: DrawnPictures, results: Results, history: His
         """Return the standings over time as a picture."""
         def draw() -> bytes:
             past = history.past()
-            return figure_bytes(history_figure([one.day for one in past], curves(past),
+            return figure_bytes(history_figure([entry.day for entry in past], curves(past),
                                                METHODS.find(RECOMMENDED).unit), 'svg')
         return svg_response(kept.get(('history',), draw))
 
@@ -174,10 +176,10 @@ def _add_shares(app: FastAPI, pages: Jinja2Templates, kept: DrawnPictures, resul
             headers=MAX_AGE)
 
 
-def _needed(found: Standings | None) -> Standings:
-    if found is None:
+def _needed(standings: Standings | None) -> Standings:
+    if standings is None:
         raise RankingError(f'{NOTHING}: a plot needs two policies with a session')
-    return found
+    return standings
 
 
 def svg_response(content: bytes) -> Response:
@@ -189,12 +191,12 @@ def _png(content: bytes) -> Response:
     return Response(content, media_type='image/png', headers=MAX_AGE)
 
 
-def won_share(one: ScoreView, name: str = '') -> WonShare:
+def won_share(view: ScoreView, name: str = '') -> WonShare:
     """Return a score for a plot: with its share only where one is stated."""
-    label = name or one.name or 'other'
-    if one.few:
-        return WonShare(label, one.score.count)
-    return WonShare(label, one.score.count, one.score.share, one.low, one.high)
+    label = name or view.name or 'other'
+    if view.few:
+        return WonShare(label, view.score.count)
+    return WonShare(label, view.score.count, view.score.share, view.low, view.high)
 
 
 def add_share_charts(app: FastAPI, results: Results, browse: Browse) -> None:
@@ -205,7 +207,7 @@ def add_share_charts(app: FastAPI, results: Results, browse: Browse) -> None:
     def by(group: TallyBy) -> Response:
         """Return the shares won by category or institution as a picture."""
         def draw() -> bytes:
-            groups = {name or 'other': [won_share(one) for one in views]
+            groups = {name or 'other': [won_share(view) for view in views]
                       for name, views in group_views(results, group)}
             if not groups:
                 raise RankingError(f'{NOTHING}: a plot needs a session that counts')

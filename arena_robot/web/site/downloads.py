@@ -55,8 +55,8 @@ def every(browse: Browse,
     before = ''
     while True:
         page = browse.page(Filter(before=before, limit=MOST))
-        found = notes([e.id for e in page.evaluations])
-        yield from ((e, found.get(e.id, {})) for e in page.evaluations)
+        by_session = notes([e.id for e in page.evaluations])
+        yield from ((e, by_session.get(e.id, {})) for e in page.evaluations)
         if not page.next:
             return
         before = page.next
@@ -154,13 +154,13 @@ class ApiCall:
 
 def api_calls(description: dict[str, Any]) -> list[ApiCall]:
     """Return the addresses of an OpenAPI description, by name."""
-    found = []
+    calls = []
     for path, kinds in sorted(description['paths'].items()):
         call = kinds['get']
         names = tuple(one['name'] for one in call.get('parameters', ()) if one['in'] == 'query')
         words = call.get('description', call['summary']).strip()
-        found.append(ApiCall(path, names, words.removeprefix('Return ').rstrip('.')))
-    return found
+        calls.append(ApiCall(path, names, words.removeprefix('Return ').rstrip('.')))
+    return calls
 
 
 def add_api_page(app: FastAPI, pages: Jinja2Templates, methods: MethodChanges) -> None:

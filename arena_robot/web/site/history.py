@@ -67,14 +67,14 @@ class History:
         return self._results.kept.get('history', self._computed)
 
     def _computed(self) -> tuple[PastStandings, ...]:
-        votes, found = self._results.dated(), dict[tuple[str, Hashable], PastStandings]()
+        votes, days = self._results.dated(), dict[tuple[str, Hashable], PastStandings]()
         for day in chosen_days([day for day in np.unique(votes.days).tolist()
                                 if day >= FIRST_DAY]):
             comparisons, mark = votes.up_to(day)
             with contextlib.suppress(RankingError):    # nobody can be compared yet
-                found[day, mark] = self._days.get((day, mark)) or _as_of(day, comparisons)
-        self._days = found
-        return tuple(found.values())
+                days[day, mark] = self._days.get((day, mark)) or _as_of(day, comparisons)
+        self._days = days
+        return tuple(days.values())
 
 
 def _as_of(day: str, comparisons: Comparisons) -> PastStandings:
@@ -99,15 +99,15 @@ def curves(past: tuple[PastStandings, ...]) -> dict[str, list[tuple[float, float
     nothing = (float('nan'),) * 3
     names = past[-1].standings.items if past else ()
     ordered = [past[-1].standings.items[k] for k in past[-1].standings.order] if past else names
-    found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in ordered}
-    for one in past:
-        place = {name: k for k, name in enumerate(one.standings.items)}
-        for name, values in found.items():
+    lines: dict[str, list[tuple[float, float, float]]] = {name: [] for name in ordered}
+    for entry in past:
+        place = {name: k for k, name in enumerate(entry.standings.items)}
+        for name, values in lines.items():
             k = place.get(name, -1)
-            values.append(nothing if k < 0 or is_few(one.standings, k) else (
-                float(one.standings.scores[k]), float(one.standings.low[k]),
-                float(one.standings.high[k])))
-    return {name: values for name, values in found.items()
+            values.append(nothing if k < 0 or is_few(entry.standings, k) else (
+                float(entry.standings.scores[k]), float(entry.standings.low[k]),
+                float(entry.standings.high[k])))
+    return {name: values for name, values in lines.items()
             if any(score == score for score, _, _ in values)}
 
 
@@ -115,10 +115,10 @@ def table(past: tuple[PastStandings, ...]) -> HistoryTable:
     """Return what was stated on the last days, the last one first, the best of it first."""
     last = past[-SHOWN_DAYS:][::-1]
     names = [last[0].standings.items[k] for k in last[0].standings.order] if last else []
-    looks = [dict(zip(one.standings.items, zip(one.standings.scores.tolist(),
-                                               shown(one.standings), strict=True), strict=True))
-             for one in last]
-    return HistoryTable(tuple(one.day for one in last),
+    looks = [dict(zip(entry.standings.items, zip(entry.standings.scores.tolist(),
+                                                 shown(entry.standings), strict=True),
+                      strict=True)) for entry in last]
+    return HistoryTable(tuple(entry.day for entry in last),
                         tuple((name, tuple(look.get(name) for look in looks)) for name in names))
 
 
@@ -136,7 +136,7 @@ def add_history(app: FastAPI, pages: Jinja2Templates, results: Results,
     @app.get('/api/history')
     def past() -> dict[str, Any]:
         """Return the standings as of up to 24 earlier days, oldest first."""
-        return {'method': RECOMMENDED, 'days': [one.plain() for one in history.past()]}
+        return {'method': RECOMMENDED, 'days': [entry.plain() for entry in history.past()]}
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class MethodChanges:
         if not self.methods or self.methods[-1].method != RECOMMENDED:
             today = f'{to_utc(self._clock.now_ns()):%Y-%m-%d}'
             self.methods += (MethodSince(RECOMMENDED, today),)
-            write_json(self._path, {'methods': [asdict(one) for one in self.methods]})
+            write_json(self._path, {'methods': [asdict(method) for method in self.methods]})
 
     def announcement(self) -> str:
         """Return what readers must know of the last change, '' without one."""

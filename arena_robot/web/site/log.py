@@ -45,13 +45,13 @@ class LogBundle:
 def standings_of(bundle: dict[str, Any]) -> dict[str, Any]:
     """Return scores and counts, best first; {} when nothing can be compared."""
     try:
-        found, _ = rank_comparable(Comparisons.from_words(counted_comparisons(bundle)),
+        standings, _ = rank_comparable(Comparisons.from_words(counted_comparisons(bundle)),
                                    RECOMMENDED)
     except RankingError:
         return {}
-    rows = [{'policy': found.items[k], 'score': found.scores[k], 'n': int(found.counts[k])}
-            for k in found.order]
-    return {'method': found.method, 'standings': plain(rows)}
+    rows = [{'policy': standings.items[k], 'score': standings.scores[k],
+             'n': int(standings.counts[k])} for k in standings.order]
+    return {'method': standings.method, 'standings': plain(rows)}
 
 
 def add_log(app: FastAPI, log: TransparencyLog) -> None:

@@ -82,12 +82,12 @@ class AuditCurves:
 
     def names(self, session_id: str, slot: str) -> tuple[str, ...]:
         """Return the audit files of a slot, up to four."""
-        found = [name for name in self._blobs.names(f'{session_id}/{slot}/{FOLDER}')
+        names = [name for name in self._blobs.names(f'{session_id}/{slot}/{FOLDER}')
                  if name.endswith('.json')]
-        if not found:
+        if not names:
             return ()
         sent = self._browse.sent(session_id, slot)
-        return tuple(n for n in found if f'{FOLDER}/{n}' not in sent)[:MOST_JUDGES]
+        return tuple(n for n in names if f'{FOLDER}/{n}' not in sent)[:MOST_JUDGES]
 
     def audit(self, session_id: str, slot: str, name: str) -> EpisodeAudit | None:
         """Return an audit, without the judge's replies; None when it has none to show."""
@@ -148,7 +148,7 @@ class RecordedSession:
     @property
     def seconds(self) -> float:
         """Return the time of the last point of either slot."""
-        return max(one.seconds for one in self.rollouts.values())
+        return max(rollout.seconds for rollout in self.rollouts.values())
 
 
 class RecordedFiles:
@@ -209,7 +209,7 @@ class RecordedFiles:
         return b''.join(self._blobs.read(key))
 
     def _matches(self, session_id: str, videos: Mapping[str, Sequence[str]]) -> dict[str, float]:
-        found = {}
+        matches = {}
         for name in videos.get('A', ()):
             paths = [self._blobs.local_path(f'{session_id}/{slot}/{name}') for slot in 'AB']
             if name not in videos.get('B', ()) or None in paths:
@@ -217,16 +217,16 @@ class RecordedFiles:
             try:
                 first, second = (self._worker.call(first_picture, path) for path in paths
                                  if path is not None)
-                found[name.removesuffix('.mp4')] = compare(first, second).score
+                matches[name.removesuffix('.mp4')] = compare(first, second).score
             except ArenaError:    # no video, or of two sizes
                 continue
-        return found
+        return matches
 
 
-def _judged(found: RecordedRollout, audits: Sequence[EpisodeAudit]) -> RecordedRollout:
-    first_s = found.speed[0][0] if found.speed else 0.0    # a judge counts from the first step
+def _judged(rollout: RecordedRollout, audits: Sequence[EpisodeAudit]) -> RecordedRollout:
+    first_s = rollout.speed[0][0] if rollout.speed else 0.0    # a judge counts from the first step
     return replace(
-        found,
+        rollout,
         judges={label(a): curve(np.array(a.times_s) + first_s, np.array(a.phi)) for a in audits},
         audits={label(a): AuditNote(a.calibrated, a.convention, a.metrics,
                                    shifted(marks_of(a), first_s)) for a in audits})
@@ -242,9 +242,9 @@ def rollout_of(arrays: Arrays, numbers: EpisodeFile | None = None) -> RecordedRo
             raise ValueError(f'{len(stamps)} steps, {len(grip)} gripper positions')
         seconds = (stamps - _start_ns(arrays, stamps)) * 1e-9
         fastest = speed.max(axis=1)
-        told = np.asarray(arrays.get('progress/stamp_ns', ()), np.int64).reshape(-1)[:ROWS]
+        progress_ns = np.asarray(arrays.get('progress/stamp_ns', ()), np.int64).reshape(-1)[:ROWS]
         values = np.asarray(arrays.get('progress/value', ()), float).reshape(-1)[:ROWS]
-        progress = curve((told - _start_ns(arrays, stamps)) * 1e-9, values)
+        progress = curve((progress_ns - _start_ns(arrays, stamps)) * 1e-9, values)
     except (KeyError, ValueError, TypeError) as error:
         raise DataError(f'{STEPS_FILE} does not hold the steps of a rollout: {error!r}') from error
     share, longest = still(seconds, fastest)

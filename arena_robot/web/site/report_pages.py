@@ -41,12 +41,12 @@ def add_report_pages(app: FastAPI, pages: Jinja2Templates, reports: Reports,
              include_in_schema=False)
     def report(request: Request, name: str, number: int) -> Response:
         stored = reports.get(name, number)
-        found = read_report(stored)
+        content = read_report(stored)
         said = checks.of(name, stored.number)
         return pages.TemplateResponse(request, 'report.html', {
-            'report': found, 'stored': stored, 'head': head_words(found), 'how': HOW,
-            'said': said, 'opinions': opinion_words(found, said),
-            'others': [one for one in reports.list(name) if one.number != stored.number]})
+            'report': content, 'stored': stored, 'head': head_words(content), 'how': HOW,
+            'said': said, 'opinions': opinion_words(content, said),
+            'others': [other for other in reports.list(name) if other.number != stored.number]})
 
     @app.get('/policies/{name}/reports/{number}/changes', response_class=HTMLResponse,
              include_in_schema=False)
@@ -65,19 +65,19 @@ def add_report_pages(app: FastAPI, pages: Jinja2Templates, reports: Reports,
     @app.get('/api/policies/{name}/reports/{number}')
     def report_json(name: str, number: int) -> dict[str, Any]:
         """Return a report on a policy with its claims, citations and findings; 0: the newest."""
-        found: dict[str, Any] = json.loads(reports.get(name, number).content)
-        return found
+        content: dict[str, Any] = json.loads(reports.get(name, number).content)
+        return content
 
 
 def _add_pair(app: FastAPI, pages: Jinja2Templates, reports: Reports) -> None:
     """Add the page with the newest reports on two policies, section by section."""
     @app.get('/reports/versus', response_class=HTMLResponse, include_in_schema=False)
     def pair(request: Request, a: str, b: str) -> Response:
-        shown = [(one, read_report(one)) for one in map(reports.get, (a, b))]
+        shown = [(stored, read_report(stored)) for stored in map(reports.get, (a, b))]
         return pages.TemplateResponse(request, 'report_pair.html', {
             'titles': SECTIONS, 'how': HOW, 'pair': [
-                {'stored': one, 'report': found, 'head': head_words(found)}
-                for one, found in shown]})
+                {'stored': stored, 'report': report, 'head': head_words(report)}
+                for stored, report in shown]})
 
 
 def places_of(report: PolicyReport) -> set[str]:
@@ -90,11 +90,11 @@ def places_of(report: PolicyReport) -> set[str]:
 def opinion_words(report: PolicyReport, said: Mapping[str, CitationOpinion]) -> str:
     """Return how many citations people checked and what they found, as a sentence."""
     places = places_of(report)
-    told = [said[place] for place in places if place in said]
-    good = sum(one.holds > one.fails for one in told)
-    bad = sum(one.fails > one.holds for one in told)
-    split = f', {len(told) - good - bad} are disputed' if len(told) > good + bad else ''
-    return (f'People checked {len(told)} of {len(places)} citations: {good} are about their '
+    opinions = [said[place] for place in places if place in said]
+    good = sum(opinion.holds > opinion.fails for opinion in opinions)
+    bad = sum(opinion.fails > opinion.holds for opinion in opinions)
+    split = f', {len(opinions) - good - bad} are disputed' if len(opinions) > good + bad else ''
+    return (f'People checked {len(opinions)} of {len(places)} citations: {good} are about their '
             f'statement, {bad} are not{split}.')
 
 

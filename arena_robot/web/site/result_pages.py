@@ -74,7 +74,7 @@ def score_view(name: str, score: Score) -> ScoreView:
 def group_views(results: Results, by: TallyBy) -> list[tuple[str, list[ScoreView]]]:
     """Return the scores of each group, those with too few comparisons last."""
     return [(name, sorted((score_view(policy, score) for policy, score in scores.items()),
-                          key=lambda one: one.few))
+                          key=lambda view: view.few))
             for name, scores in results.scores(by).items()]
 
 
@@ -87,10 +87,10 @@ def met_views(results: Results, first: str, second: str) -> tuple[ScoreView, lis
 
 def win_chance(results: Results, first: str, second: str) -> WinChance | None:
     """Return how likely ``first`` is preferred by the model; None with too few sessions."""
-    found = results.difference(first, second)
-    if found is None:
+    difference = results.difference(first, second)
+    if difference is None:
         return None
-    share, low, high = (1 / (1 + math.exp(-min(max(x, -700.0), 700.0))) for x in found)
+    share, low, high = (1 / (1 + math.exp(-min(max(x, -700.0), 700.0))) for x in difference)
     return WinChance(share, low, high)
 
 
@@ -101,14 +101,14 @@ def elsewhere(results: Results, first: str, second: str) -> str:
 
 def film_pairs(browse: Browse, first: str, second: str) -> list[FilmPair]:
     """Return the newest sessions of two policies that have a video of both."""
-    found: list[FilmPair] = []
+    pairs: list[FilmPair] = []
     for e in browse.page(Filter(policy=first, against=second, limit=4 * SHOWN_PAIRS)).evaluations:
         videos = browse.videos(e.id)
         common = [path for path in videos.get('A', []) if path in videos.get('B', [])]
-        if common and len(found) < SHOWN_PAIRS:
-            found.append(FilmPair(e.id, e.prompt, (e.policy_a, e.policy_b), (
+        if common and len(pairs) < SHOWN_PAIRS:
+            pairs.append(FilmPair(e.id, e.prompt, (e.policy_a, e.policy_b), (
                 f'/files/{e.id}/A/{common[0]}', f'/files/{e.id}/B/{common[0]}')))
-    return found
+    return pairs
 
 
 def add_result_pages(app: FastAPI, pages: Jinja2Templates, results: Results,

@@ -146,20 +146,20 @@ def server_material(database: Database, blobs: Blobs | None = None) -> ReportMat
     return ReportMaterial(tuple(_session(one, read.get(one.id, {})) for one in rows))
 
 
-def _session(one: CountedSession, files: _Files) -> ReportSession:
+def _session(session: CountedSession, files: _Files) -> ReportSession:
     return ReportSession(
-        one.id, to_iso(one.created_ns), one.prompt, one.category, one.verdict,
-        {'A': one.policy_a, 'B': one.policy_b},
-        {slot: steps / CONTROL_RATE_HZ for slot, (_, steps) in one.slots.items() if steps},
+        session.id, to_iso(session.created_ns), session.prompt, session.category, session.verdict,
+        {'A': session.policy_a, 'B': session.policy_b},
+        {slot: steps / CONTROL_RATE_HZ for slot, (_, steps) in session.slots.items() if steps},
         {slot: run.numbers.inference.wait_s.p50 for slot, run in files.items()
          if run.numbers and run.numbers.inference.wait_s},
-        waited=one.waited,
+        waited=session.waited,
         audits={slot: {name: value for name, value in note.metrics.items() if value is not None}
                 for slot, run in files.items() for note in _notes(run)},
         moments={slot: note.marks.falls[0][0] for slot, run in files.items()
                  for note in _notes(run) if note.marks.falls},
-        ends={} if one.imported else {slot: end for slot, (end, _) in one.slots.items()},
-        evaluator=one.evaluator, institution=one.institution)
+        ends={} if session.imported else {slot: end for slot, (end, _) in session.slots.items()},
+        evaluator=session.evaluator, institution=session.institution)
 
 
 def _notes(run: RecordedRollout) -> list[AuditNote]:

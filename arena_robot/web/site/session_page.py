@@ -61,14 +61,15 @@ class CurvePlot:
 def curve_plot(recorded: RecordedSession) -> CurvePlot:
     """Return the plots that the recordings allow; without panels there is nothing to show."""
     seconds = max(recorded.seconds, 1e-3)
-    fastest = max((value for one in recorded.rollouts.values() for _, value in one.speed),
+    fastest = max((value for rollout in recorded.rollouts.values() for _, value in rollout.speed),
                   default=0.0) or 1.0
     panels = []
     for title, curves, most, words in (
             ('Progress, by the simulator', _curves(recorded, 'progress'), 1.0, '100'),
             *_judges(recorded), ('Gripper', _curves(recorded, 'gripper'), 1.0, 'closed'),
             ('Fastest joint', _curves(recorded, 'speed'), fastest, f'{fastest:.1f} rad/s')):
-        lines = tuple((slot, _points(one, seconds, most)) for slot, one in curves.items() if one)
+        lines = tuple((slot, _points(curve, seconds, most))
+                      for slot, curve in curves.items() if curve)
         if lines:
             judge = title.removeprefix(BY_JUDGE) if title.startswith(BY_JUDGE) else ''
             panels.append(Panel(title, words, 'open' if title == 'Gripper' else '0', lines,
@@ -80,23 +81,24 @@ def curve_plot(recorded: RecordedSession) -> CurvePlot:
 
 def has_progress(recorded: RecordedSession) -> bool:
     """Tell whether a curve says how far A or B got over time."""
-    return any(one.progress or one.judges for one in recorded.rollouts.values())
+    return any(rollout.progress or rollout.judges for rollout in recorded.rollouts.values())
 
 
 def _curves(recorded: RecordedSession, name: str) -> dict[str, Curve]:
-    return {slot: getattr(one, name) for slot, one in recorded.rollouts.items()}
+    return {slot: getattr(rollout, name) for slot, rollout in recorded.rollouts.items()}
 
 
 def _judges(recorded: RecordedSession) -> list[tuple[str, dict[str, Curve], float, str]]:
-    names = dict.fromkeys(n for one in recorded.rollouts.values() for n in one.judges)
+    names = dict.fromkeys(n for rollout in recorded.rollouts.values() for n in rollout.judges)
     return [(f'{BY_JUDGE}{name}', {
-        slot: one.judges.get(name, ()) for slot, one in recorded.rollouts.items()}, 1.0, '100')
+        slot: rollout.judges.get(name, ()) for slot, rollout in recorded.rollouts.items()},
+        1.0, '100')
         for name in names]
 
 
 def _marks(recorded: RecordedSession, judge: str) -> list[tuple[str, Marks]]:
-    return [(slot, one.audits[judge].marks) for slot, one in recorded.rollouts.items()
-            if judge in one.audits]
+    return [(slot, rollout.audits[judge].marks) for slot, rollout in recorded.rollouts.items()
+            if judge in rollout.audits]
 
 
 def _dots(recorded: RecordedSession, judge: str, seconds: float
@@ -104,7 +106,7 @@ def _dots(recorded: RecordedSession, judge: str, seconds: float
     """Return where each quarter was reached first."""
     return tuple((slot, _x(t, seconds), _y(quarter),
                   f'{slot} first reached {quarter:.0%} at {t:.1f} s')
-                 for slot, found in _marks(recorded, judge) for t, quarter in found.milestones)
+                 for slot, marks in _marks(recorded, judge) for t, quarter in marks.milestones)
 
 
 def _bars(recorded: RecordedSession, judge: str, seconds: float
@@ -113,9 +115,9 @@ def _bars(recorded: RecordedSession, judge: str, seconds: float
     return tuple(
         (slot, kind, _x(a, seconds), max(_x(b, seconds) - _x(a, seconds), 1.0),
          HEIGHT - 7.0 + 3.0 * (slot == 'B'), f'{slot} {words} from {a:.1f} to {b:.1f} s')
-        for slot, found in _marks(recorded, judge)
-        for kind, words, spans in (('fall', 'fell back', found.falls),
-                                   ('still', 'did not change', found.still))
+        for slot, marks in _marks(recorded, judge)
+        for kind, words, spans in (('fall', 'fell back', marks.falls),
+                                   ('still', 'did not change', marks.still))
         for a, b in spans)
 
 
@@ -168,16 +170,16 @@ def add_session_page(app: FastAPI, pages: Jinja2Templates, browse: Browse, blobs
 
 
 def _shown(browse: Browse, files: RecordedFiles, session_id: str) -> dict[str, Any]:
-    found, rollouts = browse.evaluation(session_id)
+    evaluation, rollouts = browse.evaluation(session_id)
     videos = browse.videos(session_id)
     recorded = files.session(session_id, videos)
     views = [name for name in videos.get('A', []) if name in videos.get('B', [])]
-    return {'e': found, 'rollouts': {r.slot: r for r in rollouts if r.slot},
+    return {'e': evaluation, 'rollouts': {r.slot: r for r in rollouts if r.slot},
             'others': [r for r in rollouts if not r.slot], 'videos': videos,
             'views': views, 'recorded': recorded, 'plot': curve_plot(recorded),
             'has_progress': has_progress(recorded), 'audit_metrics': METRICS,
-            'audits': [(judge, slot, note) for slot, one in recorded.rollouts.items()
-                       for judge, note in one.audits.items()]}
+            'audits': [(judge, slot, note) for slot, rollout in recorded.rollouts.items()
+                       for judge, note in rollout.audits.items()]}
 
 
 def _add_videos(app: FastAPI, browse: Browse, blobs: Blobs) -> None:
@@ -207,9 +209,9 @@ def file_response(request: Request, blobs: Blobs, key: str, media_type: str) -> 
 
 
 def _asked(header: str, size: int) -> tuple[int, int]:
-    found = _RANGE.fullmatch(header.strip())
-    if not found:
+    match = _RANGE.fullmatch(header.strip())
+    if not match:
         return 0, size
-    start = int(found[1])
-    end = min(int(found[2]) + 1, size) if found[2] else size
+    start = int(match[1])
+    end = min(int(match[2]) + 1, size) if match[2] else size
     return start, max(start, end)

@@ -89,28 +89,29 @@ def board(results: Results, method: str, open_source: bool) -> Board:
     """Return the leaderboard of a method; an empty one says why."""
     row = METHODS.find_named(method)
     try:
-        found, others = results.standings(method, open_source)
+        standings, others = results.standings(method, open_source)
     except RankingError as error:
         if not row.needs_scores or method == RECOMMENDED:
             return Board((), '', (), (), str(error), method=method)
         return replace(board(results, RECOMMENDED, open_source), instead=(
             f'{method} needs progress scores, and these sessions have too few: this is '
             f'{RECOMMENDED}.'))
-    look, told = shown(found), found.diagnostics.details
+    look, details = shown(standings), standings.diagnostics.details
     # Where all are imported, the page says it once.
-    elsewhere = told.get('not_relayed', {}) if len(told.get('origins', {})) > 1 else {}
-    rows = [Row(found.items[k], int(found.ranks[k]), float(found.scores[k]), look[k],
-                float(found.solve[k]), int(found.counts[k]), elsewhere.get(found.items[k], ''))
-            for k in found.order]
+    elsewhere = details.get('not_relayed', {}) if len(details.get('origins', {})) > 1 else {}
+    rows = [Row(standings.items[k], int(standings.ranks[k]), float(standings.scores[k]), look[k],
+                float(standings.solve[k]), int(standings.counts[k]),
+                elsewhere.get(standings.items[k], ''))
+            for k in standings.order]
     # Where nothing can be told, a place among the others would tell something.
     rows.sort(key=lambda one: one.shown.left is None)
-    return Board(tuple(rows), row.unit, tuple(others), found.diagnostics.warnings, '',
-                 f'{row.description}.', basis_words(found), method, '', axis_ends(found),
-                 _needed(told.get('needed')))
+    return Board(tuple(rows), row.unit, tuple(others), standings.diagnostics.warnings, '',
+                 f'{row.description}.', basis_words(standings), method, '', axis_ends(standings),
+                 _needed(details.get('needed')))
 
 
-def _needed(found: dict[str, Any] | None) -> str:
-    return needed_words(SessionsNeeded(**found) if found else None)
+def _needed(needed: dict[str, Any] | None) -> str:
+    return needed_words(SessionsNeeded(**needed) if needed else None)
 
 
 def row_of(results: Results, policy: str) -> Row | None:
