@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,6 +17,9 @@ log = logging.getLogger(__name__)
 AUTOGROUP = Path('/proc/self/autogroup')
 LOWEST = 19
 FAILED, INTERRUPTED = 1, 130
+# An interrupt while Python still imports ends the process without words.
+_PROGRAM = ('import signal; signal.signal(signal.SIGINT, signal.SIG_DFL); '
+            f'from {__name__} import main; raise SystemExit(main())')
 
 
 def started(work: Callable[..., object], *arguments: object) -> Process:
@@ -26,7 +30,7 @@ def started(work: Callable[..., object], *arguments: object) -> Process:
     line on this program's standard error for an ArenaError.
     """
     process = Process(f'{work.__name__} of {" ".join(map(str, arguments))}', [
-        sys.executable, '-m', __name__, f'{work.__module__}:{work.__qualname__}',
+        sys.executable, '-c', _PROGRAM, f'{work.__module__}:{work.__qualname__}',
         *map(str, arguments)])
     process.start()
     return process
@@ -54,6 +58,7 @@ def main() -> int:
     try:
         work = load_object(sys.argv[1])
         assert callable(work)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         work(*sys.argv[2:])
     except ArenaError as error:
         log.error('%s: %s', ' '.join(sys.argv[1:]), error)
@@ -61,7 +66,3 @@ def main() -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     return 0
-
-
-if __name__ == '__main__':
-    sys.exit(main())

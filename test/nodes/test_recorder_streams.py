@@ -8,7 +8,8 @@ import pytest
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import CompressedImage, Image
-from test_recorder_node import Rig, wait_for
+from test_recorder_node import Rig
+from waiting import until
 
 from arena_msgs.srv import CheckStreams, StartRecording
 from arena_robot.nodes.convert import header
@@ -53,7 +54,7 @@ def test_what_a_session_uses_is_recorded_raw_where_there_are_no_jpegs(rig, flowi
     assert (seen.success, list(seen.missing)) == (False, [absent])
     assert absent in seen.message
     folder = rig.call(StartRecording, 'start', session_id='s-1', slot='A', topics=wanted).directory
-    wait_for(lambda: wanted[2] in {t.topic for t in rig.reports[-1].topics if t.written},
+    until(lambda: wanted[2] in {t.topic for t in rig.reports[-1].topics if t.written},
              'the raw stream in the bag')
     assert rig.stop().success
     with BagReader(rig.root / 's-1' / 'A') as bag:
@@ -111,12 +112,12 @@ def test_raw_images_end_when_the_jpegs_come_back(rig):
     camera = rig.node.create_publisher(Image, raw, QoSProfile(depth=5))
     packed = rig.node.create_publisher(CompressedImage, jpegs, QoSProfile(depth=5))
     assert not rig.call(CheckStreams, 'check_streams', topics=[raw], timeout_s=0.2).success
-    wait_for(camera.get_subscription_count, 'raw images are taken: no JPEG arrives')
+    until(camera.get_subscription_count, 'raw images are taken: no JPEG arrives')
 
     def gone():
         packed.publish(CompressedImage(format='jpeg', data=[1]))
         return not camera.get_subscription_count()
-    wait_for(gone, 'the end of the raw images')
+    until(gone, 'the end of the raw images')
     assert packed.get_subscription_count() == 1
 
 
