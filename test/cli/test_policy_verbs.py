@@ -2,9 +2,6 @@
 
 import importlib.util
 import json
-import re
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -117,11 +114,3 @@ def test_wrong_words_are_answered_with_the_right_ones(arguments, says, capsys):
                  '--policies', 'frozen', *arguments]
     assert main(['policy', 'rates', *arguments]) == 2
     assert says in capsys.readouterr().err
-
-
-def test_the_command_runs_in_two_processes():
-    text = subprocess.run(
-        [sys.executable, '-m', 'arena_robot.cli.main', 'policy', 'rates', '--policies', 'frozen',
-         '--tasks', 'lift_cube', '--seeds', '2', '--max-steps', '5', '--jobs', '2'],
-        capture_output=True, text=True, timeout=60, check=True).stdout
-    assert re.search(r'^frozen +0/2 ', text, re.MULTILINE), text

@@ -87,14 +87,15 @@ def test_the_local_judge_knows_its_pictures(monkeypatch, change, calibrated, wor
     assert word in trace.detail
 
 
-@pytest.mark.parametrize('policy', ['random_walk', 'vision'])
-def test_two_processes_find_what_one_finds(policy):
-    trials = [Trial(policy, 'lift_cube', seed, 16) for seed in range(3)]
+def test_processes_and_a_cluster_find_what_one_process_finds(dask):
+    trials = [Trial(policy, 'lift_cube', seed, 16)
+              for policy in ('random_walk', 'vision') for seed in range(2)]
     told = []
-    both = run_all(trials, Workers(2), lambda done, one: told.append(done))
-    assert both == run_all(trials, Workers())
-    assert told == [1, 2, 3]
-    assert [one.trial for one in both] == trials
+    here = run_all(trials, Workers(), lambda done, outcome: told.append(done))
+    assert told == [1, 2, 3, 4]
+    assert [outcome.trial for outcome in here] == trials
+    assert run_all(trials, Workers(2)) == here
+    assert run_all(trials, Workers(cluster=dask)) == here
 
 
 @pytest.mark.parametrize('jobs', [1, 2])
@@ -132,11 +133,6 @@ def test_a_served_policy_can_be_rated():
     assert near.succeeded
     assert far.succeeded
     assert near.steps == far.steps
-
-
-def test_a_cluster_finds_what_one_process_finds(dask):
-    trials = [Trial('vision', 'lift_cube', seed, 16) for seed in range(3)]
-    assert run_all(trials, Workers(cluster=dask)) == run_all(trials, Workers())
 
 
 def test_what_policies_and_c_libraries_print_is_no_result(capfd):
