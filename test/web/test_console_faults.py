@@ -146,7 +146,7 @@ class Page(Evaluator):
         self.state('pair')
         self.press()
         self.state('start photo')
-        self.press()
+        self.until(lambda: begun(self, 'A'), 'A does not run', AGAIN_S)
 
     def ready(self):
         """Press "Check again" until every part answers."""

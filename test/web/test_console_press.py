@@ -301,3 +301,19 @@ def test_the_gripper_is_activated_before_a_motion_and_not_during_one(page, stati
     page.press('#yes')
     page.until(lambda: station.asked('press') == [('press', 'activate_gripper', 'clear')],
                'not activated')
+
+
+CUT = """
+const whole = window.fetch;
+window.cut = true;
+window.fetch = async (path, ...more) => (window.cut && String(path).startsWith('/api/state')
+  ? new Response('{"state": "pre', {status: 200}) : whole(path, ...more));"""
+
+
+def test_a_state_that_is_cut_off_is_no_state(page):
+    page.shows(State.RESET)
+    page.browser.execute_script(CUT)
+    page.until(lambda: 'its answer was cut off' in page.find('#problem').text, 'not said')
+    assert page.find('#panel h2').text == HINTS[State.RESET]
+    page.browser.execute_script('window.cut = false')
+    page.until(lambda: not page.find('#problem').is_displayed(), 'it stays')

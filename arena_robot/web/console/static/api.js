@@ -15,8 +15,9 @@ async function fetched(path, timeoutMs, options = {}) {
 }
 
 async function answer(response) {
-  const body = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Error(body.detail ?? `the console answered ${response.status}`);
+  const body = await response.json().catch(() => null);
+  if (!response.ok) throw new Error(body?.detail ?? `the console answered ${response.status}`);
+  if (body === null) throw new Error('its answer was cut off');
   return body;
 }
 
