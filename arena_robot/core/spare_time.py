@@ -43,7 +43,7 @@ def use_spare_time() -> None:
     A priority counts among the processes of one session only where Linux groups them by session
     (``sched_autogroup_enabled``): there the priority of the group is lowered too.
     """
-    os.nice(LOWEST)
+    os.setpriority(os.PRIO_PROCESS, 0, LOWEST)
     if sys.platform != 'linux':
         return
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
@@ -54,7 +54,7 @@ def use_spare_time() -> None:
 
 def main() -> int:
     """Call the function named in the command line with the other words of it."""
-    os.nice(LOWEST)
+    os.setpriority(os.PRIO_PROCESS, 0, LOWEST)
     try:
         work = load_object(sys.argv[1])
         assert callable(work)

@@ -36,7 +36,7 @@ def test_a_process_and_its_group_yield_to_all_others():
 def test_the_group_of_others_is_left_alone(monkeypatch, tmp_path):
     group = tmp_path / 'autogroup'
     monkeypatch.setattr('arena_robot.core.spare_time.AUTOGROUP', group)
-    monkeypatch.setattr('os.nice', lambda by: 0)
+    monkeypatch.setattr('os.setpriority', lambda *args: None)
     monkeypatch.setattr('os.sched_setscheduler', lambda *args: None, raising=False)
     monkeypatch.setattr('os.getsid', lambda pid: 1)
     use_spare_time()

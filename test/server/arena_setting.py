@@ -66,7 +66,8 @@ class Setting:
     def __init__(self, folder: Path, url: str, pool: dict[str, str],
                  read: Callable[[Path], Mapping[str, str]] | None = read_here, **config) -> None:
         # The sessions of tests take no time.
-        given = {'max_pace': 0.0, 'redraws_per_day': 1000, 'probe_period_s': 3600.0, **config}
+        given = {'max_pace': 0.0, 'redraws_per_day': 1000, 'evaluator_sessions_per_day': 10_000,
+                 'station_sessions_per_day': 10_000, 'probe_period_s': 3600.0, **config}
         self.config = ServerConfig(data=folder, database=url, port=0, site_port=0, seed=1,
                                    **given)
         self.server = ArenaServer(self.config, SystemClock(), fine, fine, read_recordings=read)

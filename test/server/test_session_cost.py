@@ -7,6 +7,7 @@ import pytest
 import sqlalchemy as sa
 from arena_setting import STATION, Setting, query, run
 
+from arena_robot.core.clock import DAY_NS
 from arena_robot.core.episode import Slot
 from arena_robot.server.app import POOLS
 from arena_robot.server.store.database import Database
@@ -72,6 +73,8 @@ def copy(database: Database, session_id: str, times: int) -> None:
                      if (table.name, key) == ('sessions', 'id') or key != 'id'}
                     for k in range(times) for row in mine]
             for k, row in enumerate(made):
+                if table.name == 'sessions':
+                    row['created_ns'] -= 2 * DAY_NS    # a day's quota bounds those of today
                 row.update({key: f'{key}-{k}' for key in ('request', 'token_a', 'token_b')
                             if key in row})
                 if table.name == 'log':

@@ -162,7 +162,7 @@ def test_a_killed_rename_is_finished_when_the_recorder_was_there_first(tmp_path)
     path = session.folder / 'journal.jsonl'
     lines = path.read_text().splitlines()
     lines.append(json.dumps({'n': len(lines), 't': 1, 'move': 'assigned', 'data': {
-        'session_id': 's9', 'commitment': 'ff', 'equal_latency': False}}))
+        'session_id': 's9', 'commitment': 'ff', 'equal_latency': False, 'driver': 'simulation'}}))
     path.write_text('\n'.join(lines) + '\n')
     (store.root / 's9' / 'A').mkdir(parents=True)
     (store.root / 's9' / 'A' / 'A_0.mcap').write_bytes(b'x')

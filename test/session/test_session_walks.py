@@ -159,6 +159,10 @@ class SessionWalk(RuleBasedStateMachine):
     def stopped_in_a_rollout(self, step):
         self.run(Slot.A, step, False, True)
 
+    @rule()
+    def failed_in_a_rollout(self):
+        self.run(Slot.A, None, True, True)
+
     @rule(slot=SLOTS, stop=st.one_of(st.none(), st.integers(0, STEPS - 1)), fails=st.booleans(),
           due=st.booleans())
     def run(self, slot, stop, fails, due):

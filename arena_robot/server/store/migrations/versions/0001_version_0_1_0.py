@@ -230,6 +230,12 @@ def upgrade() -> None:
         'id'], unique=False)
     op.create_index('ix_sessions_evaluator_id_accepted_ns_created_ns', 'sessions', ['evaluator_id',
         'accepted_ns', 'created_ns'], unique=False)
+    op.create_index('ix_sessions_evaluator_id_created_ns', 'sessions', ['evaluator_id',
+        'created_ns'], unique=False)
+    op.create_index('ix_sessions_station_id_created_ns', 'sessions', ['station_id', 'created_ns'],
+        unique=False)
+    op.create_index('ix_sessions_station_id_state', 'sessions', ['station_id', 'state'],
+        unique=False)
     op.create_index('ix_sessions_institution_created_ns_id', 'sessions', ['institution',
         'created_ns', 'id'], unique=False)
     op.create_index('ix_sessions_policy_a_id_created_ns_id', 'sessions', ['policy_a_id',
