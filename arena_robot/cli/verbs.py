@@ -25,7 +25,7 @@ import arena_robot
 from arena_robot.cli.parsing import VerbParser
 
 JSON_HELP = 'print JSON: one document on standard output, all else on standard error'
-WIDTH, TITLE, COLUMN = 98, 14, 17
+WIDTH, TITLE, COLUMN = 98, 14, 18
 
 
 @dataclass(frozen=True)
