@@ -117,7 +117,7 @@ MAP: tuple[tuple[str, tuple[Verb | VerbGroup, ...]], ...] = (
                    'image')))),
     ('The server', (
         program('server', 'server', 'run the arena server'),
-        group('admin', 'accounts, stations, tokens, policies; backup, restore, rescue, erase',
+        group('admin', 'accounts, stations, tokens, policies, backups, rescue, erasure',
               Verb('account', 'admin', 'add a person: evaluator, owner or maintainer'),
               Verb('station', 'admin', 'add a robot station'),
               Verb('token', 'admin', 'rotate or revoke tokens'),
