@@ -31,8 +31,8 @@ os.environ.setdefault('ROS_DOMAIN_ID', str(os.getpid() % 100 + 1))
 from arena_robot.core.tuning import keep_what_exists  # noqa: E402
 from arena_robot.drivers.emulators.zed import EmulatedZed, make_folder  # noqa: E402
 from arena_robot.nodes.camera.node import CameraNode  # noqa: E402
-from arena_robot.nodes.spin import Spin, tune_process  # noqa: E402
-from arena_robot.nodes.supervisor import overrides_file  # noqa: E402
+from arena_robot.nodes.lib.spin import Spin, tune_process  # noqa: E402
+from arena_robot.nodes.station.processes import overrides_file  # noqa: E402
 
 SERIAL, LIMIT_MS, SKIPPED = '20000001', 5.0, 10
 LISTENER = """

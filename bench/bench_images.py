@@ -67,9 +67,9 @@ def send(transport, role):
 
 def receive(transport, profile):
     """Return CPU (cores), rates (Hz) and ages (ms) with a sender of its own."""
-    from arena_robot.nodes.listener import Listening
+    from arena_robot.nodes.lib.listener import Listening
+    from arena_robot.nodes.lib.spin import Spin
     from arena_robot.nodes.remote.camera import RemoteCamera
-    from arena_robot.nodes.spin import Spin
     environment = {k: v for k, v in os.environ.items() if k not in PROFILES}
     if profile:
         environment[PROFILES[0]] = str(profile)

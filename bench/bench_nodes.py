@@ -34,10 +34,10 @@ from arena_robot.core.action import Action, ActionSpace, ArmCommand  # noqa: E40
 from arena_robot.core.observation import EYES, ROLES  # noqa: E402
 from arena_robot.drivers.guarded import guarded  # noqa: E402
 from arena_robot.drivers.sim.station import SimStation  # noqa: E402
-from arena_robot.nodes import convert  # noqa: E402
+from arena_robot.nodes.lib import convert  # noqa: E402
+from arena_robot.nodes.lib.spin import Spin  # noqa: E402
 from arena_robot.nodes.remote.robot import RemoteArm  # noqa: E402
-from arena_robot.nodes.spin import Spin  # noqa: E402
-from arena_robot.nodes.supervisor import overrides_file  # noqa: E402
+from arena_robot.nodes.station.processes import overrides_file  # noqa: E402
 from arena_robot.robots.arms import PANDA  # noqa: E402
 
 DEEP = QoSProfile(depth=100)

@@ -113,7 +113,7 @@ import sys, time
 import rclpy
 from rclpy.qos import QoSProfile
 from arena_robot.nodes.recorder.topics import message_class
-from arena_robot.nodes.spin import Spin
+from arena_robot.nodes.lib.spin import Spin
 from arena_robot.recording.episode.sample import SampleEpisode, SampleMaker
 prefix, seconds = sys.argv[1], int(sys.argv[2])
 maker = SampleMaker(SampleEpisode(steps=15, width=1280, height=720))
@@ -175,7 +175,7 @@ class Caller:
         from rclpy.node import Node
 
         from arena_msgs.srv import StartRecording, StopRecording
-        from arena_robot.nodes.spin import Spin
+        from arena_robot.nodes.lib.spin import Spin
         self.spin = Spin()
         self.spin.__enter__()
         self.node = Node('caller', namespace=f'/{prefix}', context=self.spin.context)

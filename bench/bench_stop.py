@@ -28,8 +28,8 @@ from arena_robot.core.episode import Slot
 from arena_robot.core.errors import ArenaError
 from arena_robot.core.tuning import keep_what_exists
 from arena_robot.core.verdict import Verdict
-from arena_robot.nodes import qos
-from arena_robot.nodes.convert import stamp_of
+from arena_robot.nodes.lib import qos
+from arena_robot.nodes.lib.convert import stamp_of
 from arena_robot.nodes.remote.desk import RemoteDesk
 from arena_robot.nodes.simulation.simulated_station import SimulatedStation
 from arena_robot.web.console.serve import ConsoleServer

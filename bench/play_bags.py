@@ -39,7 +39,7 @@ class Watch:
 
     def __init__(self, node, space):
         from arena_msgs.msg import ArmState, GripperState
-        from arena_robot.nodes import qos
+        from arena_robot.nodes.lib import qos
         self.arm, self.gripper, self._guard = [], [], threading.Lock()
         qos.subscription(node, ArmState, f'{space}{ARM}',
                          lambda m: self._keep(self.arm, m, np.asarray(m.q)), qos.SENSOR)
@@ -132,8 +132,8 @@ def main():
     parser.add_argument('--stand-in', action='store_true', help='play without rosbag2')
     given = parser.parse_args()
     command = player(given.stand_in)
-    from arena_robot.nodes.listener import Listening
-    from arena_robot.nodes.spin import Spin
+    from arena_robot.nodes.lib.listener import Listening
+    from arena_robot.nodes.lib.spin import Spin
     found = spaces(sorted(path.parent for path in given.folder.rglob('metadata.yaml')))
     if not found:
         raise SystemExit(f'there is no episode below {given.folder}')

@@ -12,7 +12,7 @@ from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, Opaq
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch.substitutions import LaunchConfiguration
 
-from arena_robot.nodes.station_file import refuse_unknown_arguments
+from arena_robot.nodes.station.files import refuse_unknown_arguments
 from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
 
 HERE = Path(__file__).resolve().parent

@@ -29,16 +29,20 @@ from launch_ros.actions import Node
 from arena_robot.core.config import read_yaml
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.observation import ROLES
-from arena_robot.nodes.discovery import stay_local
-from arena_robot.nodes.session_processes import SessionOptions, session_processes, start_file
-from arena_robot.nodes.station_file import (
+from arena_robot.nodes.lib.ros_security import stay_local
+from arena_robot.nodes.station.files import (
     CONFIGURATION_ERROR,
     nodes_in,
     refuse_unknown_arguments,
     require_matches,
 )
-from arena_robot.nodes.supervisor import overrides_file
-from arena_robot.nodes.view_files import names_in, rviz_file
+from arena_robot.nodes.station.processes import (
+    SessionOptions,
+    overrides_file,
+    session_processes,
+    start_file,
+)
+from arena_robot.nodes.station.view_files import names_in, rviz_file
 from arena_robot.robots.arms import ROBOTS
 from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
 

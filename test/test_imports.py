@@ -254,7 +254,7 @@ TOOL_HOMES = {
              'drivers/sim/expert.py', 'drivers/sim/room_model.py'],
     # The store asks which day it is at the station, and writes no time.
     'ISO time': ['core/clock.py', 'session/protocol/store.py'],
-    'wait for a ROS service or action': ['nodes/calls.py'],
+    'wait for a ROS service or action': ['nodes/lib/calls.py'],
     'gRPC channel': ['policy/grpc/channel.py'],
     'many at once': ['core/parallel.py'],
 }

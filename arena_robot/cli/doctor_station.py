@@ -13,7 +13,7 @@ from typing import Any
 from arena_robot.cli.doctor_checks import DoctorFinding, Wrong, verdict
 from arena_robot.core.config import read_yaml
 from arena_robot.core.errors import DriverError
-from arena_robot.nodes.station_file import driver_params
+from arena_robot.nodes.station.files import driver_params
 
 SYS = Path('/sys')
 SPIN_S, LATE_MS = 1.0, 1.0

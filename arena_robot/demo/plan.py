@@ -10,7 +10,7 @@ from arena_robot.core.config import nearest
 from arena_robot.core.errors import ConfigError, DataError
 from arena_robot.core.files import write_json
 from arena_robot.drivers.sim.tasks import TASKS
-from arena_robot.nodes.simulation.pace import SessionPace
+from arena_robot.nodes.simulation.governor import SessionPace
 
 FILE = 'demo.json'
 VERSION = 1

@@ -17,10 +17,12 @@ from arena_robot.drivers.table import CLOCK, arguments, driver, require_part
 from arena_robot.nodes.arm.params import ArmParams
 from arena_robot.nodes.camera.params import CameraParams
 from arena_robot.nodes.gripper.params import GripperParams
-from arena_robot.nodes.parameters import (
+from arena_robot.nodes.lib.parameters import (
+    DRIVER,
     Meaning,
     Param,
     Parameters,
+    PartParams,
     by_name,
     declare,
     declare_one,
@@ -28,9 +30,8 @@ from arena_robot.nodes.parameters import (
     param,
     set_value,
 )
-from arena_robot.nodes.part_node import PartNode
-from arena_robot.nodes.part_params import DRIVER, PartParams
-from arena_robot.nodes.timeline import RosClock, ShiftedTime, Timeline
+from arena_robot.nodes.lib.part_node import PartNode
+from arena_robot.nodes.lib.timeline import RosClock, ShiftedTime, Timeline
 from arena_robot.nodes.vendor.params import (
     RosCameraParams,
     RosControlArmParams,

@@ -9,8 +9,7 @@ from arena_robot.nodes.audit.params import AuditParams
 from arena_robot.nodes.backends import ReplayBackend, SimBackend
 from arena_robot.nodes.camera.params import CameraParams
 from arena_robot.nodes.gripper.params import GripperParams
-from arena_robot.nodes.parameters import Param, params_of
-from arena_robot.nodes.part_params import PartParams
+from arena_robot.nodes.lib.parameters import Param, PartParams, params_of
 from arena_robot.nodes.ranking.params import RankingParams
 from arena_robot.nodes.recorder.params import RecorderParams
 from arena_robot.nodes.replay.params import ReplayParams

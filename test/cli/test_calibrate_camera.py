@@ -11,7 +11,7 @@ from arena_robot.cli.main import main
 from arena_robot.cli.station import calibrate
 from arena_robot.core.jpeg import to_jpeg
 from arena_robot.nodes.camera.params import CameraParams
-from arena_robot.nodes.station_edit import with_parameters
+from arena_robot.nodes.station.files import with_parameters
 from arena_robot.recording.bag.base import Message, Qos, Topic, read_definition, share_folders
 from arena_robot.recording.bag.codec import Codec
 from arena_robot.recording.bag.writer import BagWriter

@@ -13,8 +13,8 @@ from arena_robot.core.config import read_yaml
 from arena_robot.core.process import Process, birth, wait_until
 from arena_robot.drivers.emulators import zed
 from arena_robot.drivers.uvc import UvcCamera
-from arena_robot.nodes.station_file import shipped
-from arena_robot.nodes.supervisor import write_parameters
+from arena_robot.nodes.station.files import shipped
+from arena_robot.nodes.station.processes import write_parameters
 
 
 @pytest.mark.parametrize(('words', 'said'), [
@@ -108,7 +108,7 @@ def parameters(words):
     """Return what a node called sim_station gets from ROS arguments."""
     from rclpy.node import Node
 
-    from arena_robot.nodes.spin import Spin
+    from arena_robot.nodes.lib.spin import Spin
     with Spin(['test', *words]) as spin:
         node = Node('sim_station', context=spin.context, start_parameter_services=False,
                     automatically_declare_parameters_from_overrides=True)

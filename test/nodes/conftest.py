@@ -73,7 +73,7 @@ def pytest_runtest_teardown(item, nextitem):
 
 @pytest.fixture(scope='session')
 def spin():
-    from arena_robot.nodes.spin import Spin
+    from arena_robot.nodes.lib.spin import Spin
     with Spin() as spinning:
         yield spinning
 
@@ -94,7 +94,7 @@ def station_process(station_namespace):
 @pytest.fixture(scope='session')
 def observer(spin):
     """Return a node that spins, for tests with stations of their own."""
-    from arena_robot.nodes.listener import Listening
+    from arena_robot.nodes.lib.listener import Listening
     node = Listening('observer', context=spin.context)
     spin.add(node, threads=3)
     return node
@@ -103,8 +103,8 @@ def observer(spin):
 @pytest.fixture(scope=station_scope)
 def client(station_namespace, station_process):
     """Return a node in the station's namespace, spinning."""
-    from arena_robot.nodes.listener import Listening
-    from arena_robot.nodes.spin import Spin
+    from arena_robot.nodes.lib.listener import Listening
+    from arena_robot.nodes.lib.spin import Spin
     with Spin() as spinning:
         node = Listening('tester', namespace=station_namespace, context=spinning.context)
         spinning.add(node, threads=3)

@@ -27,10 +27,10 @@ from arena_robot.core.errors import DriverError
 from arena_robot.core.jpeg import to_jpeg
 from arena_robot.core.observation import RobotMode
 from arena_robot.drivers.sim.station import SimStation
-from arena_robot.nodes import convert, qos
-from arena_robot.nodes.listener import Listening
-from arena_robot.nodes.spin import Spin
-from arena_robot.nodes.timeline import RosClock, ShiftedTime
+from arena_robot.nodes.lib import convert, qos
+from arena_robot.nodes.lib.listener import Listening
+from arena_robot.nodes.lib.spin import Spin
+from arena_robot.nodes.lib.timeline import RosClock, ShiftedTime
 from arena_robot.safety.urdf import urdf
 
 KNUCKLE, CLOSED = 'robotiq_85_left_knuckle_joint', 0.7929

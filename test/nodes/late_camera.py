@@ -11,9 +11,9 @@ import time
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 from std_msgs.msg import Float64
 
-from arena_robot.nodes import qos
-from arena_robot.nodes.listener import Listening
-from arena_robot.nodes.spin import Spin
+from arena_robot.nodes.lib import qos
+from arena_robot.nodes.lib.listener import Listening
+from arena_robot.nodes.lib.spin import Spin
 
 ZED, MONO = 'left_camera/left/color/rect', 'lab_camera'
 

@@ -7,7 +7,7 @@ import yaml
 from process_rig import ProcessRig
 
 from arena_robot.nodes.simulation.simulated_station import SimulatedStation
-from arena_robot.nodes.supervisor import overrides_file
+from arena_robot.nodes.station.processes import overrides_file
 
 EXAMPLES = {'walker': 'example:random_walk', 'sleeper': 'example:frozen'}
 

@@ -53,7 +53,7 @@ class Process:
 
 def sim_command(namespace, parameters=None, config=SIM):
     """Return the command of a simulated station with ``parameters`` by node name."""
-    from arena_robot.nodes.supervisor import overrides_file
+    from arena_robot.nodes.station.processes import overrides_file
     extra = ('--params-file', str(overrides_file(parameters))) if parameters else ()
     return ('-m', 'arena_robot.nodes.simulation.node', '--ros-args', '-r', f'__ns:=/{namespace}',
             '--params-file', str(config), *extra, '--log-level', 'warn')

@@ -11,8 +11,8 @@ from arena_robot.core.errors import ConfigError
 from arena_robot.nodes.adopt.graph import JOINTS, FoundGraph, FoundTopic, look
 from arena_robot.nodes.adopt.proposal import propose
 from arena_robot.nodes.adopt.robot import TRAJECTORY
-from arena_robot.nodes.spin import Spin
-from arena_robot.nodes.station_file import nodes_in
+from arena_robot.nodes.lib.spin import Spin
+from arena_robot.nodes.station.files import nodes_in
 from arena_robot.recording.episode.views import IMAGE, JPEG
 
 ARM = tuple(f'left_fr3_joint{i}' for i in range(1, 8))

@@ -10,9 +10,9 @@ from rclpy.parameter import Parameter
 from arena_robot.core.errors import ConfigError
 from arena_robot.drivers.conformance.suite import driver_rig
 from arena_robot.nodes.gripper.node import GripperNode
-from arena_robot.nodes.spin import Spin
-from arena_robot.nodes.supervisor import overrides_file
-from arena_robot.nodes.timeline import ShiftedTime
+from arena_robot.nodes.lib.spin import Spin
+from arena_robot.nodes.lib.timeline import ShiftedTime
+from arena_robot.nodes.station.processes import overrides_file
 
 GRIPPER = """
 from arena_robot.core.observation import GripperState

@@ -7,7 +7,7 @@ import pytest
 
 from arena_msgs.srv import SetCollisionBehavior
 from arena_robot.core.errors import DriverError
-from arena_robot.nodes.calls import ServiceClients
+from arena_robot.nodes.lib.calls import ServiceClients
 from arena_robot.nodes.remote import calibration
 from arena_robot.nodes.remote.calibration import CalibrationStation, StationCamera
 from arena_robot.robots.arms import RESET_JOINTS

@@ -13,9 +13,9 @@ from waiting import until
 
 from arena_msgs.msg import ArmState, GripperTarget, PolicyAction
 from arena_robot.core.errors import NotConnected
-from arena_robot.nodes import diagnostics, qos
-from arena_robot.nodes.endpoints import problems
-from arena_robot.nodes.listener import Listening
+from arena_robot.nodes.lib import diagnostics, qos
+from arena_robot.nodes.lib.endpoints import problems
+from arena_robot.nodes.lib.listener import Listening
 from arena_robot.nodes.remote.robot import RemoteArm, RemoteCamera
 from arena_robot.nodes.session.connections import (
     Connections,

@@ -26,13 +26,13 @@ from arena_robot.drivers.conformance.pytest_suite import (
 )
 from arena_robot.drivers.conformance.rig import ArmRig, CameraRig, GripperRig
 from arena_robot.drivers.conformance.suite import ARM, GRIPPER
-from arena_robot.nodes import diagnostics
 from arena_robot.nodes.camera.node import CameraNode
-from arena_robot.nodes.listener import Listening
+from arena_robot.nodes.lib import diagnostics
+from arena_robot.nodes.lib.listener import Listening
+from arena_robot.nodes.lib.spin import Spin
 from arena_robot.nodes.remote.robot import RemoteArm, RemoteCamera, RemoteGripper
 from arena_robot.nodes.simulation.node import compose
-from arena_robot.nodes.spin import Spin
-from arena_robot.nodes.supervisor import overrides_file
+from arena_robot.nodes.station.processes import overrides_file
 from arena_robot.nodes.vendor.camera import RosCamera
 from arena_robot.nodes.vendor.params import RosCameraParams
 

@@ -5,7 +5,7 @@ from test_follow_trajectory import Rig, no_publisher, request, turned
 
 from arena_robot.drivers.sim.station import SimStation
 from arena_robot.nodes.arm import commands as arm_commands
-from arena_robot.nodes.arm.trajectory_goal import GoalCode
+from arena_robot.nodes.arm.trajectory import GoalCode
 
 
 @pytest.fixture

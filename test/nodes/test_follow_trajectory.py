@@ -16,11 +16,11 @@ from arena_robot.nodes.arm import commands as arm_commands
 from arena_robot.nodes.arm.actions import ArmActions
 from arena_robot.nodes.arm.commands import ArmCommands
 from arena_robot.nodes.arm.follower import Follower
-from arena_robot.nodes.arm.trajectory import Trajectory
-from arena_robot.nodes.arm.trajectory_goal import (
+from arena_robot.nodes.arm.trajectory import (
     GoalCode,
     GoalRefused,
     Tolerance,
+    Trajectory,
     TrajectoryGoal,
     trajectory_goal,
 )

@@ -12,16 +12,16 @@ from std_msgs.msg import Int64
 from std_srvs.srv import Trigger
 from waiting import until
 
-from arena_robot.nodes.listener import Listening
-from arena_robot.nodes.spin import Spin
+from arena_robot.nodes.lib.listener import Listening
+from arena_robot.nodes.lib.spin import Spin
 
 DESTROYED_MEANWHILE = """
 import threading, time
 from rclpy.exceptions import InvalidHandle
 from rclpy.node import Node
 from std_msgs.msg import String
-from arena_robot.nodes.listener import take_events
-from arena_robot.nodes.spin import Spin
+from arena_robot.nodes.lib.listener import take_events
+from arena_robot.nodes.lib.spin import Spin
 
 def take(context, handlers):
     try:

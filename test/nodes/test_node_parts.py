@@ -17,18 +17,18 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from arena_robot.core.clock import ManualClock
 from arena_robot.core.errors import ConfigError, DriverError, NotConnected, SafetyError
 from arena_robot.drivers.part import Opened
-from arena_robot.nodes import diagnostics, part_node
 from arena_robot.nodes.arm.node import ArmNode
 from arena_robot.nodes.arm.trajectory import trajectory
 from arena_robot.nodes.camera.node import CameraNode
-from arena_robot.nodes.convert import time_of
 from arena_robot.nodes.gripper.node import GripperNode
-from arena_robot.nodes.part_node import PartNode
-from arena_robot.nodes.part_params import PartParams
-from arena_robot.nodes.spin import Spin
-from arena_robot.nodes.station_file import nodes_in
-from arena_robot.nodes.supervisor import NodeProcess, Supervisor, overrides_file
-from arena_robot.nodes.timeline import RosClock, ShiftedTime
+from arena_robot.nodes.lib import diagnostics, part_node
+from arena_robot.nodes.lib.convert import time_of
+from arena_robot.nodes.lib.parameters import PartParams
+from arena_robot.nodes.lib.part_node import PartNode
+from arena_robot.nodes.lib.spin import Spin
+from arena_robot.nodes.lib.timeline import RosClock, ShiftedTime
+from arena_robot.nodes.station.files import nodes_in
+from arena_robot.nodes.station.processes import NodeProcess, Supervisor, overrides_file
 from arena_robot.robots.arms import PANDA
 
 MS = 1_000_000

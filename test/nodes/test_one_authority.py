@@ -19,14 +19,14 @@ from arena_robot.core.action import Action, ActionSpace, ArmCommand, SafeCommand
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import DriverError, LateCommand, SafetyError, StaleData
 from arena_robot.core.tuning import switch_threads_soon
-from arena_robot.nodes import qos
 from arena_robot.nodes.arm.node import ArmNode
-from arena_robot.nodes.calls import result
-from arena_robot.nodes.listener import Listening
+from arena_robot.nodes.lib import qos
+from arena_robot.nodes.lib.calls import result
+from arena_robot.nodes.lib.listener import Listening
+from arena_robot.nodes.lib.spin import Spin
 from arena_robot.nodes.remote.robot import RemoteArm
 from arena_robot.nodes.simulation.node import compose
-from arena_robot.nodes.spin import Spin
-from arena_robot.nodes.supervisor import overrides_file
+from arena_robot.nodes.station.processes import overrides_file
 from arena_robot.recording.bag.codec import codec_of
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.robots.arms import PANDA, RESET_JOINTS

@@ -7,7 +7,7 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 from arena_robot.core.errors import ConfigError
-from arena_robot.nodes.parameters import (
+from arena_robot.nodes.lib.parameters import (
     Current,
     Parameters,
     by_name,
@@ -16,8 +16,8 @@ from arena_robot.nodes.parameters import (
     params_of,
     refuse_unknown,
 )
+from arena_robot.nodes.lib.spin import Spin
 from arena_robot.nodes.session.params import SessionParams
-from arena_robot.nodes.spin import Spin
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,9 +13,9 @@ from waiting import until
 
 from arena_msgs.msg import ArmState, GripperTarget, PolicyAction
 from arena_robot.core.action import GripperCommand
-from arena_robot.nodes import qos
-from arena_robot.nodes.convert import doubles, header
-from arena_robot.nodes.endpoints import PLAYER
+from arena_robot.nodes.lib import qos
+from arena_robot.nodes.lib.convert import doubles, header
+from arena_robot.nodes.lib.endpoints import PLAYER
 from arena_robot.robots.arms import PANDA, RESET_JOINTS
 
 TURNED = np.array(RESET_JOINTS) + 0.15 * np.eye(7)[6]

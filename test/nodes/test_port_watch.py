@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from own_shm import OWN_SHM, needs_own_shm
 
-from arena_robot.nodes import port_watch
-from arena_robot.nodes.port_watch import LOCK, PortWatch
+from arena_robot.nodes.lib import shared_memory
+from arena_robot.nodes.lib.shared_memory import LOCK, PortWatch
 
 NODE = """
 import sys
 from rclpy.node import Node
 from std_msgs.msg import Empty
-from arena_robot.nodes.spin import run_node
+from arena_robot.nodes.lib.spin import run_node
 
 def make(spin):
     node = Node('one', context=spin.context)
@@ -86,8 +86,9 @@ def test_a_port_that_is_found_again_is_not_lost(monkeypatch):
 @needs_own_shm
 def test_what_is_mapped_is_read_only_when_a_port_has_changed(node, monkeypatch):
     watch, read = PortWatch(node.home, Path(f'/proc/{node.pid}')), []
-    mapped = port_watch._mapped
-    monkeypatch.setattr(port_watch, '_mapped', lambda process: read.append(1) or mapped(process))
+    mapped = shared_memory._mapped
+    monkeypatch.setattr(shared_memory, '_mapped',
+                        lambda process: read.append(1) or mapped(process))
     assert [watch.lost() for _ in range(3)] == [set()] * 3
     assert len(read) == 1
     (node.home / a_port(node)).unlink()

@@ -18,8 +18,8 @@ from waiting import until
 
 from arena_msgs.msg import RecorderStatus
 from arena_msgs.srv import StartRecording, StopRecording
-from arena_robot.nodes.convert import header
-from arena_robot.nodes.recorder.subscription import TopicSubscription
+from arena_robot.nodes.lib.convert import header
+from arena_robot.nodes.recorder.topics import TopicSubscription
 from arena_robot.recording.bag.base import Message, Topic
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.bag.recover import recover

@@ -12,7 +12,7 @@ from test_recorder_node import Rig
 from waiting import until
 
 from arena_msgs.srv import CheckStreams, StartRecording
-from arena_robot.nodes.convert import header
+from arena_robot.nodes.lib.convert import header
 from arena_robot.nodes.recorder.streams import RequiredStreams
 from arena_robot.nodes.recorder.topics import Choice
 from arena_robot.nodes.remote.recorder import RemoteRecorder

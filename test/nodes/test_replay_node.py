@@ -20,10 +20,10 @@ from waiting import until
 from arena_robot.cli.main import main
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.errors import ConfigError
-from arena_robot.nodes import qos
-from arena_robot.nodes.calls import ServiceClients
-from arena_robot.nodes.convert import stamp_of
 from arena_robot.nodes.executables import MODULES
+from arena_robot.nodes.lib import qos
+from arena_robot.nodes.lib.calls import ServiceClients
+from arena_robot.nodes.lib.convert import stamp_of
 from arena_robot.nodes.recorder.topics import Choice, TopicSubscriptions
 from arena_robot.nodes.replay.publisher import ReplayNames, ReplayPublisher, remap_rules
 from arena_robot.policy.base import PolicySpec

@@ -8,10 +8,10 @@ from arena_robot.core.action import GripperCommand
 from arena_robot.core.errors import DriverError
 from arena_robot.drivers.emulators.robotiq import RobotiqEmulator
 from arena_robot.nodes.gripper.node import GripperNode
-from arena_robot.nodes.listener import Listening
+from arena_robot.nodes.lib.listener import Listening
+from arena_robot.nodes.lib.spin import Spin
 from arena_robot.nodes.remote.robot import RemoteGripper
-from arena_robot.nodes.spin import Spin
-from arena_robot.nodes.supervisor import overrides_file
+from arena_robot.nodes.station.processes import overrides_file
 
 pytest.importorskip('serial', reason='pyserial is missing: make setup')
 

@@ -7,12 +7,12 @@ import sys
 import pytest
 
 from arena_robot.core.errors import ConfigError
-from arena_robot.nodes import ros_security
-from arena_robot.nodes.spin import Spin
+from arena_robot.nodes.lib import ros_security
+from arena_robot.nodes.lib.spin import Spin
 
 START = """
 import sys
-from arena_robot.nodes.spin import run_node
+from arena_robot.nodes.lib.spin import run_node
 sys.exit(run_node(lambda spin: sys.exit(9)))
 """
 

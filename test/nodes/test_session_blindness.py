@@ -21,8 +21,8 @@ from arena_msgs.msg import ActionChunk, StepRecord
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.episode import Preference, Slot
 from arena_robot.core.verdict import Verdict, scored
-from arena_robot.nodes.calls import result
-from arena_robot.nodes.remote.audits import RemoteAudits
+from arena_robot.nodes.lib.calls import result
+from arena_robot.nodes.remote.desk import RemoteAudits
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.policy.options import ServeOptions

@@ -15,7 +15,7 @@ from arena_robot.cli.main import main
 from arena_robot.cli.station.session import StationWatch
 from arena_robot.core.errors import NotConnected
 from arena_robot.core.process import Process, wait_until
-from arena_robot.nodes import qos
+from arena_robot.nodes.lib import qos
 from arena_robot.nodes.remote import desk as remote_desk
 from arena_robot.nodes.remote import presence
 from arena_robot.nodes.remote import recorder as remote_recorder

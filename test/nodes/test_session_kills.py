@@ -20,7 +20,7 @@ from session_rig import Rig, until
 from arena_robot.core.episode import Preference, Slot
 from arena_robot.core.errors import SessionError
 from arena_robot.core.verdict import Verdict, scored
-from arena_robot.nodes.convert import stamp_of
+from arena_robot.nodes.lib.convert import stamp_of
 from arena_robot.nodes.remote.robot import RemoteArm
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.bag.recover import is_complete

@@ -9,8 +9,8 @@ from arena_robot.core.episode import Slot
 from arena_robot.core.errors import NotConnected, SessionError
 from arena_robot.core.observation import RobotMode
 from arena_robot.core.verdict import scored
+from arena_robot.nodes.lib.spin import Spin
 from arena_robot.nodes.simulation.node import compose
-from arena_robot.nodes.spin import Spin
 from arena_robot.records.session_file import read_session, session_paths
 from arena_robot.session.evaluator.desk import Button
 from arena_robot.session.evaluator.scripted import Script, Scripted

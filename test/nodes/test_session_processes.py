@@ -9,10 +9,14 @@ import yaml
 from rclpy.node import Node
 
 from arena_robot.core.errors import ConfigError
-from arena_robot.nodes.session_processes import SessionOptions, session_processes, start_file
-from arena_robot.nodes.spin import Spin
-from arena_robot.nodes.station_file import nodes_in, require_match
-from arena_robot.nodes.supervisor import write_parameters
+from arena_robot.nodes.lib.spin import Spin
+from arena_robot.nodes.station.files import nodes_in, require_match
+from arena_robot.nodes.station.processes import (
+    SessionOptions,
+    session_processes,
+    start_file,
+    write_parameters,
+)
 
 
 def parameters(process, namespace=''):

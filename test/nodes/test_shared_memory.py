@@ -8,13 +8,13 @@ from pathlib import Path
 
 from own_shm import OWN_SHM, needs_own_shm
 
-from arena_robot.nodes import shared_memory
-from arena_robot.nodes.shared_memory import BROKEN, READY, mend_ports
+from arena_robot.nodes.lib import shared_memory
+from arena_robot.nodes.lib.shared_memory import BROKEN, READY, mend_ports
 
 NODE = """
 from rclpy.node import Node
 from std_msgs.msg import Empty
-from arena_robot.nodes.spin import Spin
+from arena_robot.nodes.lib.spin import Spin
 with Spin() as spin:
     node = Node('one', context=spin.context)    # a node that is collected takes its ports along
     node.create_subscription(Empty, 'topic', print, 1)
@@ -76,7 +76,7 @@ def test_only_what_is_half_made_is_deleted(tmp_path):
 def test_a_port_that_is_being_made_is_left(tmp_path, monkeypatch):
     path = tmp_path / 'fastrtps_port7012'
     path.touch()
-    monkeypatch.setattr('arena_robot.nodes.shared_memory.time.sleep',
+    monkeypatch.setattr('arena_robot.nodes.lib.shared_memory.time.sleep',
                         lambda _: port(tmp_path, path.name, READY))
     assert mend_ports(tmp_path, 60.0) == []
     assert path.exists()

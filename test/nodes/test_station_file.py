@@ -4,7 +4,7 @@ import pytest
 
 from arena_robot.core.errors import ConfigError
 from arena_robot.nodes.arm.params import reset_joints_within
-from arena_robot.nodes.station_file import nodes_in, refuse_unknown_arguments, shipped
+from arena_robot.nodes.station.files import nodes_in, refuse_unknown_arguments, shipped
 from arena_robot.robots.arms import PANDA, RESET_JOINTS
 
 

@@ -10,7 +10,7 @@ from session_rig import Rig, until
 from std_msgs.msg import Float64
 
 from arena_robot.core.episode import Slot
-from arena_robot.nodes import qos
+from arena_robot.nodes.lib import qos
 from arena_robot.recording.episode.check import FindingLevel, check
 from arena_robot.session.protocol.states import State
 

@@ -20,10 +20,10 @@ from waiting import until
 
 from arena_robot.core.config import read_yaml
 from arena_robot.core.errors import DriverError
-from arena_robot.nodes import convert, qos
-from arena_robot.nodes.calls import ServiceClients
 from arena_robot.nodes.executables import MODULES
-from arena_robot.nodes.listener import Listening
+from arena_robot.nodes.lib import convert, qos
+from arena_robot.nodes.lib.calls import ServiceClients
+from arena_robot.nodes.lib.listener import Listening
 from arena_robot.nodes.remote.robot import RemoteArm
 
 LAB = ROOT / 'config' / 'stations' / 'example_lab.yaml'

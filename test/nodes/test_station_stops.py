@@ -12,8 +12,8 @@ from waiting import until
 from arena_msgs.msg import PolicyAction
 from arena_robot.core.action import Action, ActionSpace, ArmCommand
 from arena_robot.core.errors import DriverError, SafetyError
-from arena_robot.nodes import convert, qos
-from arena_robot.nodes.calls import result
+from arena_robot.nodes.lib import convert, qos
+from arena_robot.nodes.lib.calls import result
 
 pytestmark = pytest.mark.alone
 STILL = 0.02
@@ -109,7 +109,7 @@ import sys, time
 from rclpy.node import Node
 from arena_robot.core.action import ArmCommand
 from arena_robot.nodes.remote.robot import RemoteArm
-from arena_robot.nodes.spin import Spin
+from arena_robot.nodes.lib.spin import Spin
 with Spin() as spin:
     node = Node('commander', namespace=sys.argv[1], context=spin.context)
     spin.add(node)

@@ -14,7 +14,7 @@ from std_msgs.msg import Bool, Float64, String
 from waiting import until
 
 from arena_msgs.msg import ArmState, GripperState
-from arena_robot.nodes import convert, qos
+from arena_robot.nodes.lib import convert, qos
 from arena_robot.nodes.remote.robot import RemoteCamera
 
 pytestmark = pytest.mark.alone

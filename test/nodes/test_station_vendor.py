@@ -12,8 +12,8 @@ from waiting import until
 
 from arena_msgs.msg import ArmState, GripperState
 from arena_robot.core.errors import SessionError
-from arena_robot.nodes import qos
-from arena_robot.nodes.convert import stamp_of
+from arena_robot.nodes.lib import qos
+from arena_robot.nodes.lib.convert import stamp_of
 from arena_robot.nodes.remote.desk import RemoteDesk
 from arena_robot.session.evaluator.scripted import Script, Scripted
 from arena_robot.session.protocol.states import State

@@ -5,9 +5,9 @@ import pytest
 from test_follow_trajectory import LINE, NAMES, Q, Rig, no_publisher, turned
 
 from arena_robot.drivers.sim.station import SimStation
-from arena_robot.nodes import convert
 from arena_robot.nodes.arm import commands as arm_commands
 from arena_robot.nodes.arm.trajectory import Trajectory
+from arena_robot.nodes.lib import convert
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from session_rig import Rig, until
 
 from arena_robot.core.episode import Slot
-from arena_robot.nodes import qos
+from arena_robot.nodes.lib import qos
 from arena_robot.session.protocol.states import State
 
 PREFIXES = ('left', 'right')

@@ -20,10 +20,10 @@ from arena_robot.drivers.conformance.arm import MOTIONS
 from arena_robot.drivers.conformance.pytest_suite import ArmConformance
 from arena_robot.drivers.conformance.rig import ArmRig
 from arena_robot.drivers.guarded import guarded
-from arena_robot.nodes import qos
-from arena_robot.nodes.listener import Listening
-from arena_robot.nodes.spin import Spin
-from arena_robot.nodes.timeline import RosClock
+from arena_robot.nodes.lib import qos
+from arena_robot.nodes.lib.listener import Listening
+from arena_robot.nodes.lib.spin import Spin
+from arena_robot.nodes.lib.timeline import RosClock
 from arena_robot.nodes.vendor.arm import RosControlArm
 from arena_robot.nodes.vendor.params import CRISP, JTC, RosControlArmParams
 from arena_robot.robots.arms import FR3

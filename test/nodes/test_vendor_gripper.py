@@ -9,9 +9,9 @@ from sensor_msgs.msg import JointState
 
 from arena_robot.core.action import GripperCommand
 from arena_robot.core.errors import DriverError, NotConnected
-from arena_robot.nodes.listener import Listening
-from arena_robot.nodes.spin import Spin
-from arena_robot.nodes.timeline import RosClock
+from arena_robot.nodes.lib.listener import Listening
+from arena_robot.nodes.lib.spin import Spin
+from arena_robot.nodes.lib.timeline import RosClock
 from arena_robot.nodes.vendor.franka import imported
 from arena_robot.nodes.vendor.gripper import RosControlGripper
 from arena_robot.nodes.vendor.params import PARALLEL, SINGLE, TOPIC, RosControlGripperParams

@@ -8,9 +8,13 @@ from process_rig import ProcessRig
 from session_rig import EXAMPLES
 from station_programs import ROOT
 
-from arena_robot.nodes.session_processes import SessionOptions, session_processes
-from arena_robot.nodes.station_file import nodes_in
-from arena_robot.nodes.supervisor import NodeProcess, namespace_words
+from arena_robot.nodes.station.files import nodes_in
+from arena_robot.nodes.station.processes import (
+    NodeProcess,
+    SessionOptions,
+    namespace_words,
+    session_processes,
+)
 
 LAB = str(Path(__file__).with_name('fake_lab.py'))
 SMALL = {'session_node': {'min_free_gb': 0.1}, 'recorder_node': {'min_free_disk': 0.1}}

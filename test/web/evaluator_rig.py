@@ -10,8 +10,8 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.support.ui import WebDriverWait
 
 from arena_msgs.msg import ArmState
-from arena_robot.nodes import qos
-from arena_robot.nodes.convert import stamp_of
+from arena_robot.nodes.lib import qos
+from arena_robot.nodes.lib.convert import stamp_of
 
 TASK = 'put the yellow cube in the bowl'
 WHY = 'A moved towards the cube, B stood still'

@@ -271,7 +271,7 @@ def test_what_exists_is_left_out_of_collections_before_the_page_is_served(monkey
     done = []
     monkeypatch.setattr(tuning, 'keep_what_exists', lambda: done.append('kept'))
     monkeypatch.setattr('arena_robot.nodes.remote.desk.RemoteDesk', open_page)
-    monkeypatch.setattr('arena_robot.nodes.remote.audits.RemoteAudits', lambda desk: tuple)
+    monkeypatch.setattr('arena_robot.nodes.remote.desk.RemoteAudits', lambda desk: tuple)
     monkeypatch.setattr('arena_robot.web.console.serve.ConsoleServer', open_page)
     before = {number: signal.getsignal(number) for number in end_signals()}
     try:

@@ -24,9 +24,13 @@ from station_programs import Process
 
 from arena_robot.core.config import read_yaml
 from arena_robot.nodes.remote.desk import RemoteDesk
-from arena_robot.nodes.session_processes import SessionOptions, session_processes
-from arena_robot.nodes.station_file import nodes_in
-from arena_robot.nodes.supervisor import NodeProcess, namespace_words
+from arena_robot.nodes.station.files import nodes_in
+from arena_robot.nodes.station.processes import (
+    NodeProcess,
+    SessionOptions,
+    namespace_words,
+    session_processes,
+)
 from arena_robot.records.session_file import read_session
 from arena_robot.web.console.serve import ConsoleServer
 

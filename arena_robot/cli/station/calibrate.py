@@ -70,7 +70,7 @@ def run_camera(args: argparse.Namespace) -> int:
     values = {'extrinsics': [round(v, 6) for v in result.pose], 'extrinsics_frame': parent}
     kept = ''
     if not args.dry_run:
-        from arena_robot.nodes.station_edit import save_parameters
+        from arena_robot.nodes.station.files import save_parameters
         kept = str(save_parameters(args.config, args.camera, values))
     report(args, result, values, kept)
     return 0
@@ -79,8 +79,8 @@ def run_camera(args: argparse.Namespace) -> int:
 def station_camera(args: argparse.Namespace) -> 'tuple[StationCamera, str, bool]':
     """Return which camera, the frame that it is fixed to, and whether that is the flange."""
     from arena_robot.nodes.remote.calibration import StationCamera
-    from arena_robot.nodes.session_processes import section
-    from arena_robot.nodes.station_edit import with_parameters
+    from arena_robot.nodes.station.files import with_parameters
+    from arena_robot.nodes.station.processes import section
     from arena_robot.robots.cameras import STYLES
     from arena_robot.safety.limits import robot_of
     if not args.config or not args.camera:

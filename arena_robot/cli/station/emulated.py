@@ -12,7 +12,7 @@ from typing import Any
 
 from arena_robot.core.config import read_yaml
 from arena_robot.core.errors import ConfigError
-from arena_robot.nodes.station_file import CAMERA_SUFFIX, driver_params
+from arena_robot.nodes.station.files import CAMERA_SUFFIX, driver_params
 
 SCENE = 'cube_in_bowl'
 CAMERAS = 'zed', 'uvc'

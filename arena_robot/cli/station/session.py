@@ -103,7 +103,7 @@ def run_console(args: argparse.Namespace) -> int:
     """
     from arena_robot.core.process import end_signals
     from arena_robot.core.tuning import keep_what_exists
-    from arena_robot.nodes.remote.audits import RemoteAudits
+    from arena_robot.nodes.remote.desk import RemoteAudits
     from arena_robot.web.console.serve import ConsoleServer
     over, serves = threading.Event(), threading.Event()
 
@@ -143,7 +143,7 @@ def add_desk_arguments(parser: argparse.ArgumentParser) -> None:
 @contextmanager
 def desk_of(args: argparse.Namespace) -> 'Iterator[RemoteDesk]':
     """Give a desk of the station's session node; a simulated station ends with it."""
-    from arena_robot.nodes.discovery import stay_local
+    from arena_robot.nodes.lib.ros_security import stay_local
     from arena_robot.nodes.remote.desk import RemoteDesk
     from arena_robot.nodes.simulation.simulated_station import SimulatedStation
     stay_local()

@@ -36,8 +36,8 @@ from arena_robot.robots.arms import ROBOTS
 
 if TYPE_CHECKING:
     from arena_robot.nodes.adopt.proposal import Proposal
-    from arena_robot.nodes.simulation.pace import SessionPace
-    from arena_robot.nodes.supervisor import Startable
+    from arena_robot.nodes.simulation.governor import SessionPace
+    from arena_robot.nodes.station.processes import Startable
 
 SIM_CONFIG, LAB_CONFIG = 'stations/sim.yaml', 'stations/example_lab.yaml'
 FIND_S = 120.0
@@ -101,8 +101,8 @@ def station_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_station(args: argparse.Namespace) -> int:
     """Run the station until it is interrupted."""
-    from arena_robot.nodes.discovery import stay_local
-    from arena_robot.nodes.station_file import nodes_in, shipped
+    from arena_robot.nodes.lib.ros_security import stay_local
+    from arena_robot.nodes.station.files import nodes_in, shipped
     if args.example:
         print(config_file(LAB_CONFIG).read_text(encoding='utf-8'), end='')
         return 0
@@ -130,7 +130,7 @@ def run_station(args: argparse.Namespace) -> int:
 def print_view(args: argparse.Namespace, path: Path) -> int:
     """Print the file of RViz or Foxglove with the names of the station in ``path``."""
     from arena_robot.core.config import read_yaml
-    from arena_robot.nodes.view_files import foxglove_file, names_in, rviz_file
+    from arena_robot.nodes.station.view_files import foxglove_file, names_in, rviz_file
     names = names_in(read_yaml(path), args.namespace)
     print((rviz_file if args.rviz else foxglove_file)(names), end='')
     return 0
@@ -159,8 +159,11 @@ def check_options(args: argparse.Namespace, path: Path, simulated: bool) -> None
 def run_with_session(args: argparse.Namespace, path: Path, nodes: Sequence[tuple[str, str]],
                      simulated: bool, devices: 'Sequence[Startable]' = ()) -> int:
     """Run ``devices``, the parts, recorder, session node and with ``--console`` the page."""
-    from arena_robot.nodes.session_processes import SessionOptions, session_processes
-    from arena_robot.nodes.supervisor import namespace_words
+    from arena_robot.nodes.station.processes import (
+        SessionOptions,
+        namespace_words,
+        session_processes,
+    )
     for file in (args.session_config, args.policies):
         if file is not None and not file.is_file():
             raise ConfigError(f'no file {file}')
@@ -187,9 +190,8 @@ def run_with_session(args: argparse.Namespace, path: Path, nodes: Sequence[tuple
 def sim_process(args: argparse.Namespace, files: Sequence[Path],
                 folder: Path) -> 'list[Startable]':
     """Return the simulated station as a process; a person's errors when the scene is reset."""
-    from arena_robot.nodes.session_processes import start_file
     from arena_robot.nodes.simulation.simulated_station import AS_A_PERSON
-    from arena_robot.nodes.supervisor import NodeProcess, write_parameters
+    from arena_robot.nodes.station.processes import NodeProcess, start_file, write_parameters
     base = write_parameters(folder / 'sim_base.yaml', {'sim_station': {
         **AS_A_PERSON, 'start_file': start_file(files, args.data)}})
     pace = pace_of(args)
@@ -202,14 +204,14 @@ def sim_process(args: argparse.Namespace, files: Sequence[Path],
 
 def pace_of(args: argparse.Namespace) -> 'SessionPace | None':
     """Return the pace of sessions in a simulation that is not in real time, else None."""
-    from arena_robot.nodes.simulation.pace import SessionPace
+    from arena_robot.nodes.simulation.governor import SessionPace
     return None if args.speed in (None, 1.0) else SessionPace(args.speed)
 
 
 def parts(args: argparse.Namespace, nodes: Sequence[tuple[str, str]],
           shared: Sequence[str]) -> 'list[Startable]':
     """Return one process for each part of a real station."""
-    from arena_robot.nodes.supervisor import NodeProcess
+    from arena_robot.nodes.station.processes import NodeProcess
     fake = ['-p', 'use_fake_hardware:=true'] if args.fake else []
     return [NodeProcess(executable, name, (*shared, *fake)) for executable, name in nodes]
 
@@ -225,7 +227,7 @@ def page_words(args: argparse.Namespace) -> tuple[str, ...]:
 def run_sim(args: argparse.Namespace, path: Path, shared: list[str]) -> int:
     """Run the composed station until it is interrupted."""
     from arena_robot.nodes.simulation import node as sim_station
-    from arena_robot.nodes.supervisor import overrides_file
+    from arena_robot.nodes.station.processes import overrides_file
     overrides = overrides_file({'sim_station': sim_parameters(args)}, args.namespace, [path])
     try:
         return sim_station.main([sys.argv[0], '--ros-args', *shared, '--params-file',
@@ -238,7 +240,7 @@ def supervise(processes: 'Sequence[Startable]', respawn: bool,
               end_s: float | None = None) -> int:
     """Run the processes until SIGINT or SIGTERM, or SIGHUP: the terminal was closed."""
     from arena_robot.core.process import end_signals
-    from arena_robot.nodes.supervisor import INTERRUPT_S, Supervisor
+    from arena_robot.nodes.station.processes import INTERRUPT_S, Supervisor
     supervisor = Supervisor(processes, respawn, interrupt_s=end_s or INTERRUPT_S)
     for number in end_signals():
         signal.signal(number, lambda *_: supervisor.stopped.set())
@@ -247,7 +249,7 @@ def supervise(processes: 'Sequence[Startable]', respawn: bool,
 
 def ros_arguments(args: argparse.Namespace, path: Path) -> list[str]:
     """Return the ROS arguments that all nodes share."""
-    from arena_robot.nodes.supervisor import namespace_words
+    from arena_robot.nodes.station.processes import namespace_words
     return ['--params-file', str(path), '--log-level', args.log_level,
             *namespace_words(args.namespace)]
 

@@ -9,10 +9,10 @@ from typing import Any
 from rclpy.qos import QoSReliabilityPolicy
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
-from arena_robot.nodes import qos
-from arena_robot.nodes.endpoints import UNKNOWN, Way, ends, owner
-from arena_robot.nodes.listener import Listening
-from arena_robot.nodes.spin import Spin
+from arena_robot.nodes.lib import qos
+from arena_robot.nodes.lib.endpoints import UNKNOWN, Way, ends, owner
+from arena_robot.nodes.lib.listener import Listening
+from arena_robot.nodes.lib.spin import Spin
 from arena_robot.nodes.vendor.channel import LISTENERS
 from arena_robot.recording.episode.views import IMAGE, JPEG
 

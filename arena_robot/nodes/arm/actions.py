@@ -15,12 +15,12 @@ from arena_msgs.action import MoveToJoints
 from arena_robot.core.clock import LOOK_S
 from arena_robot.core.errors import ArenaError
 from arena_robot.core.observation import ArmState, Floats
-from arena_robot.nodes import convert
 from arena_robot.nodes.arm.commands import ArmCommands
 from arena_robot.nodes.arm.follower import Follower
 from arena_robot.nodes.arm.params import ArmParams
-from arena_robot.nodes.arm.trajectory_goal import SETTLE_S, GoalCode, GoalEnd, TrajectoryGoal
-from arena_robot.nodes.part_node import PartNode
+from arena_robot.nodes.arm.trajectory import SETTLE_S, GoalCode, GoalEnd, TrajectoryGoal
+from arena_robot.nodes.lib import convert
+from arena_robot.nodes.lib.part_node import PartNode
 
 
 class ArmActions:

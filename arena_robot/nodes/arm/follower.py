@@ -8,7 +8,7 @@ from arena_robot.core.clock import LOOK_S, Clock
 from arena_robot.core.errors import ArenaError
 from arena_robot.core.observation import ArmState
 from arena_robot.nodes.arm.commands import ArmCommands
-from arena_robot.nodes.arm.trajectory_goal import (
+from arena_robot.nodes.arm.trajectory import (
     FollowRequest,
     GoalCode,
     GoalEnd,

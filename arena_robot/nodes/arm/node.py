@@ -20,7 +20,7 @@ from arena_robot.core.errors import ArenaError, DriverError, NotConnected
 from arena_robot.core.observation import ArmState, Floats, RobotMode
 from arena_robot.drivers.base import Arm, Part
 from arena_robot.drivers.guarded import GuardedArm
-from arena_robot.nodes import backends, convert, diagnostics, qos
+from arena_robot.nodes import backends
 from arena_robot.nodes.arm.actions import ArmActions
 from arena_robot.nodes.arm.commands import ArmCommands
 from arena_robot.nodes.arm.params import (
@@ -30,9 +30,10 @@ from arena_robot.nodes.arm.params import (
     reset_joints_within,
 )
 from arena_robot.nodes.arm.transforms import ArmTransforms
-from arena_robot.nodes.parameters import declare
-from arena_robot.nodes.part_node import PartNode
-from arena_robot.nodes.spin import run_node
+from arena_robot.nodes.lib import convert, diagnostics, qos
+from arena_robot.nodes.lib.parameters import declare
+from arena_robot.nodes.lib.part_node import PartNode
+from arena_robot.nodes.lib.spin import run_node
 from arena_robot.safety.filter import Safety
 from arena_robot.safety.kinematics import frames, jacobian
 from arena_robot.safety.limits import robot_of

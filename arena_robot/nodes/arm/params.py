@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from arena_robot.core.errors import ConfigError
 from arena_robot.drivers.table import GRIPPER_MODELS
-from arena_robot.nodes.parameters import Parameters, by_name, param
-from arena_robot.nodes.part_params import CommandedParams
+from arena_robot.nodes.lib.parameters import CommandedParams, Parameters, by_name, param
 from arena_robot.robots.arms import DOF, PANDA, RESET_JOINTS, ROBOTS, ArmLimits
 from arena_robot.robots.grippers import ROBOTIQ_2F85, GripperModel, prefixed
 from arena_robot.safety.limits import limits_for, robot_of

@@ -11,8 +11,9 @@ leaves its topics out.
 import json
 import logging
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +22,21 @@ from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from std_msgs.msg import Float64, String
 
 from arena_msgs.msg import SessionState
+from arena_robot.audit.base import Judge
 from arena_robot.audit.judges import make_judge, settings_of
+from arena_robot.audit.run import ProgressFollower
 from arena_robot.core.clock import DAY_S
-from arena_robot.core.errors import ArenaError, DataError
-from arena_robot.nodes import diagnostics, qos
-from arena_robot.nodes.audit.live import LiveProgress
+from arena_robot.core.errors import ArenaError, DataError, DriverError
+from arena_robot.core.observation import Pixels
+from arena_robot.drivers.base import Camera
 from arena_robot.nodes.audit.params import AuditParams
-from arena_robot.nodes.listener import Listening
-from arena_robot.nodes.parameters import declare, refuse_unknown
+from arena_robot.nodes.lib import diagnostics, qos
+from arena_robot.nodes.lib.listener import Listening
+from arena_robot.nodes.lib.parameters import declare, refuse_unknown
+from arena_robot.nodes.lib.spin import run_node
+from arena_robot.nodes.lib.timeline import STEADY, RosClock
 from arena_robot.nodes.recorder.derive import Deriver
 from arena_robot.nodes.remote.camera import RemoteCamera
-from arena_robot.nodes.spin import run_node
-from arena_robot.nodes.timeline import STEADY, RosClock
 from arena_robot.records.session_file import DONE, read_session, session_paths
 from arena_robot.reports.audit_agreement import has_audits, session_audit
 from arena_robot.reports.episode_audit import audit_session
@@ -42,6 +46,69 @@ log = logging.getLogger(__name__)
 RECENT_S = DAY_S
 RUNNING = (SessionState.RUNNING_A, SessionState.RUNNING_B)
 KEPT = 20
+MAX_AGE_S = 1.0
+
+
+class LiveProgress:
+    """
+    Tells the progress of a rollout ``rate_hz`` times a second, between ``start`` and ``stop``.
+
+    ``cameras`` are by role, their left eyes are judged; they are opened with the first rollout.
+    """
+
+    def __init__(self, judge: Judge, cameras: Mapping[str, Camera], rate_hz: float,
+                 tell: Callable[[float], None]) -> None:
+        self._judge, self._rate_hz, self._tell = judge, rate_hz, tell
+        self._cameras = cameras
+        self._opened: set[str] = set()
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self, instruction: str) -> None:
+        """Follow a rollout; does nothing while one is followed."""
+        if self._thread is not None:
+            return
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(instruction, self._over),
+                                        name='live progress', daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End it without waiting for the judge; what it says now is not told."""
+        self._over.set()
+        self._thread = None
+
+    def _run(self, instruction: str, over: threading.Event) -> None:
+        try:
+            self._open()
+            self._follow(ProgressFollower(self._judge, instruction), over)
+        except ArenaError as error:
+            log.warning('this rollout is not followed: %s', error)
+
+    def _open(self) -> None:
+        for role, camera in self._cameras.items():
+            if role not in self._opened:
+                camera.open()
+                self._opened.add(role)
+
+    def _follow(self, follower: ProgressFollower, over: threading.Event) -> None:
+        due_s = began_s = time.monotonic()
+        while not over.is_set():
+            try:
+                value = follower.add(time.monotonic() - began_s, self._pictures())
+            except DriverError:
+                value = None    # no fresh picture: the next one counts
+            if value is not None and not over.is_set():
+                self._tell(value)
+            if follower.problem:
+                log.warning('this rollout is not followed: %s', follower.problem)
+                return
+            due_s = max(due_s + 1.0 / self._rate_hz, time.monotonic())
+            over.wait(due_s - time.monotonic())
+
+    def _pictures(self) -> dict[str, Pixels]:
+        return {role: camera.frame(MAX_AGE_S).left.pixels
+                for role, camera in self._cameras.items()}
 
 
 class AuditNode(Listening):

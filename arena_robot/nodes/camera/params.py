@@ -7,8 +7,7 @@ import numpy as np
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.jpeg import QUALITY
 from arena_robot.core.observation import EYES, ROLES
-from arena_robot.nodes.parameters import param
-from arena_robot.nodes.part_params import PartParams
+from arena_robot.nodes.lib.parameters import PartParams, param
 from arena_robot.robots.arms import PANDA
 from arena_robot.robots.cameras import STYLES
 from arena_robot.safety.urdf import CameraMount

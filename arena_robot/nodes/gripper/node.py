@@ -8,11 +8,14 @@ from typing import Any, cast
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus
+from geometry_msgs.msg import TransformStamped
 from rclpy.action import ActionServer, CancelResponse
 from rclpy.action.server import ServerGoalHandle
 from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.publisher import Publisher
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
+from tf2_msgs.msg import TFMessage
 
 from arena_msgs.msg import GripperState as GripperStateMessage
 from arena_msgs.msg import GripperTarget, PolicyAction
@@ -20,15 +23,14 @@ from arena_robot.core.action import GripperCommand
 from arena_robot.core.errors import ArenaError, DriverError, NotConnected, SafetyError
 from arena_robot.core.observation import GripperState, ObjectStatus
 from arena_robot.drivers.base import Gripper, Part
-from arena_robot.nodes import backends, convert, diagnostics, qos
-from arena_robot.nodes.command_stamps import CommandStamps
+from arena_robot.nodes import backends
 from arena_robot.nodes.gripper.actions import GripperAction
 from arena_robot.nodes.gripper.params import GripperParams
-from arena_robot.nodes.gripper.transforms import FingerTransform
-from arena_robot.nodes.parameters import Current
-from arena_robot.nodes.part_node import PartNode
-from arena_robot.nodes.spin import run_node
-from arena_robot.robots.grippers import prefixed
+from arena_robot.nodes.lib import convert, diagnostics, qos
+from arena_robot.nodes.lib.parameters import Current
+from arena_robot.nodes.lib.part_node import CommandStamps, PartNode
+from arena_robot.nodes.lib.spin import run_node
+from arena_robot.robots.grippers import GripperModel, prefixed
 from arena_robot.safety.action_spaces import binarised
 from arena_robot.safety.filter import clipped, finite
 from arena_robot.safety.watchdog import CommandWatchdog
@@ -249,3 +251,31 @@ def main(args: Sequence[str] | None = None) -> int:
 
 if __name__ == '__main__':
     sys.exit(main())
+
+
+class FingerTransform:
+    """Publishes the finger's pose in the gripper's base link on ``tf``."""
+
+    def __init__(self, node: PartNode[GripperParams], model: GripperModel) -> None:
+        self._model, self._prefix = model, node.params.arm_prefix
+        self._tf: Publisher | None = None
+        if node.params.publish_tf:
+            self._tf = node.keep(qos.publisher(node, TFMessage, 'tf', qos.STREAM))
+
+    def publish(self, angle_rad: float, stamp_ns: int) -> None:
+        """Publish the pose for the finger joint's position, while somebody listens."""
+        if self._tf and self._tf.get_subscription_count():
+            self._tf.publish(TFMessage(transforms=[
+                finger_transform(self._model, self._prefix, angle_rad, stamp_ns)]))
+
+
+def finger_transform(model: GripperModel, prefix: str, angle_rad: float,
+                     stamp_ns: int) -> TransformStamped:
+    """Return the finger's pose in the gripper's base link: turned about the negative y axis."""
+    out = TransformStamped(
+        header=convert.header(stamp_ns, prefixed(model.base_link, prefix)),
+        child_frame_id=prefixed(model.finger_link, prefix))
+    place, rotation = out.transform.translation, out.transform.rotation
+    place.x, place.y, place.z = model.joint_at
+    rotation.y, rotation.w = -math.sin(angle_rad / 2), math.cos(angle_rad / 2)
+    return out

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from arena_robot.drivers.table import GRIPPER_MODELS
 from arena_robot.nodes.gripper.actions import KINDS, SINGLE
-from arena_robot.nodes.parameters import param
-from arena_robot.nodes.part_params import CommandedParams
+from arena_robot.nodes.lib.parameters import CommandedParams, param
 from arena_robot.robots.grippers import ROBOTIQ_2F85, GripperModel
 
 

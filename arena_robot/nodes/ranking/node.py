@@ -23,14 +23,14 @@ from arena_msgs.srv import GetRanking, IngestEpisode
 from arena_robot.core.clock import from_iso
 from arena_robot.core.episode import Comparison
 from arena_robot.core.errors import ArenaError, ConfigError, RankingError
-from arena_robot.nodes import diagnostics, qos
-from arena_robot.nodes.convert import header
-from arena_robot.nodes.listener import Listening
-from arena_robot.nodes.parameters import declare, refuse_unknown
+from arena_robot.nodes.lib import diagnostics, qos
+from arena_robot.nodes.lib.convert import header
+from arena_robot.nodes.lib.listener import Listening
+from arena_robot.nodes.lib.parameters import declare, refuse_unknown
+from arena_robot.nodes.lib.spin import run_node
+from arena_robot.nodes.lib.timeline import STEADY, RosClock
 from arena_robot.nodes.ranking.params import RankingParams
 from arena_robot.nodes.ranking.sources import RankingSource, source
-from arena_robot.nodes.spin import run_node
-from arena_robot.nodes.timeline import STEADY, RosClock
 from arena_robot.ranking.base import Comparisons, Ints
 from arena_robot.ranking.methods import METHODS, rank_comparable
 from arena_robot.ranking.standings import Standings, is_few, place_words, shown_order

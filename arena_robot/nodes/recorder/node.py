@@ -26,17 +26,17 @@ from arena_robot.core.episode import EndReason
 from arena_robot.core.errors import ArenaError, RecordingError
 from arena_robot.core.files import move
 from arena_robot.core.process import wait_until
-from arena_robot.nodes import diagnostics, qos
-from arena_robot.nodes.convert import header
-from arena_robot.nodes.listener import Listening
-from arena_robot.nodes.parameters import declare, refuse_unknown
+from arena_robot.nodes.lib import diagnostics, qos
+from arena_robot.nodes.lib.convert import header
+from arena_robot.nodes.lib.listener import Listening
+from arena_robot.nodes.lib.parameters import declare, refuse_unknown
+from arena_robot.nodes.lib.spin import run_node
+from arena_robot.nodes.lib.timeline import STEADY, RosClock
 from arena_robot.nodes.recorder.derive import Deriver, recover_bag
 from arena_robot.nodes.recorder.params import LEVELS, RecorderParams
 from arena_robot.nodes.recorder.qos import read_overrides
 from arena_robot.nodes.recorder.streams import StreamCheck
 from arena_robot.nodes.recorder.topics import Choice, TopicSubscriptions
-from arena_robot.nodes.spin import run_node
-from arena_robot.nodes.timeline import STEADY, RosClock
 from arena_robot.recording.bag.base import Message, Topic
 from arena_robot.recording.bag.recorder import (
     BagRecorder,

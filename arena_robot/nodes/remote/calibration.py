@@ -11,9 +11,9 @@ from typing_extensions import Self
 
 from arena_robot.core.errors import DriverError
 from arena_robot.core.observation import EYES, STILL_RAD_S, Floats, Pixels
-from arena_robot.nodes.listener import Listening
+from arena_robot.nodes.lib.listener import Listening
+from arena_robot.nodes.lib.spin import Spin
 from arena_robot.nodes.remote.robot import RemoteArm, RemoteCamera
-from arena_robot.nodes.spin import Spin
 
 FIND_S, MOVE_S, REST_S = 10.0, 15.0, 5.0
 NEAR_RAD = 0.05

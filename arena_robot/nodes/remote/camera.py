@@ -15,8 +15,8 @@ from arena_robot.core.errors import DataError, ReadTimeout
 from arena_robot.core.observation import EYES, CameraInfo, Image
 from arena_robot.drivers.base import StereoFrame
 from arena_robot.drivers.grabbing import Arrivals
-from arena_robot.nodes import convert, qos
-from arena_robot.nodes.endpoints import Way, ends
+from arena_robot.nodes.lib import convert, qos
+from arena_robot.nodes.lib.endpoints import Way, ends
 from arena_robot.nodes.remote.part import Newest, RemotePart
 from arena_robot.nodes.remote.transports import (
     COMPRESSED,

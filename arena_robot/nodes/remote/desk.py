@@ -1,9 +1,11 @@
-"""Desk interface over the services and topics of a session node."""
+"""Desk interface over the services and topics of a session node; audits of an audit_node."""
 
+import json
+import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any
@@ -27,15 +29,15 @@ from arena_msgs.srv import (
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import NotConnected, SessionError
 from arena_robot.core.verdict import Plain, Verdict
-from arena_robot.nodes import qos
-from arena_robot.nodes.action_client import ThreadedActionClient
-from arena_robot.nodes.calls import ServiceClients, send_goal
-from arena_robot.nodes.convert import stamp_of
-from arena_robot.nodes.listener import Listening
+from arena_robot.nodes.lib import qos
+from arena_robot.nodes.lib.action_client import ThreadedActionClient
+from arena_robot.nodes.lib.calls import ServiceClients, send_goal
+from arena_robot.nodes.lib.convert import stamp_of
+from arena_robot.nodes.lib.listener import Listening
+from arena_robot.nodes.lib.spin import Spin
 from arena_robot.nodes.remote.pictures import Pictures, session_views
 from arena_robot.nodes.remote.presence import WATCH_S, Presence
 from arena_robot.nodes.session.messages import desk_state, draft_request, feedback_message
-from arena_robot.nodes.spin import Spin
 from arena_robot.session.evaluator.desk import Button, DeskState, RunView, always
 from arena_robot.session.protocol.states import State
 
@@ -47,6 +49,7 @@ COUNTS = {Button.INVALIDATE: False, Button.REVALIDATE: True}  # whether the sess
 SERVICES = {'open_session': OpenSession, 'submit_feedback': SubmitFeedback,
             'close_session': CloseSession, 'command': SessionCommand, 'e_stop': Trigger,
             'take_control': TakeControl, 'list_sessions': ListSessions}
+log = logging.getLogger(__name__)
 
 
 class RemoteDesk:
@@ -306,3 +309,23 @@ class RemoteDesk:
         max_steps = self._run.max_steps if self._run else 0
         self._run = RunView(Slot(message.slot), message.index + 1, max_steps,
                             (stamp_ns - self._first_ns) * 1e-9)
+
+
+class RemoteAudits:
+    """Returns the newest audits when it is called; none where no audit_node runs."""
+
+    def __init__(self, desk: RemoteDesk, name: str = 'audit_node') -> None:
+        self._newest: Sequence[Mapping[str, Any]] = ()
+        desk.hear(String, f'{name}/report', self._on_report, qos.LATCHED)
+
+    def __call__(self) -> Sequence[Mapping[str, Any]]:
+        """Return the newest audits, of up to twenty sessions."""
+        return self._newest
+
+    def _on_report(self, message: String) -> None:
+        try:
+            found = json.loads(message.data)
+        except ValueError as error:
+            log.warning('the audits cannot be read: %s', error)
+            return
+        self._newest = found if isinstance(found, list) else ()

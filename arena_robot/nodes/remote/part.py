@@ -13,11 +13,11 @@ from std_srvs.srv import Trigger
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import NotConnected, ReadTimeout, StaleData
 from arena_robot.drivers.part import Opened
-from arena_robot.nodes import qos
-from arena_robot.nodes.calls import ServiceClients
-from arena_robot.nodes.endpoints import Way, has, problems
-from arena_robot.nodes.listener import Listening
-from arena_robot.nodes.timeline import RosClock
+from arena_robot.nodes.lib import qos
+from arena_robot.nodes.lib.calls import ServiceClients
+from arena_robot.nodes.lib.endpoints import Way, has, problems
+from arena_robot.nodes.lib.listener import Listening
+from arena_robot.nodes.lib.timeline import RosClock
 
 T = TypeVar('T')
 SETTLE_S = 0.3

@@ -9,7 +9,7 @@ from sensor_msgs.msg import CompressedImage
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import SessionError
 from arena_robot.core.observation import EYES, view
-from arena_robot.nodes.calls import parameters_of
+from arena_robot.nodes.lib.calls import parameters_of
 from arena_robot.robots.cameras import STYLES
 
 CLIP_PERIOD_S = 0.2

@@ -8,8 +8,8 @@ from dataclasses import replace
 from rclpy.node import Node
 from std_msgs.msg import Empty
 
-from arena_robot.nodes import qos
-from arena_robot.nodes.calls import LATE_S
+from arena_robot.nodes.lib import qos
+from arena_robot.nodes.lib.calls import LATE_S
 from arena_robot.session.evaluator.desk import DeskState
 
 LOOK_S, WATCH_S = 0.5, 0.25

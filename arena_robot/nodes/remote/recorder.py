@@ -14,8 +14,8 @@ from arena_msgs.msg import RecorderStatus
 from arena_msgs.srv import CheckStreams, StartRecording, StopRecording
 from arena_robot.core.episode import EndReason, Slot
 from arena_robot.core.errors import DriverError, RecordingError
-from arena_robot.nodes import qos
-from arena_robot.nodes.calls import ServiceClients
+from arena_robot.nodes.lib import qos
+from arena_robot.nodes.lib.calls import ServiceClients
 from arena_robot.recording.bag.recover import is_complete
 from arena_robot.records.episode_file import has_episode
 from arena_robot.session.ports import Check, RecordedSteps

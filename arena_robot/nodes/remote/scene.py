@@ -11,10 +11,10 @@ from std_srvs.srv import Trigger
 from typing_extensions import Self
 
 from arena_robot.core.errors import DriverError, NotConnected
-from arena_robot.nodes import qos
-from arena_robot.nodes.calls import ServiceClients
-from arena_robot.nodes.listener import Listening
-from arena_robot.nodes.spin import Spin
+from arena_robot.nodes.lib import qos
+from arena_robot.nodes.lib.calls import ServiceClients
+from arena_robot.nodes.lib.listener import Listening
+from arena_robot.nodes.lib.spin import Spin
 
 CALL_S = 15.0
 SET = 'set_parameters_atomically'

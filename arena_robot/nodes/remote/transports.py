@@ -14,8 +14,8 @@ from sensor_msgs.msg import Image as ImageMessage
 from arena_robot.core.errors import ConfigError, DataError
 from arena_robot.core.jpeg import from_jpeg
 from arena_robot.core.observation import Image
-from arena_robot.nodes import convert
 from arena_robot.nodes.camera.params import ENCODINGS
+from arena_robot.nodes.lib import convert
 
 if TYPE_CHECKING:
     from arena_robot.recording.episode.frames import PacketDecoder

@@ -12,12 +12,11 @@ from rclpy.node import Node
 from std_srvs.srv import Trigger
 
 from arena_robot.core.errors import ArenaError, ConfigError
-from arena_robot.nodes.answers import answering
-from arena_robot.nodes.parameters import declare, refuse_unknown
-from arena_robot.nodes.replay.clock import RecordedClock, Tempo
+from arena_robot.nodes.lib.answers import answering
+from arena_robot.nodes.lib.parameters import declare, refuse_unknown
+from arena_robot.nodes.lib.spin import Spin, run_with
 from arena_robot.nodes.replay.params import ReplayParams
-from arena_robot.nodes.replay.publisher import ReplayPublisher, require_free
-from arena_robot.nodes.spin import Spin, run_with
+from arena_robot.nodes.replay.publisher import RecordedClock, ReplayPublisher, Tempo, require_free
 from arena_robot.recording.bag.base import Message
 from arena_robot.recording.bag.playback import PausablePace, TimingReport, chosen_topics, play
 from arena_robot.recording.bag.reader import BagReader

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from arena_robot.nodes.parameters import Parameters, param
+from arena_robot.nodes.lib.parameters import Parameters, param
 from arena_robot.nodes.recorder.qos import read_overrides
 from arena_robot.nodes.replay.publisher import ReplayNames, remap_rules
 from arena_robot.recording.bag.playback import Playing

@@ -1,4 +1,4 @@
-"""Publishes recorded messages under other names than the live ones."""
+"""Publishes recorded messages under other names than the live ones, and their time on /clock."""
 
 import threading
 import time
@@ -8,12 +8,15 @@ from dataclasses import dataclass, field
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 from rclpy.qos import QoSProfile
+from rosgraph_msgs.msg import Clock
 
 from arena_robot.core.errors import ConfigError, RecordingError
-from arena_robot.nodes.endpoints import owner
+from arena_robot.nodes.lib import convert, qos
+from arena_robot.nodes.lib.endpoints import owner
 from arena_robot.nodes.recorder.qos import to_profile
 from arena_robot.nodes.recorder.topics import message_class
 from arena_robot.recording.bag.base import Message, Qos, Topic
+from arena_robot.recording.bag.playback import PausablePace
 
 CLOCK = '/clock'
 
@@ -117,3 +120,50 @@ class ReplayPublisher:
         publisher = self._publishers.get(message.topic)
         if publisher is not None:
             publisher.publish(message.data)
+
+
+@dataclass(frozen=True)
+class Tempo:
+    """Recorded per real second, messages per real second, and the last recorded time."""
+
+    speed: float
+    rate_hz: float
+    end_ns: int
+
+
+class RecordedClock:
+    """
+    Publishes the recorded time; it stands still in a pause and at the end.
+
+    Raises ConfigError where another node publishes /clock: its station would jump in time.
+    """
+
+    def __init__(self, node: Node, pace: PausablePace, tempo: Tempo,
+                 stop: threading.Event) -> None:
+        require_free(node, [CLOCK])
+        self._pace, self._tempo, self._stop = pace, tempo, stop
+        self._relation: tuple[int, int] | None = None
+        self._ticks = qos.publisher(node, Clock, CLOCK, qos.CLOCK)
+        self._thread = threading.Thread(target=self._run, daemon=True, name='recorded clock')
+        self._over = threading.Event()
+
+    def start(self) -> None:
+        """Begin to publish once :meth:`at` was called."""
+        self._thread.start()
+
+    def at(self, pace_ns: int, recorded_ns: int) -> None:
+        """Store a time of the pace and the recorded time that belongs to it."""
+        self._relation = (pace_ns, recorded_ns)
+
+    def end(self) -> None:
+        """Publish nothing more."""
+        self._over.set()
+        self._thread.join(1.0)
+
+    def _run(self) -> None:
+        while not (self._over.wait(1.0 / self._tempo.rate_hz) or self._stop.is_set()):
+            if self._relation is not None:
+                pace_ns, recorded_ns = self._relation
+                elapsed_ns = max(0, self._pace.now_ns() - pace_ns)
+                now_ns = recorded_ns + round(elapsed_ns * self._tempo.speed)
+                self._ticks.publish(Clock(clock=convert.time_of(min(now_ns, self._tempo.end_ns))))

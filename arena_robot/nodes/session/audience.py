@@ -13,7 +13,7 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.episode import Episode, Slot, Step
 from arena_robot.core.jpeg import to_jpeg
 from arena_robot.core.observation import Observation, Pixels
-from arena_robot.nodes import qos
+from arena_robot.nodes.lib import qos
 from arena_robot.nodes.remote.robot import RemoteArm
 from arena_robot.nodes.session import messages
 from arena_robot.session.evaluator.desk import DeskState

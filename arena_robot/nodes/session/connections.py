@@ -1,10 +1,16 @@
 """What a session node needs of the station's other nodes, and whether they have it."""
 
+import os
+import socket
+import time
+import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
+from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.node import Node
 from sensor_msgs.msg import CameraInfo
+from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from arena_msgs.action import MoveToJoints
@@ -19,17 +25,28 @@ from arena_msgs.msg import (
 from arena_robot.core.errors import DriverError
 from arena_robot.core.observation import view
 from arena_robot.drivers.base import Camera
-from arena_robot.nodes import qos
-from arena_robot.nodes.endpoints import NodeEndpoint, Way, problems, runs, strangers, type_name
+from arena_robot.nodes.lib import diagnostics, qos
+from arena_robot.nodes.lib.endpoints import (
+    NodeEndpoint,
+    Way,
+    full_name,
+    problems,
+    runs,
+    strangers,
+    type_name,
+)
 from arena_robot.nodes.remote.transports import RAW, TRANSPORTS, message_kind
 from arena_robot.nodes.session.params import SessionParams
-from arena_robot.nodes.session.part_reports import PartReports
 from arena_robot.robots.cameras import STYLES
 from arena_robot.session.ports import Check
 
 RIGHT_IS_OFF = ('switch it on: video.publish_left_right of the ZED wrapper is off by default; or '
                 "let the session use eyes: ['left']")
 OTHER_STYLE = 'compare topic_style and cameras of session_node with what it publishes'
+# A killed node stays in the graph until its lease ends, 20 s with Fast DDS.
+LEASE_S = 25.0
+HEARD_S = 5.0
+CHECK = 'one station'
 
 
 def image_topic(style: str, camera: str, eye: str) -> str:
@@ -127,3 +144,77 @@ class Connections:
 def _of(camera: str, topic: str, eye: str) -> str:
     name = topic.format(eye=eye, name='').removeprefix('~/')
     return f'{camera}/{name}'
+
+
+class Namesakes:
+    """
+    Notices nodes that another process runs under the names of this station's.
+
+    Session nodes publish their identity on ``~/instance``. A part's name that is in the ROS
+    graph twice, for longer than a killed node stays there, belongs to two parts.
+    """
+
+    def __init__(self, node: Node, parts: Sequence[str]) -> None:
+        self._node, self._parts = node, parts
+        self._id = f'{socket.gethostname()} {os.getpid()} {uuid.uuid4().hex[:8]}'
+        self._heard: dict[str, float] = {}
+        self._since: dict[str, float] = {}
+        self._said = qos.publisher(node, String, '~/instance')
+        qos.subscription(node, String, '~/instance', self._hear)
+
+    def look(self) -> None:
+        """Publish this node's identity and look at the graph; call it about every two seconds."""
+        self._said.publish(String(data=self._id))
+        names = [f"{space.rstrip('/')}/{name}"
+                 for name, space in self._node.get_node_names_and_namespaces()]
+        now_s = time.monotonic()
+        for part in (full_name(self._node, one) for one in self._parts):
+            if names.count(part) > 1:
+                self._since.setdefault(part, now_s)
+            else:
+                self._since.pop(part, None)
+
+    def check(self) -> Check:
+        """Return a check that fails while there is a second station."""
+        now_s = time.monotonic()
+        others = [who for who, at_s in list(self._heard.items()) if now_s - at_s < HEARD_S]
+        twice = [part for part, at_s in list(self._since.items()) if now_s - at_s > LEASE_S]
+        if others:
+            host, number, _ = others[0].split(' ')
+            return Check(CHECK, False, (
+                f'another {self._node.get_fully_qualified_name()} runs as process {number} on '
+                f'{host}: two stations would be mixed. End one of them, or give each its own '
+                '--namespace or ROS_DOMAIN_ID'))
+        if twice:
+            return Check(CHECK, False, f"two nodes are called {', '.join(twice)}; end one of "
+                         'them, or give each station its own --namespace or ROS_DOMAIN_ID')
+        return Check(CHECK, True, 'no other station has these names')
+
+    def _hear(self, message: String) -> None:
+        if message.data != self._id and message.data.count(' ') == 2:
+            self._heard[message.data] = time.monotonic()
+
+
+class PartReports:
+    """Keeps the newest bad status of every task of every node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._bad: dict[str, dict[str, str]] = {}
+        qos.subscription(node, DiagnosticArray, '/diagnostics', self.take, qos.STREAM)
+
+    def take(self, message: DiagnosticArray) -> None:
+        """Take a message of /diagnostics."""
+        for one in message.status:
+            name, _, task = one.name.partition(': ')
+            kept = self._bad.setdefault(name, {})
+            kept.pop(task, None)
+            if one.level in (diagnostics.ERROR, diagnostics.STALE):
+                kept[task] = one.message
+            if task != diagnostics.LIFECYCLE:
+                kept.pop(diagnostics.LIFECYCLE, None)
+
+    def words(self, other: str) -> str:
+        """Return what is wrong with the node that this one calls ``other``; or ''."""
+        name = full_name(self._node, other).strip('/')
+        return '; '.join(dict.fromkeys(self._bad.get(name, {}).values()))

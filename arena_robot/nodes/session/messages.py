@@ -22,7 +22,7 @@ from arena_robot.core.verdict import (
     need_fields,
     to_plain,
 )
-from arena_robot.nodes.convert import clamp_message, doubles, header, stamp_of, time_of
+from arena_robot.nodes.lib.convert import clamp_message, doubles, header, stamp_of, time_of
 from arena_robot.session.evaluator.desk import DeskState, SlotView
 from arena_robot.session.loop.rollout import RolloutRequest
 from arena_robot.session.ports import Check

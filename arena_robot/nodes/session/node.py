@@ -14,19 +14,18 @@ from std_msgs.msg import Empty
 from arena_robot.core.errors import ArenaError, DriverError
 from arena_robot.core.observation import Pixels
 from arena_robot.drivers.base import Part
-from arena_robot.nodes import diagnostics, qos
-from arena_robot.nodes.listener import Listening
-from arena_robot.nodes.parameters import declare, refuse_unknown
+from arena_robot.nodes.lib import diagnostics, qos
+from arena_robot.nodes.lib.listener import Listening
+from arena_robot.nodes.lib.parameters import declare, refuse_unknown
+from arena_robot.nodes.lib.spin import Spin, run_with
+from arena_robot.nodes.lib.timeline import RosClock
 from arena_robot.nodes.remote.recorder import RemoteRecorder, RemoteScene
 from arena_robot.nodes.remote.robot import RemoteArm, RemoteCamera, RemoteGripper
 from arena_robot.nodes.session.audience import RosAudience
-from arena_robot.nodes.session.connections import Connections
+from arena_robot.nodes.session.connections import Connections, Namesakes
 from arena_robot.nodes.session.params import SessionParams, make_arena, session_config
 from arena_robot.nodes.session.services import SessionServices
 from arena_robot.nodes.session.standstill import Standstill
-from arena_robot.nodes.session.twins import Twins
-from arena_robot.nodes.spin import Spin, run_with
-from arena_robot.nodes.timeline import RosClock
 from arena_robot.server.client import RemoteArena
 from arena_robot.session.loop.camera_positions import positions_check
 from arena_robot.session.loop.parts import Ages, Parts
@@ -64,7 +63,8 @@ class SessionNode(Listening):
              for role, camera in zip(v.roles, v.cameras, strict=True)},
             Ages(image_s=v.max_image_age))
         self.connections = Connections(self, v, self.parts.cameras)
-        self._twins = Twins(self, (v.arm, v.gripper, *v.cameras, *filter(None, (v.recorder,))))
+        self._namesakes = Namesakes(
+            self, (v.arm, v.gripper, *v.cameras, *filter(None, (v.recorder,))))
         self._recorder = RemoteRecorder(
             self, v.recorder, self.connections.streams()) if v.recorder else None
         self.arena = make_arena(v, clock)
@@ -93,7 +93,7 @@ class SessionNode(Listening):
         self._offer = SessionServices(self, self.conductor, self.audience)
         alive = qos.publisher(self, Empty, '~/alive')
         for name, period_s, work in (
-                ('connect', 2.0, self._connect_all), ('twins', UPKEEP_S, self._twins.look),
+                ('connect', 2.0, self._connect_all), ('namesakes', UPKEEP_S, self._namesakes.look),
                 ('look', LOOK_S, self._look), ('tell', TELL_S, self._tell_changes),
                 ('deliver', DELIVER_S, self._deliver),
                 ('heartbeat', HEARTBEAT_S, self.conductor.heartbeat),
@@ -176,7 +176,7 @@ class SessionNode(Listening):
 
     def _more_checks(self) -> list[Check]:
         self._connect_all()
-        checks = [self._twins.check(), *self.connections.checks(),
+        checks = [self._namesakes.check(), *self.connections.checks(),
                   positions_check(self._store.root, self._pictures)]
         if self._recorder:
             checks.append(self._recorder.check_streams())

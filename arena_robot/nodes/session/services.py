@@ -26,11 +26,11 @@ from arena_msgs.srv import (
 from arena_robot.core.episode import EndReason, Episode, Slot
 from arena_robot.core.errors import ArenaError, SessionError
 from arena_robot.core.joined_call import JoinedCall, done, then
-from arena_robot.nodes import qos
-from arena_robot.nodes.answers import answering, create_deferred_service
+from arena_robot.nodes.lib import qos
+from arena_robot.nodes.lib.answers import answering, create_deferred_service
+from arena_robot.nodes.lib.spin import RCLError
 from arena_robot.nodes.session.audience import RosAudience
 from arena_robot.nodes.session.messages import drafted_words, state_message, verdict_of
-from arena_robot.nodes.spin import RCLError
 from arena_robot.session.evaluator.checks import check_slot
 from arena_robot.session.evaluator.desk import Button
 from arena_robot.session.protocol.conductor import Conductor

@@ -15,7 +15,7 @@ from std_msgs.msg import Float64
 
 from arena_robot.core.episode import EndReason, Slot
 from arena_robot.core.errors import ArenaError
-from arena_robot.nodes import qos
+from arena_robot.nodes.lib import qos
 
 log = logging.getLogger(__name__)
 STILL = 0.05    # of a live judge's values, whose noise is .03

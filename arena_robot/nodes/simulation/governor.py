@@ -1,13 +1,15 @@
-"""Governor of simulated time: slower while this machine cannot keep up."""
+"""Pace of a simulated station with sessions: as asked, slower while the machine cannot keep up."""
 
 import logging
+from dataclasses import dataclass
 
 from rclpy.node import Node
 
 from arena_msgs.msg import PolicyAction, StepRecord
+from arena_robot.core.errors import ConfigError
 from arena_robot.drivers.sim.world import SimWorld
-from arena_robot.nodes import qos
-from arena_robot.nodes.convert import stamp_of
+from arena_robot.nodes.lib import qos
+from arena_robot.nodes.lib.convert import stamp_of
 
 log = logging.getLogger(__name__)
 
@@ -15,6 +17,11 @@ LATE_S = 0.06
 OLD_S = 0.12
 SLOWER, FASTER = 0.8, 1.03
 LEAST = 0.1
+SLOWEST, FASTEST = 0.1, 20.0
+STALE_S = 0.5    # of real time; lateness is harmless in a simulation
+# Every message on /clock wakes every node; a step may be late by a quarter of its period. 84 Hz is
+# one message in 12 ms.
+ARM_RATE, CLOCK_RATE = 50.0, 84.0
 
 
 class Governor:
@@ -55,3 +62,35 @@ class Governor:
             log.info('%s was %.0f ms old: simulated time runs at %.2f now', what, 1e3 * age_s,
                      factor)
         self._world.real_time_factor = factor
+
+
+@dataclass(frozen=True)
+class SessionPace:
+    """
+    Simulated seconds per real second, and what the nodes must know of it.
+
+    Age limits are multiplied by ``speed``, because stamps are simulated time.
+    """
+
+    speed: float
+
+    def __post_init__(self) -> None:
+        """Refuse what no session can follow."""
+        if not SLOWEST <= self.speed <= FASTEST:
+            raise ConfigError(f'--speed is {SLOWEST:g} to {FASTEST:g} with sessions, got '
+                              f'{self.speed:g}')
+
+    def station(self) -> dict[str, dict[str, object]]:
+        """Return the parameters of the simulation and of its arm, by node."""
+        slack = max(self.speed, 1.0)
+        return {'sim_station': {'real_time_factor': self.speed, 'publish_clock': True,
+                                'clock_rate': CLOCK_RATE},
+                'arm_node': {'joint_state_rate': ARM_RATE, 'arm_state_rate': ARM_RATE,
+                             'max_command_age': min(0.2 * slack, 5.0),
+                             'max_state_age': min(STALE_S * slack, 1.0),
+                             'command_timeout': min(0.5 * slack, 5.0)}}
+
+    def session(self) -> dict[str, object]:
+        """Return the parameters of the session node."""
+        slack = max(self.speed, 1.0)
+        return {'max_image_age': min(0.2 * slack, 2.0)}

@@ -20,18 +20,17 @@ from arena_robot.drivers.sim.arm import SimArm
 from arena_robot.drivers.sim.camera import SimCamera
 from arena_robot.drivers.sim.station import SavedState, SimStation, read_start, write_start
 from arena_robot.drivers.sim.tasks import TASKS
-from arena_robot.nodes import convert, diagnostics, qos
 from arena_robot.nodes.arm.node import ArmNode
 from arena_robot.nodes.camera.node import CameraNode
 from arena_robot.nodes.gripper.node import GripperNode
-from arena_robot.nodes.listener import Listening
-from arena_robot.nodes.parameters import Current, declare, refuse_unknown
-from arena_robot.nodes.part_node import PartNode
-from arena_robot.nodes.part_params import PartParams
+from arena_robot.nodes.lib import convert, diagnostics, qos
+from arena_robot.nodes.lib.listener import Listening
+from arena_robot.nodes.lib.parameters import Current, PartParams, declare, refuse_unknown
+from arena_robot.nodes.lib.part_node import PartNode
+from arena_robot.nodes.lib.spin import Spin, run_with
+from arena_robot.nodes.lib.timeline import STEADY, SameTime, ShiftedTime, Timeline
 from arena_robot.nodes.simulation.governor import Governor
 from arena_robot.nodes.simulation.params import SimParams
-from arena_robot.nodes.spin import Spin, run_with
-from arena_robot.nodes.timeline import STEADY, SameTime, ShiftedTime, Timeline
 from arena_robot.safety.urdf import CameraMount
 
 MakeParts = Callable[['SimStationNode'], Sequence[PartNode[PartParams]]]

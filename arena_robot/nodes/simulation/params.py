@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from arena_robot.core.observation import EYES, ROLES
-from arena_robot.nodes.parameters import Parameters, param
+from arena_robot.nodes.lib.parameters import Parameters, param
 from arena_robot.robots.arms import ROBOTS
 
 

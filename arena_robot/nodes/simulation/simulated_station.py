@@ -8,16 +8,14 @@ from types import TracebackType
 
 from typing_extensions import Self
 
-from arena_robot.nodes.session_processes import (
+from arena_robot.nodes.station.processes import (
     DATA,
-    SessionOptions,
-    session_processes,
-    start_file,
-)
-from arena_robot.nodes.supervisor import (
     NodeProcess,
+    SessionOptions,
     Supervisor,
     namespace_words,
+    session_processes,
+    start_file,
     write_parameters,
 )
 

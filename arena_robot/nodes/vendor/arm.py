@@ -20,7 +20,7 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.errors import ConfigError, DriverError, NotConnected
 from arena_robot.core.observation import ArmState, Floats, RobotMode
 from arena_robot.drivers.part import Opened
-from arena_robot.nodes import qos
+from arena_robot.nodes.lib import qos
 from arena_robot.nodes.vendor.channel import CommandChannel
 from arena_robot.nodes.vendor.franka import FrankaReports
 from arena_robot.nodes.vendor.joints import JointReadings, Joints

@@ -13,8 +13,8 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from arena_robot.core.errors import NotConnected
 from arena_robot.core.observation import Floats
-from arena_robot.nodes import convert, qos
-from arena_robot.nodes.endpoints import Way, ends, owner, strangers, type_name
+from arena_robot.nodes.lib import convert, qos
+from arena_robot.nodes.lib.endpoints import Way, ends, owner, strangers, type_name
 from arena_robot.nodes.vendor.params import COMMAND_TOPICS, CRISP
 from arena_robot.robots.arms import Robot
 

@@ -16,10 +16,10 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.errors import DriverError, NotConnected
 from arena_robot.core.observation import GripperState, ObjectStatus
 from arena_robot.drivers.part import Opened
-from arena_robot.nodes import convert, qos
-from arena_robot.nodes.action_client import ThreadedActionClient
-from arena_robot.nodes.calls import ServiceClients, find_action
-from arena_robot.nodes.endpoints import strangers
+from arena_robot.nodes.lib import convert, qos
+from arena_robot.nodes.lib.action_client import ThreadedActionClient
+from arena_robot.nodes.lib.calls import ServiceClients, find_action
+from arena_robot.nodes.lib.endpoints import strangers
 from arena_robot.nodes.remote.part import Newest
 from arena_robot.nodes.vendor.franka import imported
 from arena_robot.nodes.vendor.params import PARALLEL, TOPIC, RosControlGripperParams

@@ -10,7 +10,7 @@ import numpy as np
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import DriverError, ReadTimeout, StaleData
 from arena_robot.core.observation import Floats
-from arena_robot.nodes import convert
+from arena_robot.nodes.lib import convert
 from arena_robot.nodes.remote.part import Newest
 
 CLOCKS_S, SILENT_S = 0.05, 0.1

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from arena_robot.nodes.parameters import Parameters, param
+from arena_robot.nodes.lib.parameters import Parameters, param
 from arena_robot.nodes.remote.transports import TRANSPORTS
 from arena_robot.robots.cameras import STYLES
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
+from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from lifecycle_msgs.msg import State as StateId
 from rclpy.callback_groups import CallbackGroup, MutuallyExclusiveCallbackGroup
@@ -20,14 +21,13 @@ from rclpy.service import Service
 from rclpy.subscription import Subscription
 from std_srvs.srv import Trigger
 
-from arena_robot.core.errors import ArenaError, DriverError
+from arena_robot.core.errors import ArenaError, DriverError, SafetyError
 from arena_robot.drivers.base import Part
-from arena_robot.nodes import diagnostics, qos
-from arena_robot.nodes.endpoints import PlayedInto
-from arena_robot.nodes.listener import Listening
-from arena_robot.nodes.parameters import declare, refuse_unknown
-from arena_robot.nodes.part_params import DRIVER, PartParams
-from arena_robot.nodes.timeline import STEADY, RosClock, SameTime, Timeline
+from arena_robot.nodes.lib import convert, diagnostics, qos
+from arena_robot.nodes.lib.endpoints import PlayedInto
+from arena_robot.nodes.lib.listener import Listening
+from arena_robot.nodes.lib.parameters import DRIVER, PartParams, declare, refuse_unknown
+from arena_robot.nodes.lib.timeline import STEADY, RosClock, SameTime, Timeline
 
 RETRY_S, JOIN_S = 5.0, 1.0
 PATIENCE_NS = 400_000_000
@@ -300,3 +300,27 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
         before, self._cpu_before = self._cpu_before, (self._cpu_s, time.monotonic())
         cpu_s, wall_s = (a - b for a, b in zip(self._cpu_before, before, strict=True))
         return max(0.0, cpu_s) / max(wall_s, 1e-6)
+
+
+class CommandStamps:
+    """
+    The times of the commands that a part's node receives.
+
+    A command without a stamp cannot be told from one that a bag plays: it is refused, except with
+    the parameter ``accept_unstamped``. While a bag is played into the station all are refused.
+    """
+
+    def __init__(self, node: PartNode[Any]) -> None:
+        self._node = node
+
+    def of(self, stamp: Time | None) -> int:
+        """Return the part's time of a stamp (None: the command has none). Raises SafetyError."""
+        node = self._node
+        stamp_ns = 0 if stamp is None else convert.stamp_of(stamp)
+        if not stamp_ns and not node.params.accept_unstamped:
+            raise SafetyError('the command has no stamp, so a played bag could move the robot: '
+                              'stamp it with the current time, or set accept_unstamped')
+        played = node.played.problem if stamp_ns else node.played.look()
+        if played:
+            raise SafetyError(played)
+        return node.timeline.to_part(stamp_ns) if stamp_ns else node.timeline.part.now_ns()

@@ -12,7 +12,7 @@ from rclpy.qos import QoSDurabilityPolicy, QoSProfile, QoSReliabilityPolicy
 from rclpy.subscription import Subscription
 from rclpy.topic_endpoint_info import TopicEndpointInfo
 
-from arena_robot.nodes import diagnostics
+from arena_robot.nodes.lib import diagnostics
 
 PLAYER = 'rosbag2_player'
 UNKNOWN = '_NODE_NAME_UNKNOWN_'

@@ -26,10 +26,9 @@ from typing_extensions import Self
 from arena_robot.core.errors import ArenaError, ConfigError, NotConnected
 from arena_robot.core.process import end_signals
 from arena_robot.core.tuning import keep_freed_memory, keep_what_exists, switch_threads_soon
-from arena_robot.nodes.listener import Listening
-from arena_robot.nodes.port_watch import PortWatch
-from arena_robot.nodes.ros_security import start_ros
-from arena_robot.nodes.shared_memory import mend_ports
+from arena_robot.nodes.lib.listener import Listening
+from arena_robot.nodes.lib.ros_security import start_ros
+from arena_robot.nodes.lib.shared_memory import PortWatch, mend_ports
 
 RCLError = rclpy_implementation.RCLError
 log = logging.getLogger(__name__)
@@ -55,7 +54,7 @@ class Spin:
 
     def __enter__(self) -> Self:
         if not any(name in os.environ for name in PROFILE_VARIABLES):
-            os.environ[PROFILE_VARIABLES[0]] = str(Path(__file__).with_name('fastdds.xml'))
+            os.environ[PROFILE_VARIABLES[0]] = str(Path(__file__).parent.with_name('fastdds.xml'))
         # A thread inside rclpy at the end of the interpreter would abort the process.
         atexit.register(self.close)
         mend_ports()

@@ -10,7 +10,7 @@ import yaml
 
 from arena_robot.core.config import read_yaml
 from arena_robot.core.errors import ConfigError
-from arena_robot.nodes.station_file import shipped
+from arena_robot.nodes.station.files import shipped
 from arena_robot.robots.arms import PANDA
 from arena_robot.robots.cameras import STYLES
 from arena_robot.safety.limits import robot_of
@@ -77,7 +77,7 @@ def names_in(sections: dict[str, Any], namespace: str) -> ViewNames:
 
 def _path(name: str) -> Path:
     path = shipped(name)
-    here = Path(__file__).parents[2] / name
+    here = Path(__file__).parents[3] / name
     path = here if here.is_file() else path
     if not path.is_file():
         raise ConfigError(f'{name} is not installed')

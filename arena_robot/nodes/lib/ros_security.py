@@ -1,4 +1,4 @@
-"""Whether ROS can be started as the variables of SROS2 ask for it."""
+"""Before ROS starts: its range of discovery, and whether SROS2 can do as its variables ask."""
 
 import os
 from collections.abc import Sequence
@@ -11,6 +11,12 @@ from rclpy.signals import SignalHandlerOptions
 from arena_robot.core.errors import ConfigError
 
 RCLError = rclpy_implementation.RCLError
+RANGE = 'ROS_AUTOMATIC_DISCOVERY_RANGE'
+# Whoever sets one of these has chosen the range.
+CHOSEN = (RANGE, 'ROS_STATIC_PEERS', 'ROS_DISCOVERY_SERVER', 'ROS_LOCALHOST_ONLY')
+LOCAL = 'LOCALHOST'
+SAID = (f'ROS hears this machine only; when parts of the station run on other machines, set '
+        f'{RANGE}=SUBNET for all of them')
 
 
 def start_ros(context: Context, args: Sequence[str] | None) -> None:
@@ -43,3 +49,11 @@ def _sentence(said: str) -> str:
             f'{enclave or "/"} of ROS_SECURITY_KEYSTORE='
             f'{os.environ.get("ROS_SECURITY_KEYSTORE", "")}: {said.splitlines()[0]}. Make the '
             'enclave as docs/operations.md says, and set both variables')
+
+
+def stay_local() -> str:
+    """Limit discovery to this machine; return a sentence about it, '' where a range was chosen."""
+    if any(name in os.environ for name in CHOSEN):
+        return ''
+    os.environ[RANGE] = LOCAL
+    return SAID
