@@ -48,12 +48,20 @@ def arm_of(lab, **params):
                          RosControlArmParams(**params))
 
 
+def hears_nothing(lab):
+    """Return whether no target reached the controllers for a tenth of a second."""
+    received = lab.received
+    time.sleep(0.1)
+    return lab.received == received
+
+
 @pytest.fixture
 def arm(lab):
-    lab.target = lab.spline = None
-    lab.sim.restore(lab.start)
-    lab.filtered = lab.sim.arm.state().q
     with arm_of(lab) as made:
+        until(lambda: hears_nothing(lab), 'the last target of the test before')
+        lab.target = lab.spline = lab.set_point = None
+        lab.sim.restore(lab.start)
+        lab.filtered = lab.sim.arm.state().q
         yield made
     lab.frozen = lab.silent = lab.deaf = lab.degrees = False
     lab.clock_off_ns = 0
