@@ -109,3 +109,10 @@ def test_few_tests_may_run_again():
     marked = [f'{name(path)}:{node.lineno}' for path in TESTS for node in ast.walk(parsed(path))
               if isinstance(node, ast.Attribute) and node.attr == 'flaky']
     assert len(marked) <= MAY_RUN_AGAIN, marked
+
+
+def test_a_program_starts_when_all_of_it_is_defined():
+    early = [name(path) for path in FILES if path.is_relative_to(ROOT / 'arena_robot')
+             for node in parsed(path).body[:-1]
+             if isinstance(node, ast.If) and "'__main__'" in ast.unparse(node.test)]
+    assert early == []

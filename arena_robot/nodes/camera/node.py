@@ -184,10 +184,6 @@ def main(args: Sequence[str] | None = None) -> int:
     return run_node(lambda spin: CameraNode(context=spin.context), args or sys.argv)
 
 
-if __name__ == '__main__':
-    sys.exit(main())
-
-
 class CameraTransforms:
     """
     Publishes the frames of one camera, latched, by REP 103 and REP 105.
@@ -223,3 +219,7 @@ def fixed(frame: FixedFrame, stamp_ns: int) -> TransformStamped:
     where.x, where.y, where.z = pose.position.x, pose.position.y, pose.position.z
     out.transform.rotation = pose.orientation
     return out
+
+
+if __name__ == '__main__':
+    sys.exit(main())

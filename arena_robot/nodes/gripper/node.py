@@ -249,10 +249,6 @@ def main(args: Sequence[str] | None = None) -> int:
     return run_node(lambda spin: GripperNode(context=spin.context), args or sys.argv, threads=4)
 
 
-if __name__ == '__main__':
-    sys.exit(main())
-
-
 class FingerTransform:
     """Publishes the finger's pose in the gripper's base link on ``tf``."""
 
@@ -279,3 +275,7 @@ def finger_transform(model: GripperModel, prefix: str, angle_rad: float,
     place.x, place.y, place.z = model.joint_at
     rotation.y, rotation.w = -math.sin(angle_rad / 2), math.cos(angle_rad / 2)
     return out
+
+
+if __name__ == '__main__':
+    sys.exit(main())

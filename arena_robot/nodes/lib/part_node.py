@@ -8,6 +8,7 @@ as fresh as possible and an idle executor uses no processor time.
 
 import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
@@ -122,6 +123,9 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
             self.get_logger().error(f'cannot configure: {error}')
             self._release()
             return FAILED
+        except Exception:    # rclpy itself says nothing of it
+            self.get_logger().fatal(f'cannot configure: {traceback.format_exc()}')
+            raise
         return OK
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
