@@ -77,6 +77,8 @@ def start_servers(folder, url, count):
         config.write_text(f'data: {folder}\ndatabase: {url}\nport: {free_port()}\nsite_port: 0\n'
                           'probe_period_s: 3600.0\nevaluator_sign_in: false\n'
                           'redraws_per_day: 1000000\nconflicts: []\n'
+                          'evaluator_sessions_per_day: 1000000\n'
+                          'station_sessions_per_day: 1000000\n'
                           'limits: {calls_per_s: 1000.0, burst: 1000}\n')
         yield start('server', '--config', config, ready='arena server on')
 

@@ -51,7 +51,7 @@ def server_config(folder: Path, port: int, url: str = '') -> ServerConfig:
     """Return a configuration for sessions that take no time and for policies that die often."""
     return ServerConfig(
         data=folder, database=url, port=port, site_port=-1, max_pace=0.0, seed=3,
-        redraws_per_day=10**6,
+        redraws_per_day=10**6, evaluator_sessions_per_day=10**6, station_sessions_per_day=10**6,
         failures_to_suspend=10**6, probe_period_s=0.3, informative=False,
         credits=Credits(weekly_base=10**6, weekly_cap=10**6), limits=ServerLimits(
             calls_per_s=1e6, burst=10**6, relay_calls_per_s=1e6, open_calls_per_s=1e6))
