@@ -81,7 +81,8 @@ class Bench:
             data=self.folder / 'server', port=0, site_port=0, seed=1, max_pace=0.0,
             probation_sessions=0, approve_policies=Approval.NONE,
             redraws_per_day=10_000, evaluator_sessions_per_day=10_000,
-            station_sessions_per_day=10_000, conflicts=(), probe_period_s=PERIOD_S, evaluator_sign_in=False)
+            station_sessions_per_day=10_000, conflicts=(), probe_period_s=PERIOD_S,
+            evaluator_sign_in=False)
         self.server = ArenaServer(config, SystemClock(), checks.conformance, self._probe,
                                   checks.spec)
         self.server.open()
