@@ -25,6 +25,6 @@ def collect(connection: Connection, session_id: str) -> SessionEvidence:
     """Return what is stored of a session."""
     whole = {(one.file.slot, one.file.path): (one.size, one.sha256)
              for one in stored_files.of_session(connection, session_id) if one.complete}
-    return SessionEvidence(relayed.of_session(connection, session_id),
-                    episodes_of(connection, session_id),
-                    manifests.of_session(connection, session_id), whole)
+    return SessionEvidence(
+        relayed.of_session(connection, session_id), episodes_of(connection, session_id),
+        manifests.of_session(connection, session_id), whole)
