@@ -39,7 +39,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ArenaError as error:
         print(f'arena: {error} [{error.code}]', file=sys.stderr)
         return FAILED
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, ImportError) as error:
+        # A compiled module whose initialisation is interrupted raises ImportError from it.
+        first: BaseException = error
+        while first.__cause__ is not None:
+            first = first.__cause__
+        if not isinstance(first, KeyboardInterrupt):
+            raise
         with suppress(OSError):    # the terminal was closed
             print('arena: interrupted', file=sys.stderr)
         let_go_of_closed()

@@ -33,9 +33,9 @@ def said(capsys, *words):
     return code, done.out, done.err
 
 
-def raising(error):
+def raising(error, cause=None):
     def run(args):
-        raise error
+        raise error from cause
     return run
 
 
@@ -44,6 +44,7 @@ def raising(error):
     (raising(ConfigError('no such key')), 2, 'arena: no such key'),
     (raising(PolicyTimeout('too slow')), 1, 'arena: too slow [policy_timeout]'),
     (raising(KeyboardInterrupt()), 130, 'interrupted'),
+    (raising(ImportError('initialization failed'), KeyboardInterrupt()), 130, 'interrupted'),
 ])
 def test_exit_codes(monkeypatch, capsys, run, code, text):
     monkeypatch.setattr(Verb, 'load', lambda verb: (
@@ -51,6 +52,12 @@ def test_exit_codes(monkeypatch, capsys, run, code, text):
     found, _, err = said(capsys, 'policy', 'list', '--n', '3')
     assert found == code
     assert text in err
+
+
+def test_a_module_that_cannot_be_imported_is_not_an_interruption(monkeypatch):
+    monkeypatch.setattr(Verb, 'load', lambda verb: (lambda own: None, raising(ImportError('cv2'))))
+    with pytest.raises(ImportError, match='cv2'):
+        main(['policy', 'list'])
 
 
 def test_version(capsys):
