@@ -22,10 +22,12 @@ from arena_robot.ranking.standings import plain
 from arena_robot.records.audit_file import EpisodeAudit, audit_path, read_audit
 from arena_robot.records.session_file import DONE, SessionFile, read_session
 
+# Progress that counts as success: a score of 100 survives its way through floats and rounding.
 FULL = 0.995
+# Times between frames that differ by up to 1 % are rounding, not another choice of frames.
 SAME_INTERVAL = 0.01
 AuditedSession = tuple[SessionFile, EpisodeAudit, EpisodeAudit]
-POINTS = 100
+POINTS = 100    # of a curve on a page, which is a few hundred pixels wide
 ROWS = (('all', 'all'), ('successes', 'successes alone'), ('failures', 'failures alone'))
 # A bootstrap of fewer episodes is narrower than what is known, and of equal ones has no width.
 ENOUGH = 5
@@ -33,8 +35,8 @@ ENOUGH = 5
 
 def intervals(audits: Sequence[EpisodeAudit]) -> tuple[float, float] | None:
     """Return the shortest and the longest time between frames, None when there is none."""
-    found = [a.interval_s for a in audits if a.valid and a.interval_s]
-    return (min(found), max(found)) if found else None
+    lengths = [a.interval_s for a in audits if a.valid and a.interval_s]
+    return (min(lengths), max(lengths)) if lengths else None
 
 
 def not_comparable(audits: Sequence[EpisodeAudit]) -> dict[str, str]:
@@ -63,6 +65,16 @@ class Agreement:
     preference: str
     audit: str
     margin: float
+
+    @property
+    def decisive(self) -> bool:
+        """Whether neither the evaluator nor the audit says that it is a tie."""
+        return 'TIE' not in (self.preference, self.audit)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the evaluator and the audit say the same."""
+        return self.preference == self.audit
 
 
 def audit_winner(a: EpisodeAudit, b: EpisodeAudit, margin: float) -> tuple[str, float]:
@@ -94,35 +106,34 @@ def not_calibrated(sessions: Sequence[AuditedSession]) -> int:
 def _agreements(sessions: Sequence[AuditedSession], margin: float) -> Iterator[Agreement]:
     for session, a, b in sessions:
         preference = session.verdict.preference
-        winner, by = audit_winner(a, b, margin)
+        winner, difference = audit_winner(a, b, margin)
         if preference is not None and winner and session.verdict.valid:
             yield Agreement(session.session_id, session.evaluator, session.station,
-                            preference.value, winner, by)
+                            preference.value, winner, difference)
 
 
-def by_evaluator(found: Sequence[Agreement]) -> list[EvaluatorAgreement]:
+def by_evaluator(sessions: Sequence[Agreement]) -> list[EvaluatorAgreement]:
     """Return each evaluator's agreement with the audit, over decisive sessions."""
     rows: dict[str, list[bool]] = {}
-    for one in found:
-        if 'TIE' not in (one.preference, one.audit):
-            rows.setdefault(one.evaluator, []).append(one.preference == one.audit)
+    for session in sessions:
+        if session.decisive:
+            rows.setdefault(session.evaluator, []).append(session.agrees)
     return evaluator_kinds(rows)
 
 
-def by_institution(found: Sequence[Agreement]) -> dict[str, tuple[int, int]]:
+def by_institution(sessions: Sequence[Agreement]) -> dict[str, tuple[int, int]]:
     """Return (agree, decisive) of each station, over decisive sessions."""
     rows: dict[str, tuple[int, int]] = {}
-    for one in found:
-        if 'TIE' not in (one.preference, one.audit):
-            agree, decisive = rows.get(one.station, (0, 0))
-            rows[one.station] = agree + (one.preference == one.audit), decisive + 1
+    for session in sessions:
+        if session.decisive:
+            agree, decisive = rows.get(session.station, (0, 0))
+            rows[session.station] = agree + session.agrees, decisive + 1
     return dict(sorted(rows.items()))
 
 
-def agreement_rate(found: Sequence[Agreement]) -> tuple[float, int]:
+def agreement_rate(sessions: Sequence[Agreement]) -> tuple[float, int]:
     """Return the share of sessions without a tie that agree, and the number of those sessions."""
-    decisive = [f for f in found if 'TIE' not in (f.preference, f.audit)]
-    agree = [f.preference == f.audit for f in decisive]
+    agree = [session.agrees for session in sessions if session.decisive]
     return (float(np.mean(agree)) if agree else float('nan')), len(agree)
 
 
@@ -143,26 +154,23 @@ def session_audit(folder: Path, judge: str) -> dict[str, Any]:
         raise DataError(f"{folder}: the session is '{session.state}'; an audit is shown after it "
                         'is done')
     audits = {slot.value: read_audit(audit_path(folder / slot.value, judge)) for slot in Slot}
-    return dict(plain(_told(session, judge, audits)))
-
-
-def _told(session: SessionFile, judge: str, audits: dict[str, EpisodeAudit]) -> dict[str, Any]:
     winner, _ = audit_winner(audits['A'], audits['B'], MARGIN)
     preference = session.verdict.preference
-    return {'session_id': session.session_id, 'judge': judge,
-            'calibrated': all(a.valid and a.calibrated for a in audits.values()),
-            'preference': preference.value if preference else '', 'audit': winner,
-            'slots': {slot: _slot(audit) for slot, audit in audits.items()}}
+    return dict(plain({
+        'session_id': session.session_id, 'judge': judge,
+        'calibrated': all(a.valid and a.calibrated for a in audits.values()),
+        'preference': preference.value if preference else '', 'audit': winner,
+        'slots': {slot: _slot(audit) for slot, audit in audits.items()}}))
 
 
 def _slot(audit: EpisodeAudit) -> dict[str, Any]:
     if not audit.valid or not audit.phi:
         return {'detail': audit.detail, 'curve': []}
     rows = np.unique(np.linspace(0, len(audit.phi) - 1, min(POINTS, len(audit.phi))).astype(int))
-    found = marks_of(audit)
+    marks = marks_of(audit)
     return {'detail': audit.detail, 'last': audit.phi[-1], 'best': max(audit.phi),
             'curve': [(round(audit.times_s[k], 2), round(audit.phi[k], 3)) for k in rows],
-            'falls': found.falls, 'still': found.still, 'milestones': found.milestones}
+            'falls': marks.falls, 'still': marks.still, 'milestones': marks.milestones}
 
 
 def mean_words(mean: Mean | None) -> str:
@@ -170,5 +178,5 @@ def mean_words(mean: Mean | None) -> str:
     if mean is None or not mean.count:
         return '–'
     text, low, high = (f'{100 * x:.0f}' for x in (mean.mean, mean.low, mean.high))
-    told = mean.count >= ENOUGH and mean.low < mean.high
-    return f'{text} [{low}, {high}]' if told else text
+    bounded = mean.count >= ENOUGH and mean.low < mean.high
+    return f'{text} [{low}, {high}]' if bounded else text

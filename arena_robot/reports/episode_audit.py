@@ -42,9 +42,9 @@ class AuditJob:
     def identity(self) -> str:
         """Everything that the judge's answers depend on; empty when the judge cannot say it."""
         judge = made(self)
-        own = identity_of(judge)
+        model = identity_of(judge)
         return json.dumps([self.judge, judge.name, sorted(map(list, self.params)),
-                           self.interval_s, own], default=str) if own else ''
+                           self.interval_s, model], default=str) if model else ''
 
 
 @dataclass(frozen=True)
@@ -62,50 +62,50 @@ class FoundEpisode:
 def find_episodes(place: Path) -> list[FoundEpisode]:
     """Return the episodes at a place: an episode, a session, or a folder of sessions."""
     try:
-        return [_found(folder) for folder in episodes(place)]
+        return [_episode(folder) for folder in episodes(place)]
     except DataError:
-        found = [_found(folder) for path in session_paths(place)
-                 for folder in _episodes(path.parent)]
-        if not found:
+        in_sessions = [_episode(folder) for path in session_paths(place)
+                       for folder in _episodes(path.parent)]
+        if not in_sessions:
             raise DataError(f'{place} has no episodes: expected an episode, a session with A and '
                             'B, or a folder of sessions') from None
-        return found
+        return in_sessions
 
 
-def audit_folder(found: FoundEpisode, job: AuditJob) -> EpisodeAudit:
+def audit_folder(episode: FoundEpisode, job: AuditJob) -> EpisodeAudit:
     """Return the audit of an episode; one that cannot be read is invalid and says why."""
     judge = made(job)
     can = judge.capabilities
     try:
-        clip = read_clip(found.folder, job.interval_s or can.interval_s,
+        clip = read_clip(episode.folder, job.interval_s or can.interval_s,
                          max_frames=can.max_frames)
     except (DataError, RecordingError) as error:
         s = job.settings
-        return EpisodeAudit(f'{found.session}/{found.folder.name}', judge.name, '', 'invalid',
+        return EpisodeAudit(f'{episode.session}/{episode.folder.name}', judge.name, '', 'invalid',
                             s.convention, s.epsilon or 0.005, s.delta, detail=str(error),
-                            success=found.success)
+                            success=episode.success)
     cache = TraceCache(job.cache, job.identity) if job.cache else None
-    audit = audit_clip(judge, clip, job.settings, found.success, cache)
+    audit = audit_clip(judge, clip, job.settings, episode.success, cache)
     if job.save:
-        write_audit(found.folder, audit)
+        write_audit(episode.folder, audit)
     return audit
 
 
 def audit_session(folder: str, judge: str, *settings: str) -> None:
     """Audit the episodes of a session anew, and write the audits beside them."""
     job = AuditJob(judge, settings_of(settings), save=True)
-    for found in find_episodes(Path(folder)):
-        audit_folder(found, job)
+    for episode in find_episodes(Path(folder)):
+        audit_folder(episode, job)
 
 
-def audited(found: FoundEpisode, audit: EpisodeAudit, refused: Container[str] = ()) -> Audited:
+def audited(episode: FoundEpisode, audit: EpisodeAudit, refused: Container[str] = ()) -> Audited:
     """
     Return an audit as the tables take it, without the metrics ``refused`` there.
 
     The task is the instruction without its colours.
     """
-    return Audited(audit.name, found.session, found.policy or found.folder.name,
-                   task_words(audit.instruction), found.success,
+    return Audited(audit.name, episode.session, episode.policy or episode.folder.name,
+                   task_words(audit.instruction), episode.success,
                    {m: None if m in refused else v for m, v in audit.metrics.items()})
 
 
@@ -126,7 +126,7 @@ def _episodes(session: Path) -> list[Path]:
         return []
 
 
-def _found(folder: Path) -> FoundEpisode:
+def _episode(folder: Path) -> FoundEpisode:
     session = read_session(folder.parent) if has_session(folder.parent) else None
     if session is None or folder.name not in session.slots:
         return FoundEpisode(folder, folder.parent.name)

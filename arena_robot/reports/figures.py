@@ -35,9 +35,14 @@ def new_figure(width_in: float, height_in: float) -> 'tuple[Figure, Axes]':
     """Return a figure of this size in inches with one plain pair of axes."""
     figure = empty_figure(width_in, height_in, layout='constrained')
     axes = figure.add_subplot()
+    plain_axes(axes)
+    return figure, axes
+
+
+def plain_axes(axes: 'Axes') -> None:
+    """Leave only the left and the lower line of axes, with small labels."""
     axes.spines[['top', 'right']].set_visible(False)
     axes.tick_params(labelsize=8, colors=INK)
-    return figure, axes
 
 
 def plain_text(text: str) -> str:

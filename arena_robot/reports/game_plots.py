@@ -37,9 +37,9 @@ def draw_contributions(contributions: ArrayLike, models: Sequence[str], tasks: S
     first = first[weight[first] > 1e-9 * max(float(weight.max()), 1e-300)]
     parts = [(tasks[t], table[order, t], colour)
              for t, colour in zip(first, COLOURS, strict=False)]
-    rest = np.delete(table, first, axis=1)[order].sum(axis=1)
-    if np.abs(rest).max() > 0:
-        parts.append((f'{len(tasks) - len(first)} others', rest, REST))
+    others = np.delete(table, first, axis=1)[order].sum(axis=1)
+    if np.abs(others).max() > 0:
+        parts.append((f'{len(tasks) - len(first)} others', others, REST))
     figure, axes = new_figure(8.2, 1.3 + .36 * len(models))
     rows = np.arange(len(models))
     left, right = np.zeros(len(models)), np.zeros(len(models))

@@ -31,6 +31,7 @@ from arena_robot.reports.figures import (
     LINE,
     empty_figure,
     new_figure,
+    plain_axes,
     plain_text,
     save_figure,
 )
@@ -171,7 +172,7 @@ def plot_efficiency(curves: Mapping[str, Mapping[int, Mapping[str, Sequence[floa
     figure = empty_figure(4.2 * len(measures), 3.2, layout='constrained')
     for place, measure in enumerate(measures, 1):
         axes = figure.add_subplot(1, len(measures), place)
-        _style(axes)
+        plain_axes(axes)
         for colour, (name, curve) in zip(_cycle(len(curves)), curves.items(), strict=True):
             sizes = sorted(curve)
             mean, low, high = (np.array([curve[s][measure][k] for s in sizes], dtype=float)
@@ -191,11 +192,6 @@ def _cycle(count: int) -> list[str]:
     return [COLOURS[k % len(COLOURS)] for k in range(count)]
 
 
-def _style(axes: 'Axes') -> None:
-    axes.spines[['top', 'right']].set_visible(False)
-    axes.tick_params(labelsize=8, colors=INK)
-
-
 @dataclass(frozen=True)
 class WonShare:
     """Share of ``count`` comparisons won, 0 to 1, ties half, with 95 %; NaN: too few to tell."""
@@ -209,29 +205,29 @@ class WonShare:
     @property
     def words(self) -> str:
         """The interval in percent and the number of comparisons."""
-        told = TOO_FEW if math.isnan(self.share) else (
+        interval = TOO_FEW if math.isnan(self.share) else (
             f'{100 * self.share:.0f} % [{100 * self.low:.0f}, {100 * self.high:.0f}]')
-        return f'{told}, n = {self.count}'
+        return f'{interval}, n = {self.count}'
 
 
 def shares_figure(groups: Mapping[str, Sequence[WonShare]]) -> 'Figure':
     """Return the shares of each group below its name, with intervals in picture and numbers."""
-    rows = [(group, one) for group, shares in groups.items() for one in (None, *shares)]
+    rows = [(group, share) for group, shares in groups.items() for share in (None, *shares)]
     figure, axes = new_figure(6.8, 1.0 + 0.24 * len(rows))
     axes.set_xlim(0, 100)
     axes.set_ylim(len(rows) - 0.5, -0.5)
-    for row, (_, one) in enumerate(rows):
-        if one is None:
+    for row, (_, share) in enumerate(rows):
+        if share is None:
             continue
-        axes.annotate(one.words, (1, row), (4, 0), xycoords=('axes fraction', 'data'),
+        axes.annotate(share.words, (1, row), (4, 0), xycoords=('axes fraction', 'data'),
                       textcoords='offset points', va='center', fontsize=7, color=INK)
-        if not math.isnan(one.share):
-            axes.hlines(row, 100 * one.low, 100 * one.high, color=BAND, linewidth=6, zorder=1)
-            axes.plot(100 * one.share, row, 'o', color=LINE, zorder=2)
-    axes.set_yticks(range(len(rows)), [plain_text(one.name if one else group)
-                                       for group, one in rows])
-    for label, (_, one) in zip(axes.get_yticklabels(), rows, strict=True):
-        label.set_fontweight('normal' if one else 'bold')
+        if not math.isnan(share.share):
+            axes.hlines(row, 100 * share.low, 100 * share.high, color=BAND, linewidth=6, zorder=1)
+            axes.plot(100 * share.share, row, 'o', color=LINE, zorder=2)
+    axes.set_yticks(range(len(rows)), [plain_text(share.name if share else group)
+                                       for group, share in rows])
+    for label, (_, share) in zip(axes.get_yticklabels(), rows, strict=True):
+        label.set_fontweight('normal' if share else 'bold')
     axes.axvline(50, color=INK, linewidth=0.6, alpha=0.5)
     axes.set_xlabel('comparisons won in %, ties half, with 95 % intervals', fontsize=8)
     axes.grid(axis='x', alpha=0.3)

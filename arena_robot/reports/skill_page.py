@@ -20,23 +20,23 @@ _MARKS = 'os^D'
 _APART = 0.012      # of the score, so that intervals of splits do not hide each other
 
 
-def solution_rows(one: LabelledTask, scorer: PrefixScorer | None = None, how: str = 'last'
+def solution_rows(task: LabelledTask, scorer: PrefixScorer | None = None, how: str = 'last'
                   ) -> list[dict[str, Any]]:
     """Return a task's solutions with results, labels and scores, as JSON values."""
-    good = {label.key: label.good for label in label_prefixes(one.tried)}
+    good = {label.key: label.good for label in label_prefixes(task.tried)}
     rows = []
-    for tried in one.tried:
-        found = np.zeros(0) if scorer is None else scorer.prefixes(one.spec, tried.solution)
+    for tried in task.tried:
+        scores = np.zeros(0) if scorer is None else scorer.prefixes(task.spec, tried.solution)
         results = tried.execution.results
         rows.append({
             'origin': tried.origin, 'kept': tried.kept, 'success': tried.execution.success,
             'claimed': tried.execution.claimed, 'oracle': tried.execution.oracle,
-            'score': round(strategy(how)(found), 3) if len(found) else None,
+            'score': round(strategy(how)(scores), 3) if len(scores) else None,
             'subtasks': [{
                 'name': step.name, 'kind': step.kind.value, 'code': step.code, 'good': good[key],
                 'executed': results[k].success if k < len(results) else None,
                 'error': results[k].error if k < len(results) else '',
-                'score': round(float(found[k]), 3) if len(found) else None}
+                'score': round(float(scores[k]), 3) if len(scores) else None}
                 for k, (step, key) in enumerate(zip(
                     tried.solution.subtasks, prefix_keys(tried.solution), strict=True))]})
     return rows
@@ -48,7 +48,7 @@ def end_words(row: Mapping[str, Any]) -> str:
             'claims success, the check says no' if row['claimed'] else 'fails')
 
 
-def write_skill_page(folder: Path, one: LabelledTask, rows: Sequence[Mapping[str, Any]],
+def write_skill_page(folder: Path, task: LabelledTask, rows: Sequence[Mapping[str, Any]],
                      films: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> Path:
     """
     Write ``index.html`` into ``folder`` and return its path.
@@ -57,11 +57,11 @@ def write_skill_page(folder: Path, one: LabelledTask, rows: Sequence[Mapping[str
     page, the second at which each subtask ``begins``, and whether it ``differs`` from the dataset.
     """
     shown = [_shown(row, film, tried)
-             for row, film, tried in zip(rows, films, one.tried, strict=True)]
+             for row, film, tried in zip(rows, films, task.tried, strict=True)]
     made = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True,
                               undefined=jinja2.StrictUndefined, trim_blocks=True)
     page = made.get_template('skill_page.html').render(
-        spec=one.spec, rows=shown, about=about, succeeded=sum(row['success'] for row in rows))
+        spec=task.spec, rows=shown, about=about, succeeded=sum(row['success'] for row in rows))
     path = folder / 'index.html'
     try:
         write_text(path, page)
@@ -78,7 +78,7 @@ def _shown(row: Mapping[str, Any], film: Mapping[str, Any], tried: TriedSolution
              for k, step in enumerate(row['subtasks'])]
     return {**row, 'end': end_words(row), 'subtasks': steps, 'video': film['video'],
             'differs': film['differs'],
-            'words': ', '.join(one.name for one in tried.solution.subtasks)}
+            'words': ', '.join(step.name for step in tried.solution.subtasks)}
 
 
 def plot_calibration(bins: Mapping[str, Sequence[Mapping[str, float]]], path: Path) -> None:

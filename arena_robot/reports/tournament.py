@@ -112,35 +112,35 @@ def _environment() -> jinja2.Environment:
 
 
 def _rows(tournament: TournamentReport) -> list[dict[str, Any]]:
-    found = tournament.standings
-    look, means = shown(found, '+.2f'), mean_progress(tournament.comparisons)
-    elsewhere = not_relayed_of(one.verdict for one in tournament.records)
-    return [{'rank': '' if is_few(found, k) else look[k].place, 'policy': found.items[k],
-             'score': float(found.scores[k]), 'shown': look[k],
-             'count': int(found.counts[k]), 'elsewhere': elsewhere.get(found.items[k], ''),
-             'mean': means.get(found.items[k]),
-             'about': (tournament.about or {}).get(found.items[k], '')}
-            for k in shown_order(found)]
+    standings = tournament.standings
+    look, means = shown(standings, '+.2f'), mean_progress(tournament.comparisons)
+    elsewhere = not_relayed_of(record.verdict for record in tournament.records)
+    return [{'rank': '' if is_few(standings, k) else look[k].place, 'policy': standings.items[k],
+             'score': float(standings.scores[k]), 'shown': look[k],
+             'count': int(standings.counts[k]), 'elsewhere': elsewhere.get(standings.items[k], ''),
+             'mean': means.get(standings.items[k]),
+             'about': (tournament.about or {}).get(standings.items[k], '')}
+            for k in shown_order(standings)]
 
 
 def _elsewhere(tournament: TournamentReport) -> dict[str, Any]:
     """Return how many sessions did not pass a server's relay, in words, and their numbers."""
-    found = origins(one.verdict for one in tournament.records)
-    return {'words': not_relayed(found), 'all': len(tournament.records), 'numbers': [
-        number for number, one in enumerate(tournament.records, 1)
-        if one.verdict.origin != RELAYED]}
+    counts = origins(record.verdict for record in tournament.records)
+    return {'words': not_relayed(counts), 'all': len(tournament.records), 'numbers': [
+        number for number, record in enumerate(tournament.records, 1)
+        if record.verdict.origin != RELAYED]}
 
 
 def mean_progress(comparisons: Comparisons) -> dict[str, float]:
     """Return the mean progress, 0 to 1, of each policy that was scored."""
-    found = {}
+    means = {}
     for k, name in enumerate(comparisons.items):
         scores = np.concatenate([comparisons.score_first[comparisons.first == k],
                                  comparisons.score_second[comparisons.second == k]])
         scores = scores[np.isfinite(scores)]
         if len(scores):
-            found[name] = float(scores.mean())
-    return found
+            means[name] = float(scores.mean())
+    return means
 
 
 def _matrix(tournament: TournamentReport) -> dict[str, Any]:
@@ -158,10 +158,10 @@ def _matrix(tournament: TournamentReport) -> dict[str, Any]:
                                                   for j in order]} for i in order]}
 
 
-def _cell(found: tuple[float, float, float] | None, itself: bool) -> dict[str, Any]:
-    if found is None:
+def _cell(verdicts: tuple[float, float, float] | None, itself: bool) -> dict[str, Any]:
+    if verdicts is None:
         return {'text': '', 'share': None, 'self': itself}
-    won, tied, lost = found
+    won, tied, lost = verdicts
     return {'text': f'{won:g} – {tied:g} – {lost:g}', 'self': itself,
             'share': (won + tied / 2) / (won + tied + lost)}
 

@@ -20,6 +20,7 @@ from arena_robot.records.audit_file import EpisodeAudit, audits_of, read_audit
 from arena_robot.records.episode_file import EpisodeFile, has_episode, read_episode
 from arena_robot.records.session_file import SessionFile, read_session, session_origin
 from arena_robot.reports.audit_agreement import (
+    FULL,
     ROWS,
     Agreement,
     agreement_rate,
@@ -91,13 +92,13 @@ def read_record(folder: Path) -> Record:
 
 def _rollout(folder: Path, slot: Slot, session: SessionFile) -> RolloutRow:
     numbers = read_episode(folder) if has_episode(folder) else EpisodeFile()
-    told = session.slots[slot.value]
+    played = session.slots[slot.value]
     videos = {view: folder / f'{view}.mp4' for view in VIEWS if (folder / f'{view}.mp4').exists()}
     return RolloutRow(slot.value, session.policy(slot.value), session.progress(slot.value),
-                      told.steps, told.end.value if told.end else '', told.detail,
-                      progress_curve(folder, told.started_ns, told.ended_ns), videos,
+                      played.steps, played.end.value if played.end else '', played.detail,
+                      progress_curve(folder, played.started_ns, played.ended_ns), videos,
                       numbers.control.mean_hz, numbers.clamps.steps,
-                      (told.ended_ns - told.started_ns) * 1e-9)
+                      (played.ended_ns - played.started_ns) * 1e-9)
 
 
 def progress_curve(folder: Path, start_ns: int, end_ns: int) -> tuple[tuple[float, float], ...]:
@@ -106,7 +107,7 @@ def progress_curve(folder: Path, start_ns: int, end_ns: int) -> tuple[tuple[floa
 
     Stamps are those of arrival. A bag that cannot be read gives an empty curve as well.
     """
-    codec, found = Codec(), []
+    codec, curve = Codec(), []
     try:
         with BagReader(folder) as bag:
             topics = [n for n, t in bag.topics.items()
@@ -114,10 +115,10 @@ def progress_curve(folder: Path, start_ns: int, end_ns: int) -> tuple[tuple[floa
             for message in bag.messages(topics) if topics else ():
                 if start_ns <= message.log_ns <= end_ns:
                     value = float(codec.decode(bag.topics[message.topic], message.data).data)
-                    found.append(((message.log_ns - start_ns) * 1e-9, value))
+                    curve.append(((message.log_ns - start_ns) * 1e-9, value))
     except ArenaError:
         return ()
-    return tuple(found)
+    return tuple(curve)
 
 
 @dataclass(frozen=True)
@@ -150,21 +151,20 @@ class JudgedTournament:
     @property
     def against(self) -> list[Agreement]:
         """Return the sessions in which evaluator and audit prefer different slots."""
-        return [a for a in self.agreements if 'TIE' not in (a.preference, a.audit)
-                and a.preference != a.audit]
+        return [a for a in self.agreements if a.decisive and not a.agrees]
 
 
 def audits_of_record(record: Record) -> dict[str, dict[str, EpisodeAudit]]:
     """Return the audits of a session by judge and slot; what cannot be read is left out."""
-    found: dict[str, dict[str, EpisodeAudit]] = {}
+    audits: dict[str, dict[str, EpisodeAudit]] = {}
     for rollout in record.rollouts:
         for path in audits_of(record.folder / rollout.slot):
             try:
                 audit = read_audit(path)
             except DataError:
                 continue
-            found.setdefault(audit.judge, {})[rollout.slot] = audit
-    return found
+            audits.setdefault(audit.judge, {})[rollout.slot] = audit
+    return audits
 
 
 def judged(records: Sequence[Record]) -> list[JudgedTournament]:
@@ -180,17 +180,17 @@ def _judged(judge: str, rows: Sequence[tuple[Record, dict[str, EpisodeAudit]]]
             ) -> JudgedTournament:
     refused = not_comparable([a for _, slots in rows for a in slots.values()])
     audits = [audited(FoundEpisode(record.folder / r.slot, record.session.session_id, r.policy,
-                                   None if r.progress is None else r.progress >= 0.995),
+                                   None if r.progress is None else r.progress >= FULL),
                       slots[r.slot], refused)
               for record, slots in rows for r in record.rollouts
               if r.slot in slots and slots[r.slot].valid]
     pairs = [(record.session, slots['A'], slots['B']) for record, slots in rows
              if {'A', 'B'} <= set(slots)]
-    found = agreements(pairs)
-    rate, decisive = agreement_rate(found)
+    compared = agreements(pairs)
+    rate, decisive = agreement_rate(compared)
     return JudgedTournament(judge, next((s['A'].convention for _, s in rows if 'A' in s), ''),
-                            summaries(audits), found, rate, decisive, not_calibrated(pairs),
-                            by_evaluator(found), by_institution(found))
+                            summaries(audits), compared, rate, decisive, not_calibrated(pairs),
+                            by_evaluator(compared), by_institution(compared))
 
 
 def audit_lines(record: Record, seconds: float, line: Callable[[Any, float], str]

@@ -33,10 +33,11 @@ def recorded(path):
 
 def scene_model(answers, requests=None):
     def answer(request):
-        asked = json.loads(request.content)
-        (requests if requests is not None else []).append(asked)
-        said = asked['messages'][1]['content']
-        text = json.loads((said if isinstance(said, str) else said[0]['text']).partition(': ')[2])
+        body = json.loads(request.content)
+        (requests if requests is not None else []).append(body)
+        content = body['messages'][1]['content']
+        prompt = content if isinstance(content, str) else content[0]['text']
+        text = json.loads(prompt.partition(': ')[2])
         return httpx.Response(200, json={'choices': [{'finish_reason': 'stop', 'message': {
             'content': json.dumps({
                 'category': answers.get(text, 'Object Manipulation'), 'confidence': 0.9,
@@ -50,53 +51,54 @@ def scene_model(answers, requests=None):
 def test_a_recorded_model_and_the_rules_against_a_person(tables):
     labels = read_labels(tables / FILE)
     model = scene_model(recorded(tables / FILE))
-    said = [model.describe(one.instruction) for one in labels]
-    found = agreement(labels, [one.category for one in said])
-    rules = agreement(labels, [by_rules(one.instruction).category for one in labels])
+    scenes = [model.describe(label.instruction) for label in labels]
+    measured = agreement(labels, [scene.category for scene in scenes])
+    rules = agreement(labels, [by_rules(label.instruction).category for label in labels])
     out = agreement(labels, left_out(labels))
-    assert {(one.method, one.model, one.prompt_version) for one in said} == {
+    assert {(scene.method, scene.model, scene.prompt_version) for scene in scenes} == {
         ('model', 'seen', '2')}
     if tables == WHOLE:
-        assert (found.right, rules.right, out.right, found.count) == (94, 96, 77, 96)
+        assert (measured.right, rules.right, out.right, measured.count) == (94, 96, 77, 96)
         every = {row['instruction']: by_rules(row['instruction']).category
                  for _, row in rows_of(tables / FILE)}
         assert membership(tables / FILE, every) == (223, 224)
-    assert found.right / found.count >= 0.95
-    assert found.interval[0] < found.right / found.count < found.interval[1]
+    assert measured.right / measured.count >= 0.95
+    assert measured.interval[0] < measured.right / measured.count < measured.interval[1]
     assert out.right < rules.right, 'labels that shaped the rules are easier'
 
 
 def test_the_rules_on_labels_that_they_were_not_tuned_on():
-    held, seen, table = (read_labels(SAMPLE / name) for name in (
+    held_out, seen, table = (read_labels(SAMPLE / name) for name in (
         'labelled_held_out.csv', 'labelled_seen.csv', FILE))
-    assert not {one.instruction for one in held} & {one.instruction for one in (*seen, *table)}
-    found = agreement(held, [by_rules(one.instruction).category for one in held])
-    assert (found.right, found.count) == (236, 239)
-    assert found.interval[0] >= 0.93
-    rare = [one for one in held if one.category != 'Pick and Place']
-    assert agreement(rare, [by_rules(one.instruction).category for one in rare]).right == 72
-    known = agreement(held, left_out(held, [*seen, *table]))
-    assert 0.93 <= known.right / known.count < found.right / found.count
+    assert not {label.instruction for label in held_out} & {
+        label.instruction for label in (*seen, *table)}
+    measured = agreement(held_out, [by_rules(label.instruction).category for label in held_out])
+    assert (measured.right, measured.count) == (236, 239)
+    assert measured.interval[0] >= 0.93
+    rare = [label for label in held_out if label.category != 'Pick and Place']
+    assert agreement(rare, [by_rules(label.instruction).category for label in rare]).right == 72
+    learnt = agreement(held_out, left_out(held_out, [*seen, *table]))
+    assert 0.93 <= learnt.right / learnt.count < measured.right / measured.count
 
 
 def test_the_rules_on_the_labels_of_another_person():
     first, second = (read_labels(SAMPLE / name) for name in (
         'labelled_held_out.csv', 'labelled_held_out_second.csv'))
-    assert [one.instruction for one in first] == [one.instruction for one in second]
-    rules = agreement(second, [by_rules(one.instruction).category for one in second])
-    persons = agreement(second, [one.category for one in first])
+    assert [label.instruction for label in first] == [label.instruction for label in second]
+    rules = agreement(second, [by_rules(label.instruction).category for label in second])
+    persons = agreement(second, [label.category for label in first])
     assert (rules.right, persons.right, rules.count) == (231, 228, 239)
     assert rules.interval[0] >= 0.93
-    rare = [one for one in second if one.category != 'Pick and Place']
-    assert agreement(rare, [by_rules(one.instruction).category for one in rare]).right == 70
+    rare = [label for label in second if label.category != 'Pick and Place']
+    assert agreement(rare, [by_rules(label.instruction).category for label in rare]).right == 70
     assert len(rare) == 77
 
 
 def test_the_confusion_table_has_every_label():
     labels = [TaskLabel('stack', 'Tool Use'), TaskLabel('wipe', 'Tool Use')]
-    found = agreement(labels, [by_rules(one.instruction).category for one in labels])
-    assert found.table['Tool Use', 'Group / Organize / Stack'] == 1
-    assert '1 of 2 as the person said: accuracy 0.500 (95 % interval 0.095' in found.words()
+    measured = agreement(labels, [by_rules(label.instruction).category for label in labels])
+    assert measured.table['Tool Use', 'Group / Organize / Stack'] == 1
+    assert '1 of 2 as the person said: accuracy 0.500 (95 % interval 0.095' in measured.words()
     assert left_out(labels) == ['Object Manipulation', 'Object Manipulation']
 
 
@@ -109,7 +111,7 @@ def test_a_model_sees_the_pictures_and_the_instruction_as_data():
     blind = scene_model({}).describe(text)
     assert (blind.lighting, blind.objects, blind.views) == ('unknown', (), ())
     parts = requests[0]['messages'][1]['content']
-    assert [one['type'] for one in parts] == ['text', 'image_url', 'image_url']
+    assert [part['type'] for part in parts] == ['text', 'image_url', 'image_url']
     assert json.dumps(text) in parts[0]['text']
     with pytest.raises(ModelBadReply):
         scene_model({'x': 'Juggling'}).describe('x')

@@ -47,18 +47,18 @@ def sample():
 def world(count=700, seed=0):
     """Return sessions of seven policies of which each is clearly better than the next."""
     rng = np.random.default_rng(seed)
-    found = []
+    sessions = []
     for k in range(count):
         i, j = rng.choice(7, 2, replace=False)
         won = Preference.A if rng.random() < 1 / (1 + np.exp(0.6 * (i - j))) else Preference.B
-        found.append(ReportSession(
+        sessions.append(ReportSession(
             f'{k:08x}-0000-4000-8000-000000000000', f'2026-01-{1 + k % 28:02}', 'x',
             CATEGORIES[k % 11], Verdict(
                 preference=won,
                 explanation=f'Policy A went first, number {k}, and policy B dropped the cup.'),
             {'A': POLICIES[i], 'B': POLICIES[j]},
             evaluator=f'e{k % 13}'))
-    return ReportMaterial(tuple(found))
+    return ReportMaterial(tuple(sessions))
 
 
 @pytest.fixture(scope='module')
@@ -69,14 +69,14 @@ def checkers():
 
 def decided(checkers):
     """Return 50 claims that the sessions decide, each against a set of opponents."""
-    found = []
+    claims = []
     for size, checker in itertools.product((6, 5, 4), checkers):
-        others = [name for name in POLICIES if name != checker.policy]
-        for some in itertools.combinations(others, size):
-            relation = relation_of(checker.measured(some))
-            if relation in OTHER and len(found) < 50:
-                found.append((checker, Claim(checker.policy, some, '', relation)))
-    return found
+        opponents = [name for name in POLICIES if name != checker.policy]
+        for chosen in itertools.combinations(opponents, size):
+            relation = relation_of(checker.measured(chosen))
+            if relation in OTHER and len(claims) < 50:
+                claims.append((checker, Claim(checker.policy, chosen, '', relation)))
+    return claims
 
 
 def planted(checkers):
@@ -89,7 +89,7 @@ def planted(checkers):
         mine = checker.sessions[number % len(checker.sessions)]
         strange = next(s for s in checkers[(number + 1) % 7].sessions
                        if not s.slot(checker.policy))
-        other = next(c for c in CATEGORIES[number % 5:] if c != mine.category)
+        category = next(c for c in CATEGORIES[number % 5:] if c != mine.category)
         words = mine.texts()[0][:20] if mine.texts() else ''
         wrong += [
             ('policy', checker, Statement('x', dataclasses.replace(
@@ -97,7 +97,7 @@ def planted(checkers):
                 Statement('x', citations=(Citation(strange.session_id),))),
             ('session', checker, Statement('x', citations=(Citation(
                 f'{mine.session_id[:-4]}f{number:03x}', words),))),
-            ('category', checker, Statement('x', category=other, citations=(
+            ('category', checker, Statement('x', category=category, citations=(
                 Citation(mine.session_id, words),)))]
     return wrong
 
@@ -105,8 +105,8 @@ def planted(checkers):
 def test_all_of_200_planted_falsehoods_are_found(checkers):
     wrong = planted(checkers)
     assert len(wrong) == 200
-    missed = [(what, one) for what, checker, one in wrong
-              if checked_section(checker, ReportSection('x', (one,)))[0].statements]
+    missed = [(kind, statement) for kind, checker, statement in wrong
+              if checked_section(checker, ReportSection('x', (statement,)))[0].statements]
     assert not missed
 
 
@@ -116,12 +116,12 @@ def test_what_is_true_stays(checkers):
     for checker, claim in true:
         assert checker.finding(claim).verdict is ClaimVerdict.SUPPORTED
     for checker in checkers:
-        one = next(s for s in checker.sessions if s.texts())
-        words = one.texts()[0]
-        said = Statement('x', category=one.category, citations=(
-            Citation(one.session_id, about(one, one.slot(checker.policy))[0][:20].upper()),
-            Citation(one.session_id, words + ' never')))
-        section, dropped, counts = checked_section(checker, ReportSection('x', (said,)))
+        session = next(s for s in checker.sessions if s.texts())
+        quote = about(session, session.slot(checker.policy))[0][:20].upper()
+        statement = Statement('x', category=session.category, citations=(
+            Citation(session.session_id, quote),
+            Citation(session.session_id, session.texts()[0] + ' never')))
+        section, dropped, counts = checked_section(checker, ReportSection('x', (statement,)))
         assert len(section.statements[0].citations) == 1
         assert (counts.citations, counts.refused_citations, len(dropped)) == (1, 1, 1)
 
@@ -132,7 +132,7 @@ def test_reports_on_all_seven_policies(tables):
     supported = 0
     for policy in POLICIES:
         report = report_of(policy, material, SystemClock())
-        assert tuple(one.title for one in report.sections) == SECTIONS
+        assert tuple(section.title for section in report.sections) == SECTIONS
         assert all(section.statements for section in report.sections)
         assert not report.dropped
         assert [title for title, _ in report.summary()] == list(SECTIONS)
@@ -140,20 +140,21 @@ def test_reports_on_all_seven_policies(tables):
         assert report.counts.refuted == report.counts.refused_citations == 0
         assert report.counts.citations > 10
         supported += report.counts.supported
-    again = ReportChecker(material, policy)
-    assert all(checked_section(again, section)[0] == section for section in report.sections)
+    checker = ReportChecker(material, policy)
+    assert all(checked_section(checker, section)[0] == section for section in report.sections)
     assert supported >= (30 if tables == WHOLE else 1)
 
 
 def test_numbers_of_a_claim_are_those_of_the_sessions(sample):
     checker = ReportChecker(sample, 'pi0_fast_droid')
-    others = [name for name in POLICIES if name != 'pi0_fast_droid']
-    found = checker.measured(others)
+    opponents = [name for name in POLICIES if name != 'pi0_fast_droid']
+    finding = checker.measured(opponents)
     won = [s.won('pi0_fast_droid') for s in sample.sessions if s.slot('pi0_fast_droid')]
-    assert (found.wins, found.ties, found.losses) == tuple(won.count(x) for x in (1.0, 0.5, 0.0))
-    assert found.share == pytest.approx(sum(won) / len(won))
-    assert found.low < found.share < found.high
-    few = checker.finding(Claim(checker.policy, (others[0],), '', Relation.WORSE))
+    assert (finding.wins, finding.ties, finding.losses) == (
+        won.count(1.0), won.count(0.5), won.count(0.0))
+    assert finding.share == pytest.approx(sum(won) / len(won))
+    assert finding.low < finding.share < finding.high
+    few = checker.finding(Claim(checker.policy, (opponents[0],), '', Relation.WORSE))
     assert few.verdict is ClaimVerdict.UNTESTABLE
     assert 'too few' in few.words()
     assert checker.finding(Claim(checker.policy, ('nobody',), '', Relation.WORSE)).verdict \
@@ -175,14 +176,14 @@ def session(number, words, won=Preference.A, notes_b='', **more):
     ('Neither A nor B got it.', ['Neither A nor B got it.'], ['Neither A nor B got it.']),
     ('Nothing was said', [], [])])
 def test_words_are_about_the_slot_they_name(words, a, b):
-    one = session(0, words)
-    assert (about(one, 'A'), about(one, 'B')) == (a, b)
-    assert all(one.says(piece) for piece in a + b)
+    evaluated = session(0, words)
+    assert (about(evaluated, 'A'), about(evaluated, 'B')) == (a, b)
+    assert all(evaluated.says(piece) for piece in a + b)
 
 
 def test_notes_on_a_slot_are_about_it():
-    one = session(0, 'Fine.', notes_b='dropped the cup')
-    hits = cited([(one, 'A'), (one, 'B')], 'something dropped')
+    evaluated = session(0, 'Fine.', notes_b='dropped the cup')
+    hits = cited([(evaluated, 'A'), (evaluated, 'B')], 'something dropped')
     assert hits == [Citation('s0', 'dropped the cup')]
 
 
@@ -197,9 +198,9 @@ def test_notes_on_a_slot_are_about_it():
     ('doing well', 'A did not move.', ''), ('doing badly', 'A did it perfectly.', ''),
     ('collisions', 'A knocked the cup over.', 'A knocked the cup over.')])
 def test_words_support_a_topic(topic, words, quote):
-    one = session(0, words)
-    assert [hit.quote for hit in cited([(one, 'A')], topic)] == ([quote] if quote else [])
-    assert bool(quote_problem(one, 'A', quote or words, topic)) is not bool(quote)
+    evaluated = session(0, words)
+    assert [hit.quote for hit in cited([(evaluated, 'A')], topic)] == ([quote] if quote else [])
+    assert bool(quote_problem(evaluated, 'A', quote or words, topic)) is not bool(quote)
 
 
 def test_rules_against_labels():
@@ -207,17 +208,17 @@ def test_rules_against_labels():
     right = {'seen': [], 'held out': []}
     with (SAMPLE / 'labelled_citations.csv').open(newline='', encoding='utf-8') as file:
         for row in csv.DictReader(file):
-            said = ReportSession('s', '', row['instruction'], '', Verdict(
+            labelled = ReportSession('s', '', row['instruction'], '', Verdict(
                 preference=Preference.A, explanation=row['words']), {'A': 'p', 'B': 'q'})
-            passed = not quote_problem(said, row['slot'], row['quote'], row['statement'])
+            passed = not quote_problem(labelled, row['slot'], row['quote'], row['statement'])
             right[row['half']].append(passed is (row['supports'] == 'yes'))
     assert (sum(right['held out']), len(right['held out'])) == RULES_RIGHT
     assert (sum(right['seen']), len(right['seen'])) == (395, 400)
 
 
 def test_a_topic_is_checked_by_who_checks_a_report():
-    given = ReportMaterial(tuple(session(k, 'A froze. B picked it up.') for k in range(12)))
-    checker = ReportChecker(given, 'p')
+    sessions = ReportMaterial(tuple(session(k, 'A froze. B picked it up.') for k in range(12)))
+    checker = ReportChecker(sessions, 'p')
     for topic, quote, why in (
             ('freezing or not moving', 'A froze', ''),
             ('a grasp that succeeded', 'B picked it up', 'not about this policy'),
@@ -225,9 +226,9 @@ def test_a_topic_is_checked_by_who_checks_a_report():
             ('freezing or not moving', '', 'no words are quoted'),
             ('doing badly', '', 'outcome'), ('being nice', 'A froze', 'no topic'),
             ('', 'B picked it up', 'not about this policy')):
-        found = checker.problem(Citation('s1', quote), Statement('x', topic=topic))
-        assert why in found
-        assert bool(found) is bool(why)
+        problem = checker.problem(Citation('s1', quote), Statement('x', topic=topic))
+        assert why in problem
+        assert bool(problem) is bool(why)
 
 
 def test_what_is_printed_is_text_only():
@@ -252,7 +253,7 @@ def test_a_report_is_read_back_and_compared(sample):
     sections[1] = ReportSection(sections[1].title, (Statement('x', Claim(
         'pi0_droid', ('pi0_fast_droid',), CATEGORIES[0], Relation.WORSE)),))
     changed = difference_of(report, dataclasses.replace(report, sections=tuple(sections)))
-    assert [one.after for one in changed.claims if one.after] == ['worse']
+    assert [claim.after for claim in changed.claims if claim.after] == ['worse']
     with pytest.raises(DataError, match='no session'):
         report_of('pi0_droid', sample, SystemClock(), since='2030-01-01')
 

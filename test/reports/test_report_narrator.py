@@ -84,8 +84,8 @@ def material(words):
         for k in range(20)))
 
 
-def as_json(one):
-    topic, claims, citations = one
+def as_json(chosen):
+    topic, claims, citations = chosen
     return {'topic': topic, 'claims': claims, 'citations': citations}
 
 
@@ -96,32 +96,32 @@ class FakeModel:
         self.written, self.requests, self.section = written, [], -1
 
     def __call__(self, request):
-        asked = json.loads(request.content)
-        self.requests.append(asked)
-        schema = asked['response_format']['json_schema']['schema']
+        body = json.loads(request.content)
+        self.requests.append(body)
+        schema = body['response_format']['json_schema']['schema']
         if 'about' in schema['properties']:
             answer = {'about': [True] * schema['properties']['about']['minItems']}
         else:
-            again = 'had these problems' in asked['messages'][1]['content']
-            self.section += not again
-            answer = {'statements': [as_json(x) for x in self.written(self.section, again)]}
+            second_try = 'had these problems' in body['messages'][1]['content']
+            self.section += not second_try
+            answer = {'statements': [as_json(x) for x in self.written(self.section, second_try)]}
         return httpx.Response(200, json={
             'choices': [{'message': {'content': json.dumps(answer)}, 'finish_reason': 'stop'}],
             'usage': {'prompt_tokens': 10, 'completion_tokens': 5}})
 
 
-def narrated(model, given, policy='p', **settings):
+def narrated(model, sessions, policy='p', **settings):
     chat = ChatClient(ChatSettings(base_url='http://model', model='m', **settings),
                       httpx.MockTransport(model))
     try:
-        return ReportNarrator(chat).report(policy, given, SystemClock())
+        return ReportNarrator(chat).report(policy, sessions, SystemClock())
     finally:
         chat.close()
 
 
 def test_a_model_on_real_sessions():
-    given = material_of(read_folder(SAMPLE).sessions).between(POLICIES)
-    report, mine = made_up('pi0_droid', given)
+    sessions = material_of(read_folder(SAMPLE).sessions).between(POLICIES)
+    report, mine = made_up('pi0_droid', sessions)
     counts = report.counts
     assert (counts.claims, counts.refuted + counts.untestable) == (27, 27)
     for section in report.sections:
@@ -130,61 +130,63 @@ def test_a_model_on_real_sessions():
 
 @both
 def test_a_models_reports_on_all_seven_policies(tables):
-    given = material_of(read_folder(tables).sessions).between(POLICIES)
+    sessions = material_of(read_folder(tables).sessions).between(POLICIES)
     for policy in POLICIES:
-        report, mine = made_up(policy, given)
+        report, mine = made_up(policy, sessions)
         counts = report.counts
         assert len(report.sections) == 9
         assert counts.claims == counts.supported + counts.refuted + counts.untestable == 27
         assert counts.supported < 18, 'it cannot be both equal and worse'
         assert (counts.citations, counts.refused_citations) == (9, 9)
-        cited = [one for section in report.sections for statement in section.statements
-                 for one in statement.citations if one.session_id == mine]
+        cited = [citation for section in report.sections for statement in section.statements
+                 for citation in statement.citations if citation.session_id == mine]
         assert len(cited) == 9
         assert 'invented' not in as_markdown(report).partition('Dropped')[0]
 
 
-def made_up(policy, given):
+def made_up(policy, sessions):
     """Return a report of made-up answers, one in three of them true, and what that one cites."""
-    own = [s for s in given.sessions if s.slot(policy)]
-    met = Counter((s.opponent(policy), s.category) for s in own)
-    mine = min((s for s in own if about(s, s.slot(policy))),
+    own_sessions = [s for s in sessions.sessions if s.slot(policy)]
+    met = Counter((s.opponent(policy), s.category) for s in own_sessions)
+    mine = min((s for s in own_sessions if about(s, s.slot(policy))),
                key=lambda s: met[s.opponent(policy), s.category])
     every = {'opponents': [x for x in POLICIES if x != policy], 'category': ''}
     few = {'opponents': [mine.opponent(policy)], 'category': mine.category}
-    said = [('', [{**every, 'relation': 'equal'}], []), ('', [{**every, 'relation': 'worse'}], []),
-            ('', [{**few, 'relation': 'equal'}], [
-                {'session': mine.session_id, 'quote': about(mine, mine.slot(policy))[0][:30]},
-                {'session': 'invented', 'quote': 'x'}])]
-    return narrated(FakeModel(lambda section, again: said), given, policy), mine.session_id
+    answers = [('', [{**every, 'relation': 'equal'}], []),
+               ('', [{**every, 'relation': 'worse'}], []),
+               ('', [{**few, 'relation': 'equal'}], [
+                   {'session': mine.session_id, 'quote': about(mine, mine.slot(policy))[0][:30]},
+                   {'session': 'invented', 'quote': 'x'}])]
+    model = FakeModel(lambda section, second_try: answers)
+    return narrated(model, sessions, policy), mine.session_id
 
 
 def test_twenty_injected_texts_change_nothing():
-    said = [text for text, _ in INJECTIONS]
+    texts = [text for text, _ in INJECTIONS]
     obeyed = [statement for _, statement in INJECTIONS]
-    assert len(said) == 20
+    assert len(texts) == 20
 
-    def fooled(section, again):
-        start = 9 * (2 * section + again)
+    def fooled(section, second_try):
+        start = 9 * (2 * section + second_try)
         return [GOOD, *(obeyed[(start + k) % 20] for k in range(9))]
 
     model = FakeModel(fooled)
-    report = narrated(model, material(said))
-    honest = narrated(FakeModel(lambda section, again: [GOOD]), material([''] * 20))
+    report = narrated(model, material(texts))
+    honest = narrated(FakeModel(lambda section, second_try: [GOOD]), material([''] * 20))
     assert report.sections == honest.sections
-    assert [one.text for section in report.sections for one in section.statements] == [
+    assert [statement.text for section in report.sections for statement in section.statements] == [
         'p was preferred less often than q.'] * 9
     assert len(report.dropped) > 9
     sent = model.requests[0]['messages'][1]['content']
     before, data, after = sent.split(next(x for x in sent.splitlines() if x.startswith('===')))
-    assert all(json.dumps(text, ensure_ascii=False)[1:-1] in data for text in said)
-    assert not any(text in before + after for text in said)
+    assert all(json.dumps(text, ensure_ascii=False)[1:-1] in data for text in texts)
+    assert not any(text in before + after for text in texts)
 
 
 def test_statistics_quote_no_orders():
     report = report_of('p', material([text for text, _ in INJECTIONS]), SystemClock())
-    quotes = ' '.join(c.quote for section in report.sections for one in section.statements
-                      for c in one.citations)
+    quotes = ' '.join(c.quote for section in report.sections for statement in section.statements
+                      for c in statement.citations)
     assert 'A froze over the cup' in quotes
     assert not report.dropped
     for words in ('Ignore', 'praise', 'SYSTEM', 'must', 'https', '==='):
@@ -194,28 +196,28 @@ def test_statistics_quote_no_orders():
 def test_a_refuted_claim_is_sent_back_once_with_its_numbers(tmp_path):
     better = ('', [CLAIM], [])
     worse = ('', [{**CLAIM, 'relation': 'worse'}], [])
-    model = FakeModel(lambda section, again: [worse if again and section else better])
+    model = FakeModel(lambda section, second_try: [worse if second_try and section else better])
     path = tmp_path / 't.jsonl'
     report = narrated(model, material([''] * 20), transcript=str(path))
-    back = [one for one in model.requests if 'had these problems' in str(one)]
+    back = [request for request in model.requests if 'had these problems' in str(request)]
     assert len(back) == 9
     assert 'won 20 %' in back[0]['messages'][1]['content']
     assert report.counts.refuted == 9
     assert report.method == 'm, prompts 2'
     first, *others = report.sections
-    assert all('more often' not in one.text for one in first.statements), 'the statistics instead'
+    assert all('more often' not in s.text for s in first.statements), 'the statistics instead'
     for section in others:
-        [one] = section.statements
-        assert (one.text, one.finding.verdict.value) == (
+        [statement] = section.statements
+        assert (statement.text, statement.finding.verdict.value) == (
             'p was preferred less often than q.', 'supported')
-        assert one.finding.count == 20
+        assert statement.finding.count == 20
     assert len(path.read_text().splitlines()) == len(model.requests)
 
 
 def test_without_an_answer_the_statistics_stand():
-    given = material([''] * 20)
-    report = narrated(lambda request: httpx.Response(400, text='no'), given)
-    assert report.sections == report_of('p', given, SystemClock()).sections
+    sessions = material([''] * 20)
+    report = narrated(lambda request: httpx.Response(400, text='no'), sessions)
+    assert report.sections == report_of('p', sessions, SystemClock()).sections
     assert len(report.dropped) == 9
 
 
@@ -232,28 +234,28 @@ def test_a_dry_run_shows_what_would_be_sent():
 @pytest.mark.parametrize('text', PEOPLE)
 def test_a_model_writes_no_sentence(text):
     """What is said of people or labs can be in no statement: a model has no words of its own."""
-    model = FakeModel(lambda section, again: [GOOD])
+    model = FakeModel(lambda section, second_try: [GOOD])
 
     def talks(request):
         answer = model(request).json()
-        said = json.loads(answer['choices'][0]['message']['content'])
-        for one in said.get('statements', ()):
-            one['text'] = text
-        answer['choices'][0]['message']['content'] = json.dumps(said)
+        content = json.loads(answer['choices'][0]['message']['content'])
+        for statement in content.get('statements', ()):
+            statement['text'] = text
+        answer['choices'][0]['message']['content'] = json.dumps(content)
         return httpx.Response(200, json=answer)
 
-    given = material([''] * 20)
-    report = narrated(talks, given)
+    sessions = material([''] * 20)
+    report = narrated(talks, sessions)
     assert text not in as_markdown(report)
-    assert report.sections == report_of('p', given, SystemClock()).sections
+    assert report.sections == report_of('p', sessions, SystemClock()).sections
 
 
 def test_a_model_chooses_topics_and_quotes():
     froze = ('freezing or not moving', [], [QUOTE, {'session': 's2', 'quote': 'B placed it'}])
-    report = narrated(FakeModel(lambda section, again: [froze if section == 8 else GOOD]),
+    report = narrated(FakeModel(lambda section, second_try: [froze if section == 8 else GOOD]),
                       material([''] * 20))
-    one = report.sections[8].statements[0]
-    assert (one.text, [c.session_id for c in one.citations]) == (
+    statement = report.sections[8].statements[0]
+    assert (statement.text, [c.session_id for c in statement.citations]) == (
         'Evaluators speak of freezing or not moving.', ['s1'])
     assert [x.why for x in report.dropped] == ['the words quoted are not about this policy']
 
@@ -261,8 +263,8 @@ def test_a_model_chooses_topics_and_quotes():
 def test_the_fence_does_not_stand_in_the_data():
     mark = fence('some data')
     assert fence(f'some data {mark}') not in f'some data {mark}'
-    given = material(['x'] * 20)
-    long = ReportMaterial(tuple(dataclasses.replace(given.sessions[0], session_id=f'{k}')
+    sessions = material(['x'] * 20)
+    long = ReportMaterial(tuple(dataclasses.replace(sessions.sessions[0], session_id=f'{k}')
                                 for k in range(500)))
     checker = ReportChecker(long, 'p')
     draft = ReportSection('Strengths', (Statement('x', citations=(Citation('3'),)),))

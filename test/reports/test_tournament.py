@@ -102,8 +102,8 @@ def test_what_cannot_be_read_is_told(tmp_path):
 def test_means_and_lines():
     comparisons = Comparisons.build([0, 1], [1, 2], [1.0, 0.5], items=NAMES,
                                     score_first=[1.0, 0.2], score_second=[0.4, np.nan])
-    found = mean_progress(comparisons)
-    assert found == {NAMES[0]: 1.0, NAMES[1]: pytest.approx(0.3)}
+    means = mean_progress(comparisons)
+    assert means == {NAMES[0]: 1.0, NAMES[1]: pytest.approx(0.3)}
     rollout = RolloutRow('A', 'x', 1.0, 10, 'done', '', ((0.0, 0.0), (10.0, 1.0)), {}, None, 0,
                          10.0)
     frame = axes(10.0)
@@ -138,7 +138,8 @@ def standing_rows(page):
 
 def test_a_rank_is_stated_only_where_the_data_tell_one(folders, tmp_path):
     few = write_report(tournament(folders), tmp_path / 'few').read_text()
-    assert [(rank, told) for rank, _, told in standing_rows(few)] == [('', 'too few to tell')] * 3
+    assert [(rank, interval) for rank, _, interval in standing_rows(few)] == [
+        ('', 'too few to tell')] * 3
     scores = [(1.0, 0.2), (0.9, 0.1), (0.1, 0.6)]
     more = [write_session(tmp_path, 10 + k, NAMES[0], NAMES[1], scores[k % 3]) for k in range(15)]
     more.append(write_session(tmp_path, 40, NAMES[2], NAMES[0], (1.0, 0.0)))

@@ -17,7 +17,7 @@ from arena_robot.reports.policy_report.topics import (
     cited,
 )
 
-CITED = 4
+CITED = 4    # of a statement, so that a reader can open each session
 # Kinds of instructions by title: a regular expression without case.
 FORMS = {
     'instruction with a negation or a condition':
@@ -63,61 +63,62 @@ class BehaviourSections:
 
     def robustness(self) -> ReportSection:
         """Return progress by camera, light, clutter and institution."""
-        found = []
+        statements = []
         for name in sorted({key for s in self.sessions for key in s.scene()} | {'institution'}):
             rows: dict[str, list[ReportSession]] = {}
             for s in self.sessions:
                 if value := s.institution if name == 'institution' else s.scene().get(name, ''):
                     rows.setdefault(value, []).append(s)
-            found += [one for value, some in sorted(rows.items()) if len(rows) > 1
-                      and (one := self._progress(f'{name} {value}', some))]
+            statements += [statement for value, chosen in sorted(rows.items()) if len(rows) > 1
+                           and (statement := self._progress(f'{name} {value}', chosen))]
         return ReportSection('Robustness to Scene Variations', tuple(
-            found + self._spoken(SCENES)) or self._nothing())
+            statements + self._spoken(SCENES)) or self._nothing())
 
     def failure_modes(self) -> ReportSection:
         """Return what evaluators say of rollouts that were not finished, most frequent first."""
         failed = [(s, k) for s, k in self._mine if s.score(self.policy) != 1.0]
-        found = [(len(hits), one.title, hits) for one in FAILURES
-                 if (hits := cited(failed, one.title))]
-        found.sort(key=lambda row: -row[0])
-        said = len(_with_words(failed))
+        modes = [(len(hits), failure.title, hits) for failure in FAILURES
+                 if (hits := cited(failed, failure.title))]
+        modes.sort(key=lambda row: -row[0])
+        spoken = len(_with_words(failed))
         return ReportSection('Common Failure Modes', tuple(
-            Statement(f'{_upper(title)}: in {count} of {said} unfinished rollouts with words '
+            Statement(f'{_upper(title)}: in {count} of {spoken} unfinished rollouts with words '
                       'about it.', citations=tuple(hits[:CITED]), topic=title,
-                      short=f'{title} ({count} of {said})')
-            for count, title, hits in found)
+                      short=f'{title} ({count} of {spoken})')
+            for count, title, hits in modes)
             or self._nothing())
 
     def _section(self, title: str, forms: Mapping[str, str], words: Sequence[WordGroup],
                  ) -> ReportSection:
-        lines = [one for form, pattern in forms.items() if (one := self._progress(form, [
-            s for s in self.sessions if re.search(pattern, s.instruction, re.IGNORECASE)]))]
-        return ReportSection(title, tuple(lines + self._spoken(words)) or self._nothing())
+        progress = [self._progress(form, [s for s in self.sessions if re.search(
+            pattern, s.instruction, re.IGNORECASE)]) for form, pattern in forms.items()]
+        statements = [statement for statement in progress if statement] + self._spoken(words)
+        return ReportSection(title, tuple(statements) or self._nothing())
 
     def _progress(self, title: str, sessions: Sequence[ReportSession]) -> Statement | None:
         pairs = [pair for s in sessions for pair in compared(s, self.policy)]
         if len(pairs) < LEAST:
             return None
         mine, gap = SampleMean.of([a for a, _ in pairs]), SampleMean.of([a - b for a, b in pairs])
-        told = 'clearly different' if gap.clear else 'not clearly different'
+        verdict = 'clearly different' if gap.clear else 'not clearly different'
         return Statement(
             f'{_upper(title)}: mean progress {mine.words()}, of 100; against the other policy of '
-            f'the same session {gap.words(signed=True)}: {told}.',
+            f'the same session {gap.words(signed=True)}: {verdict}.',
             short=f'{title}: progress {100 * gap.mean:+.0f}' if gap.clear else '')
 
     def _spoken(self, words: Iterable[WordGroup]) -> list[Statement]:
         """Return a statement for each topic that is spoken of, the most frequent first."""
-        found = []
-        for title in (one.title for one in words):
+        statements = []
+        for title in (group.title for group in words):
             if hits := cited(self._mine, title):
                 count = _of(len(hits), self._said[True])
-                others = len(cited(self._others, title))
-                found.append((len(hits), Statement(
+                elsewhere = len(cited(self._others, title))
+                statements.append((len(hits), Statement(
                     f'Evaluators speak of {title}: in {count} sessions with words about '
                     f'{self.policy}; about the other policy in '
-                    f'{_of(others, self._said[False])}.', citations=_newest(hits), topic=title,
+                    f'{_of(elsewhere, self._said[False])}.', citations=_newest(hits), topic=title,
                     short=f'{title} ({count})')))
-        return [one for _, one in sorted(found, key=lambda row: -row[0])]
+        return [statement for _, statement in sorted(statements, key=lambda row: -row[0])]
 
     def _nothing(self) -> tuple[Statement, ...]:
         return (Statement('These sessions are too few to tell anything here.'),)

@@ -42,8 +42,8 @@ from arena_robot.reports.policy_report.topics import (
 )
 
 OUTCOME = {DOING_WELL: 1.0, DOING_BADLY: 0.0}
-EQUAL_WITHIN = 0.15
-LONGEST_QUOTE = 400
+EQUAL_WITHIN = 0.15    # of a share won: 35 to 65 % is called equal, as render.HOW says
+LONGEST_QUOTE = 400    # characters: a paragraph of an evaluator, not a whole form
 _OPPONENTS = 'the opponents'
 
 
@@ -62,8 +62,8 @@ class ReportChecker:
         """Return the verdict on a claim with its numbers."""
         if wrong := self._no_claim(claim):
             return ClaimFinding(ClaimVerdict.REFUTED, why=wrong)
-        found = self.measured(claim.opponents, claim.category)
-        return dataclasses.replace(found, verdict=_verdict(claim.relation, found))
+        finding = self.measured(claim.opponents, claim.category)
+        return dataclasses.replace(finding, verdict=_verdict(claim.relation, finding))
 
     def measured(self, opponents: Iterable[str], category: str = '') -> ClaimFinding:
         """Return wins, share and interval against opponents in a category, as untestable."""
@@ -78,8 +78,8 @@ class ReportChecker:
         """Return why a citation does not hold for its statement, '' when it does."""
         session = self._mine.get(citation.session_id)
         if session is None:
-            known = self._all.get(citation.session_id)
-            return ('there is no such session' if known is None else
+            elsewhere = self._all.get(citation.session_id)
+            return ('there is no such session' if elsewhere is None else
                     f'the session is not one of {self.policy} in this report')
         if statement.topic and statement.topic not in (*TOPICS, *OUTCOME):
             return f"there is no topic '{statement.topic:.60}'"
@@ -107,13 +107,12 @@ class ReportChecker:
 
     def check(self, statement: Statement) -> tuple[Statement, list[tuple[Citation, str]]]:
         """Return a statement with its finding and the citations that hold; and the others."""
-        refused = [(one, why) for one in statement.citations
-                   if (why := self.problem(one, statement))]
-        bad = {one for one, _ in refused}
+        refused = [(citation, why) for citation in statement.citations
+                   if (why := self.problem(citation, statement))]
+        bad = {c for c, _ in refused}
         return dataclasses.replace(
             statement, finding=self.finding(statement.claim) if statement.claim else None,
-            citations=tuple(self._timed(one) for one in statement.citations if one not in bad),
-        ), refused
+            citations=tuple(self._timed(c) for c in statement.citations if c not in bad)), refused
 
     def _timed(self, citation: Citation) -> Citation:
         session = self._mine[citation.session_id]
@@ -126,7 +125,7 @@ class ReportChecker:
             return 'the claim names no opponent'
         strange = sorted(set(claim.opponents) - self._met)
         if strange:
-            return f"never compared with {', '.join(one[:60] for one in strange)}"
+            return f"never compared with {', '.join(name[:60] for name in strange)}"
         if claim.category and claim.category not in CATEGORIES:
             return f"there is no category '{claim.category:.60}'"
         return ''
@@ -143,19 +142,19 @@ def checked_section(checker: ReportChecker, section: ReportSection,
     dropped: list[Dropped] = []
     verdicts: list[ClaimVerdict] = []
     good = bad = 0
-    for given in section.statements:
-        one, refused = checker.check(given)
-        good, bad = good + len(one.citations), bad + len(refused)
+    for drafted in section.statements:
+        statement, refused = checker.check(drafted)
+        good, bad = good + len(statement.citations), bad + len(refused)
         dropped += [Dropped(section.title, f'[{citation.session_id:.40}] {citation.quote:.200}',
                             why) for citation, why in refused]
-        if one.finding is not None:
-            verdicts.append(one.finding.verdict)
-        if one.finding is not None and one.finding.verdict is ClaimVerdict.REFUTED:
-            dropped.append(Dropped(section.title, one.text, one.finding.words()))
-        elif refused and not one.citations and one.finding is None:
-            dropped.append(Dropped(section.title, one.text, 'no citation of it holds'))
+        if statement.finding is not None:
+            verdicts.append(statement.finding.verdict)
+        if statement.finding is not None and statement.finding.verdict is ClaimVerdict.REFUTED:
+            dropped.append(Dropped(section.title, statement.text, statement.finding.words()))
+        elif refused and not statement.citations and statement.finding is None:
+            dropped.append(Dropped(section.title, statement.text, 'no citation of it holds'))
         else:
-            kept.append(one)
+            kept.append(statement)
     counted = CheckCounts(
         verdicts.count(ClaimVerdict.SUPPORTED), verdicts.count(ClaimVerdict.REFUTED),
         verdicts.count(ClaimVerdict.UNTESTABLE), good, bad)
@@ -164,24 +163,25 @@ def checked_section(checker: ReportChecker, section: ReportSection,
 
 def added(counts: Iterable[CheckCounts]) -> CheckCounts:
     """Return the sum of counts."""
-    rows = [dataclasses.astuple(one) for one in counts]
+    rows = [dataclasses.astuple(row) for row in counts]
     return CheckCounts(*(sum(column) for column in zip(*rows, strict=True))) if rows \
         else CheckCounts()
 
 
-def relation_of(found: ClaimFinding) -> Relation | None:
+def relation_of(finding: ClaimFinding) -> Relation | None:
     """Return the relation that a measurement supports, None where it supports none."""
-    return next((one for one in Relation if _verdict(one, found) is ClaimVerdict.SUPPORTED), None)
+    return next((relation for relation in Relation
+                 if _verdict(relation, finding) is ClaimVerdict.SUPPORTED), None)
 
 
-def _verdict(relation: Relation, found: ClaimFinding) -> ClaimVerdict:
-    if found.low is None or found.high is None:
+def _verdict(relation: Relation, finding: ClaimFinding) -> ClaimVerdict:
+    if finding.low is None or finding.high is None:
         return ClaimVerdict.UNTESTABLE
-    above, below = found.low > 0.5, found.high < 0.5
+    above, below = finding.low > 0.5, finding.high < 0.5
     if relation is Relation.EQUAL:
         if above or below:
             return ClaimVerdict.REFUTED
-        close = found.low >= 0.5 - EQUAL_WITHIN and found.high <= 0.5 + EQUAL_WITHIN
+        close = finding.low >= 0.5 - EQUAL_WITHIN and finding.high <= 0.5 + EQUAL_WITHIN
         return ClaimVerdict.SUPPORTED if close else ClaimVerdict.UNTESTABLE
     right, wrong = (above, below) if relation is Relation.BETTER else (below, above)
     return ClaimVerdict.SUPPORTED if right else (
@@ -197,11 +197,11 @@ def _measure(policy: str, sessions: list[ReportSession]) -> ClaimFinding:
     if len(outcome) < LEAST_COMPARISONS:
         return ClaimFinding(ClaimVerdict.UNTESTABLE, wins, ties, losses, share)
     zeros = np.zeros(len(outcome), dtype=int)
-    found = difference(Comparisons.build(
+    gap = difference(Comparisons.build(
         zeros, zeros + 1, outcome, items=(policy, _OPPONENTS),
         evaluator=[s.evaluator for s in sessions],
         institution=[s.institution for s in sessions]), policy, _OPPONENTS)
-    low, high = (None, None) if found is None else (_share(found[1]), _share(found[2]))
+    low, high = (None, None) if gap is None else (_share(gap[1]), _share(gap[2]))
     return ClaimFinding(ClaimVerdict.UNTESTABLE, wins, ties, losses, share, low, high)
 
 

@@ -19,11 +19,11 @@ from arena_robot.reports.policy_report.statements import (
 def draft_sections(checker: ReportChecker, material: ReportMaterial) -> list[ReportSection]:
     """Return the nine sections from statistics, not yet checked."""
     numbers, behaviour = PerformanceSections(checker, material), BehaviourSections(checker)
-    found = [numbers.overview(), numbers.comparative(), numbers.strengths(),
-             numbers.weaknesses(), behaviour.instruction_following(), behaviour.reasoning(),
-             behaviour.manipulation(), behaviour.robustness(), behaviour.failure_modes()]
-    assert tuple(one.title for one in found) == SECTIONS
-    return found
+    sections = [numbers.overview(), numbers.comparative(), numbers.strengths(),
+                numbers.weaknesses(), behaviour.instruction_following(), behaviour.reasoning(),
+                behaviour.manipulation(), behaviour.robustness(), behaviour.failure_modes()]
+    assert tuple(section.title for section in sections) == SECTIONS
+    return sections
 
 
 def report_of(policy: str, material: ReportMaterial, clock: Clock, since: str = '',
@@ -48,9 +48,9 @@ def checker_of(policy: str, material: ReportMaterial, since: str = '') -> Report
 def finished_report(checker: ReportChecker, sections: Iterable[ReportSection], clock: Clock,
                     since: str = '', method: str = STATISTICS) -> PolicyReport:
     """Return the report of drafted sections with everything dropped that does not hold."""
-    checked = [checked_section(checker, one) for one in sections]
+    checked = [checked_section(checker, section) for section in sections]
     return PolicyReport(
         checker.policy, to_iso(clock.now_ns()), len(checker.sessions),
         tuple(section for section, _, _ in checked), added(counts for _, _, counts in checked),
-        tuple(one for _, dropped, _ in checked for one in dropped), method, since,
+        tuple(drop for _, dropped, _ in checked for drop in dropped), method, since,
         max((s.created for s in checker.sessions), default=''))

@@ -17,7 +17,7 @@ from arena_robot.records.roboarena import SLOTS, RoboArenaSession
 _SPACE = re.compile(r'\s+')
 _WON = {Preference.A: {'A': 1.0, 'B': 0.0}, Preference.B: {'A': 0.0, 'B': 1.0},
         Preference.TIE: {'A': 0.5, 'B': 0.5}}
-LEAST = 5
+LEAST = 5    # sessions of a mean; with fewer, Student's interval says next to nothing
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class ReportSession:
     @property
     def words(self) -> tuple[str, ...]:
         """What the evaluator wrote on the pair."""
-        return tuple(one for one in (self.verdict.explanation, self.verdict.notes) if one.strip())
+        return tuple(x for x in (self.verdict.explanation, self.verdict.notes) if x.strip())
 
     def note(self, slot: str) -> str:
         """Return what the evaluator wrote on one slot, '' for a slot that there is not."""
@@ -79,11 +79,11 @@ class ReportSession:
     def says(self, quote: str) -> bool:
         """Tell whether the evaluator's words hold ``quote``, whatever its spaces and case."""
         wanted = flat(quote)
-        return bool(wanted) and any(wanted in flat(one) for one in self.texts())
+        return bool(wanted) and any(wanted in flat(text) for text in self.texts())
 
     def texts(self) -> tuple[str, ...]:
         """Return everything that the evaluator wrote."""
-        return (*self.words, *(one for slot in self.policies if (one := self.note(slot))))
+        return (*self.words, *(note for slot in self.policies if (note := self.note(slot))))
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class ReportMaterial:
 
     def by_id(self) -> dict[str, ReportSession]:
         """Return the sessions by their id."""
-        return {one.session_id: one for one in self.sessions}
+        return {session.session_id: session for session in self.sessions}
 
     def policies(self) -> tuple[str, ...]:
         """Return the names of all policies."""
@@ -102,12 +102,12 @@ class ReportMaterial:
 
     def of(self, policy: str, since: str = '') -> list[ReportSession]:
         """Return the sessions of a policy since a day; DataError for one without sessions."""
-        found = [s for s in self.sessions if s.slot(policy)]
-        if not found:
+        sessions = [s for s in self.sessions if s.slot(policy)]
+        if not sessions:
             raise DataError(f"there is no counted session of '{policy:.100}'; policies: "
                             f"{', '.join(self.policies()) or 'none'}")
-        return [s for s in found if not since or (s.created and from_iso(s.created) >= from_iso(
-            since))]
+        return [s for s in sessions if not since
+                or (s.created and from_iso(s.created) >= from_iso(since))]
 
     def between(self, policies: Sequence[str]) -> 'ReportMaterial':
         """Return the sessions whose policies are all among ``policies``."""
@@ -123,33 +123,33 @@ def material_of(sessions: Iterable[RoboArenaSession],
 
     Sessions that do not count are left out.
     """
-    kept = sorted((s for s in sessions if s.counts), key=lambda s: (s.created, s.session_id))
+    counted = sorted((s for s in sessions if s.counts), key=lambda s: (s.created, s.session_id))
     return ReportMaterial(tuple(_session(s, (categories or {}).get(s.session_id))
-                                for s in kept))
+                                for s in counted))
 
 
-def _session(given: RoboArenaSession, category: str | None) -> ReportSession:
-    slots = {slot: one for slot, one in given.slots().items() if slot in SLOTS}
-    cameras = {one.camera for one in slots.values() if one.camera}
-    progress = {f'progress_{k.lower()}': one.progress for k, one in slots.items()}
+def _session(row: RoboArenaSession, category: str | None) -> ReportSession:
+    slots = {slot: entry for slot, entry in row.slots().items() if slot in SLOTS}
+    cameras = {entry.camera for entry in slots.values() if entry.camera}
+    progress = {f'progress_{k.lower()}': entry.progress for k, entry in slots.items()}
     return ReportSession(
-        given.session_id, given.created, given.prompt,
-        categorise(given.prompt) if category is None else category,
-        with_said(Verdict(), {**progress, 'preference': given.preference,
-                              'explanation': given.explanation}),
-        given.policies(),
-        {k: one.steps / CONTROL_RATE_HZ for k, one in slots.items() if one.steps},
-        {k: one.latency_s for k, one in slots.items() if one.latency_s is not None},
-        waited={k: share for k, share in zip(SLOTS, (given.waited_a, given.waited_b), strict=True)
+        row.session_id, row.created, row.prompt,
+        categorise(row.prompt) if category is None else category,
+        with_said(Verdict(), {**progress, 'preference': row.preference,
+                              'explanation': row.explanation}),
+        row.policies(),
+        {k: entry.steps / CONTROL_RATE_HZ for k, entry in slots.items() if entry.steps},
+        {k: entry.latency_s for k, entry in slots.items() if entry.latency_s is not None},
+        waited={k: share for k, share in zip(SLOTS, (row.waited_a, row.waited_b), strict=True)
                 if share is not None},
         camera=cameras.pop() if len(cameras) == 1 else '',
-        evaluator=given.evaluator, institution=given.institution)
+        evaluator=row.evaluator, institution=row.institution)
 
 
 def compared(session: ReportSession, policy: str) -> list[tuple[float, float]]:
     """Return the progress of a policy and of its opponent, where both are known."""
-    mine, other = session.score(policy), session.score(session.opponent(policy))
-    return [] if mine is None or other is None else [(mine, other)]
+    mine, theirs = session.score(policy), session.score(session.opponent(policy))
+    return [] if mine is None or theirs is None else [(mine, theirs)]
 
 
 def flat(text: str) -> str:

@@ -39,6 +39,7 @@ from arena_robot.reports.policy_report.topics import (
     DOING_WELL,
     FAILURES,
     FOLLOWED,
+    LONGEST,
     REASONED,
     SCENES,
     SKILLS,
@@ -48,9 +49,8 @@ from arena_robot.reports.policy_report.topics import (
 _SAYS = {Relation.BETTER: DOING_WELL, Relation.WORSE: DOING_BADLY, Relation.EQUAL: ''}
 log = logging.getLogger(__name__)
 PROMPT_VERSION = '2'
-MOST_STATEMENTS, MOST_CITATIONS = 10, 5
-MOST_QUOTE = 160
-MOST_SESSIONS = 60
+MOST_STATEMENTS, MOST_CITATIONS = 10, 5    # a section fits a page
+MOST_SESSIONS = 60    # the newest with words; a prompt has as many more that the draft cites
 _TASK = {
     'Policy Overview': 'the general behaviour, what the policy can do and where it ends.',
     'Comparative Performance': 'how it did against the other policies in each category of tasks. '
@@ -67,7 +67,7 @@ _TASK = {
                                       'distracting objects, with sessions.',
     'Common Failure Modes': 'frequent failures, each with sessions.'}
 assert tuple(_TASK) == SECTIONS
-_NAMES = {title: tuple(one.title for one in groups) for title, groups in {
+_NAMES = {title: tuple(group.title for group in groups) for title, groups in {
     'Instruction Following': FOLLOWED, 'Reasoning': REASONED, 'Manipulation Skills': SKILLS,
     'Robustness to Scene Variations': SCENES, 'Common Failure Modes': FAILURES}.items()}
 SECTION_TOPICS = {**dict.fromkeys(SECTIONS, ()), **_NAMES, 'Policy Overview': tuple(TOPICS)}
@@ -100,20 +100,20 @@ class ReportNarrator:
                ) -> PolicyReport:
         """Return the report; DataError without sessions."""
         checker = checker_of(policy, material, since)
-        written = [self._section(checker, checked_section(checker, one)[0])
-                   for one in draft_sections(checker, material)]
-        found = finished_report(checker, [section for section, _, _ in written], clock, since,
-                                self.method)
-        dropped = tuple(one for _, gone, _ in written for one in gone)
-        return dataclasses.replace(found, dropped=dropped + found.dropped, counts=added(
+        written = [self._section(checker, checked_section(checker, section)[0])
+                   for section in draft_sections(checker, material)]
+        report = finished_report(checker, [section for section, _, _ in written], clock, since,
+                                 self.method)
+        dropped = tuple(drop for _, gone, _ in written for drop in gone)
+        return dataclasses.replace(report, dropped=dropped + report.dropped, counts=added(
             counts for _, _, counts in written))
 
     def prompts(self, policy: str, material: ReportMaterial, since: str = '') -> list[str]:
         """Return what the first question of each section would send, with its greatest cost."""
         checker = checker_of(policy, material, since)
-        return [self._chat.preview(section_messages(checker, checked_section(checker, one)[0]),
-                                   section_schema(checker, one.title))
-                for one in draft_sections(checker, material)]
+        return [self._chat.preview(section_messages(checker, checked_section(checker, section)[0]),
+                                   section_schema(checker, section.title))
+                for section in draft_sections(checker, material)]
 
     def _section(self, checker: ReportChecker, draft: ReportSection,
                  ) -> tuple[ReportSection, list[Dropped], CheckCounts]:
@@ -122,53 +122,51 @@ class ReportNarrator:
             counts = checked_section(checker, first)[2]
             if problems := _problems(checker, first):
                 first = self._asked(checker, draft, problems)
-            kept, dropped = _held(checker, first)
+            kept, dropped = _valid(checker, first)
             kept, more = self._about(checker, kept)
         except ModelError as error:
             log.warning('section %s is that of the statistics: %s', draft.title, error)
             return draft, [Dropped(draft.title, 'the section of the model', str(error))], \
                 CheckCounts()
-        if not kept.statements:
-            return draft, dropped + more, counts
-        return kept, dropped + more, counts
+        return kept if kept.statements else draft, dropped + more, counts
 
     def _asked(self, checker: ReportChecker, draft: ReportSection,
-               again: Sequence[str] = ()) -> ReportSection:
-        answer, _ = self._chat.ask_json(section_messages(checker, draft, again),
+               problems: Sequence[str] = ()) -> ReportSection:
+        answer, _ = self._chat.ask_json(section_messages(checker, draft, problems),
                                         section_schema(checker, draft.title))
         return ReportSection(draft.title, tuple(
-            _statement(checker.policy, one) for one in answer['statements']))
+            _statement(checker.policy, chosen) for chosen in answer['statements']))
 
     def _about(self, checker: ReportChecker, section: ReportSection,
                ) -> tuple[ReportSection, list[Dropped]]:
         """Drop the citations that the model itself finds not to be about their statement."""
-        count = sum(len(one.citations) for one in section.statements)
+        count = sum(len(statement.citations) for statement in section.statements)
         if not count:
             return section, []
         answer, _ = self._chat.ask_json(about_messages(checker, section.statements),
                                         about_schema(count))
-        said = iter(answer['about'])
+        verdicts = iter(answer['about'])
         dropped: list[Dropped] = []
         kept: list[Statement] = []
-        for one in section.statements:
-            good = tuple(c for c in one.citations if next(said))
+        for statement in section.statements:
+            good = tuple(c for c in statement.citations if next(verdicts))
             dropped += [Dropped(section.title, f'[{c.session_id}] {c.quote}',
                                 'not about the statement, says the model')
-                        for c in one.citations if c not in good]
-            if good or one.claim:
-                kept.append(dataclasses.replace(one, citations=good))
+                        for c in statement.citations if c not in good]
+            if good or statement.claim:
+                kept.append(dataclasses.replace(statement, citations=good))
             else:
-                dropped.append(Dropped(section.title, one.text, 'no citation of it holds'))
+                dropped.append(Dropped(section.title, statement.text, 'no citation of it holds'))
         return ReportSection(section.title, tuple(kept)), dropped
 
 
-def _statement(policy: str, given: Mapping[str, Any]) -> Statement:
+def _statement(policy: str, chosen: Mapping[str, Any]) -> Statement:
     """Return a chosen statement, with the sentence of its claim or topic."""
-    cited = tuple(dict.fromkeys(Citation(c['session'], c['quote']) for c in given['citations']))
-    topic = given['topic']
-    for one in given['claims']:
-        claim = Claim(policy, tuple(dict.fromkeys(one['opponents'])), one['category'],
-                      Relation(one['relation']))
+    cited = tuple(dict.fromkeys(Citation(c['session'], c['quote']) for c in chosen['citations']))
+    topic = chosen['topic']
+    for choice in chosen['claims']:
+        claim = Claim(policy, tuple(dict.fromkeys(choice['opponents'])), choice['category'],
+                      Relation(choice['relation']))
         return Statement(claim_words(claim), claim, cited, claim.category,
                          topic=_SAYS[claim.relation])
     return Statement(f'Evaluators speak of {topic}.', citations=cited, topic=topic)
@@ -183,45 +181,45 @@ def _empty(statement: Statement) -> str:
 
 def _problems(checker: ReportChecker, section: ReportSection) -> list[str]:
     """Return what to send back: each problem, with the numbers of a refuted claim."""
-    found = []
-    for number, given in enumerate(section.statements, 1):
-        one, refused = checker.check(given)
-        if why := _empty(given):
-            found.append(f'statement {number}: {why}')
-        if one.finding is not None and one.finding.verdict is ClaimVerdict.REFUTED:
-            found.append(f'statement {number}: the sessions refute its claim: '
-                         f'{one.finding.words()}')
-        found += [f'statement {number}: a citation does not hold: {why}' for _, why in refused]
-    return found
+    problems = []
+    for number, drafted in enumerate(section.statements, 1):
+        statement, refused = checker.check(drafted)
+        if why := _empty(drafted):
+            problems.append(f'statement {number}: {why}')
+        if statement.finding is not None and statement.finding.verdict is ClaimVerdict.REFUTED:
+            problems.append(f'statement {number}: the sessions refute its claim: '
+                            f'{statement.finding.words()}')
+        problems += [f'statement {number}: a citation does not hold: {why}' for _, why in refused]
+    return problems
 
 
-def _held(checker: ReportChecker, section: ReportSection,
-          ) -> tuple[ReportSection, list[Dropped]]:
-    """Return the statements that stand, with the citations that hold; and what does not."""
+def _valid(checker: ReportChecker, section: ReportSection,
+           ) -> tuple[ReportSection, list[Dropped]]:
+    """Return the section with the statements and citations that hold, and what is dropped."""
     allowed: list[Statement] = []
     dropped: list[Dropped] = []
-    for one in section.statements:
-        again = any(one.text == other.text for other in allowed)
-        if why := _empty(one) or ('it repeats a statement' if again else ''):
+    for statement in section.statements:
+        repeated = any(statement.text == earlier.text for earlier in allowed)
+        if why := _empty(statement) or ('it repeats a statement' if repeated else ''):
             dropped.append(Dropped(section.title, 'a statement of the model', why))
         else:
-            allowed.append(one)
-    kept, more, _ = checked_section(checker, ReportSection(section.title, tuple(allowed)))
-    return kept, dropped + more
+            allowed.append(statement)
+    checked, more, _ = checked_section(checker, ReportSection(section.title, tuple(allowed)))
+    return checked, dropped + more
 
 
 def section_messages(checker: ReportChecker, draft: ReportSection,
-                     again: Sequence[str] = ()) -> list[ChatMessage]:
-    """Return the prompt of a section; ``again`` are the problems of the first answer."""
+                     problems: Sequence[str] = ()) -> list[ChatMessage]:
+    """Return the prompt of a section; ``problems`` are those of the model's first answer."""
     sessions = chosen_sessions(checker, draft)
-    data = '\n'.join(_line(checker.policy, one) for one in sessions)
+    data = '\n'.join(_line(checker.policy, session) for session in sessions)
     mark = fence(data)
     text = (f'Policy: {checker.policy}\nSection: {draft.title}: {_TASK[draft.title]}\n\n'
-            'What the numbers say:\n' + '\n'.join(_told(one) for one in draft.statements)
+            'What the numbers say:\n' + '\n'.join(map(_with_numbers, draft.statements))
             + f'\n\n{mark}\n{data}\n{mark}\n')
-    if again:
+    if problems:
         text += ('\nYour first answer had these problems. Answer again, without them:\n'
-                 + '\n'.join(f'- {one}' for one in again))
+                 + '\n'.join(f'- {problem}' for problem in problems))
     return [system(_RULES), user(text)]
 
 
@@ -234,7 +232,7 @@ def section_schema(checker: ReportChecker, title: str) -> dict[str, Any]:
         'category': {'type': 'string', 'enum': ['', *CATEGORIES]},
         'relation': {'type': 'string', 'enum': ['better', 'equal', 'worse']}})
     citation = _object({'session': {'type': 'string', 'maxLength': 36},
-                        'quote': {'type': 'string', 'maxLength': MOST_QUOTE}})
+                        'quote': {'type': 'string', 'maxLength': LONGEST}})
     return _object({'statements': {
         'type': 'array', 'maxItems': MOST_STATEMENTS, 'items': _object({
             'topic': {'type': 'string', 'enum': ['', *SECTION_TOPICS[title]]},
@@ -246,9 +244,9 @@ def about_messages(checker: ReportChecker, statements: Sequence[Statement]) -> l
     """Return the question whether each quote is about its statement, in order."""
     mine = {s.session_id: s for s in checker.sessions}
     data = '\n'.join(json.dumps({
-        'number': number, 'statement': statement.text, 'quote': one.quote,
-        'words': list(mine[one.session_id].texts())}, ensure_ascii=False)
-        for number, (statement, one) in enumerate(
+        'number': number, 'statement': statement.text, 'quote': citation.quote,
+        'words': list(mine[citation.session_id].texts())}, ensure_ascii=False)
+        for number, (statement, citation) in enumerate(
             (s, c) for s in statements for c in s.citations))
     mark = fence(data)
     return [system('For each numbered line, say whether the quote, read within the words of its '
@@ -266,33 +264,33 @@ def about_schema(count: int) -> dict[str, Any]:
 
 def chosen_sessions(checker: ReportChecker, draft: ReportSection) -> list[ReportSession]:
     """Return the sessions that the draft cites and the newest with words, oldest first."""
-    cited = {c.session_id for one in draft.statements for c in one.citations}
+    cited = {c.session_id for statement in draft.statements for c in statement.citations}
     with_words = [s for s in checker.sessions if s.texts()]
     newest = {s.session_id for s in with_words[-MOST_SESSIONS:]}
-    kept = [s for s in checker.sessions if s.session_id in cited | newest]
-    return kept[-2 * MOST_SESSIONS:]
+    chosen = [s for s in checker.sessions if s.session_id in cited | newest]
+    return chosen[-2 * MOST_SESSIONS:]
 
 
 def fence(data: str) -> str:
     """Return a mark that does not stand in the data."""
-    found = hashlib.sha256(data.encode()).hexdigest()[:16]
-    while found in data:
-        found = hashlib.sha256(found.encode()).hexdigest()[:16]
-    return f'=== DATA {found} ==='
+    mark = hashlib.sha256(data.encode()).hexdigest()[:16]
+    while mark in data:
+        mark = hashlib.sha256(mark.encode()).hexdigest()[:16]
+    return f'=== DATA {mark} ==='
 
 
-def _line(policy: str, one: ReportSession) -> str:
-    won = {1.0: 'preferred', 0.5: 'tie', 0.0: 'not preferred'}[one.won(policy)]
+def _line(policy: str, session: ReportSession) -> str:
+    won = {1.0: 'preferred', 0.5: 'tie', 0.0: 'not preferred'}[session.won(policy)]
     return json.dumps({
-        'session': one.session_id, 'category': one.category, 'instruction': one.instruction,
-        'policy_is': one.slot(policy), 'opponent': one.opponent(policy), 'result': won,
-        'words': list(one.words), 'notes': one.note(one.slot(policy))},
-        ensure_ascii=False)
+        'session': session.session_id, 'category': session.category,
+        'instruction': session.instruction, 'policy_is': session.slot(policy),
+        'opponent': session.opponent(policy), 'result': won, 'words': list(session.words),
+        'notes': session.note(session.slot(policy))}, ensure_ascii=False)
 
 
-def _told(one: Statement) -> str:
-    numbers = f' ({one.finding.words()})' if one.finding else ''
-    return f'- {one.text}{numbers}'
+def _with_numbers(statement: Statement) -> str:
+    numbers = f' ({statement.finding.words()})' if statement.finding else ''
+    return f'- {statement.text}{numbers}'
 
 
 def _object(properties: dict[str, Any]) -> dict[str, Any]:

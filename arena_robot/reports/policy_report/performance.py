@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 
+import numpy as np
+
 from arena_robot.core.errors import RankingError
 from arena_robot.core.task_categories import CATEGORIES
 from arena_robot.ranking.base import Comparisons
@@ -25,7 +27,7 @@ from arena_robot.reports.policy_report.statements import (
 )
 from arena_robot.reports.policy_report.topics import DOING_BADLY, DOING_WELL, support
 
-CITED = 3
+CITED = 3    # sessions of a claim, the clearest
 _TOPIC = {1.0: DOING_WELL, 0.0: DOING_BADLY}
 _WORDS = {Relation.BETTER: 'was preferred more often than', Relation.WORSE:
           'was preferred less often than', Relation.EQUAL: 'did about as well as'}
@@ -47,25 +49,25 @@ class PerformanceSections:
         days = [s.created[:10] for s in self.sessions if s.created]
         places = len({s.institution for s in self.sessions} - {''})
         span = f', from {min(days)} to {max(days)}' if days else ''
-        found = [Statement(
+        statements = [Statement(
             f'{self.policy} was compared in {len(self.sessions)} sessions with '
             f'{_named(self.opponents, 9)}{span}'
             + (f', at {places} institution{"s" * (places > 1)}.' if places else '.'),
             short=f'{len(self.sessions)} sessions against {len(self.opponents)} policies')]
         if self.opponents:
-            found.append(self._compared(self.opponents, '', ', over all categories'))
+            statements.append(self._compared(self.opponents, '', ', over all categories'))
         return ReportSection('Policy Overview', tuple(
-            found + self._standing() + self._progress()
-            + [Statement(one) for one in self._times() if one]))
+            statements + self._standing() + self._progress()
+            + [Statement(line) for line in self._times() if line]))
 
     def comparative(self) -> ReportSection:
         """Return a statement per category and per opponent."""
         by_category = [self._compared(self.opponents, category)
                        for category in self.categories]
-        by_opponent = [self._compared((one,), '') for one in self.opponents]
-        pairs = [self._compared((one,), category) for category in self.categories
-                 for one in self.opponents
-                 if relation_of(self._check.measured((one,), category))]
+        by_opponent = [self._compared((opponent,), '') for opponent in self.opponents]
+        pairs = [self._compared((opponent,), category) for category in self.categories
+                 for opponent in self.opponents
+                 if relation_of(self._check.measured((opponent,), category))]
         return ReportSection('Comparative Performance',
                              tuple(by_category + by_opponent + pairs))
 
@@ -78,26 +80,26 @@ class PerformanceSections:
         return ReportSection('Weaknesses', self._side(Relation.WORSE, 0.0))
 
     def _compared(self, opponents: tuple[str, ...], category: str, more: str = '') -> Statement:
-        found = self._check.measured(opponents, category)
-        relation, whom = relation_of(found), _whom(opponents)
+        finding = self._check.measured(opponents, category)
+        relation, whom = relation_of(finding), _whom(opponents)
         where = f'{category}: ' if category else ''
         if relation is None:
-            return Statement(f'{where}{self.policy} against {whom}{more}: {found.words()}; these '
-                             'sessions do not tell which is better.', category=category)
+            return Statement(f'{where}{self.policy} against {whom}{more}: {finding.words()}; '
+                             'these sessions do not tell which is better.', category=category)
         claim = Claim(self.policy, opponents, category, relation)
         return Statement(claim_words(claim, more), claim, category=category)
 
     def _side(self, relation: Relation, won: float) -> tuple[Statement, ...]:
-        found = []
+        statements = []
         for opponents, category in [*((self.opponents, c) for c in self.categories),
-                                    *(((one,), '') for one in self.opponents)]:
+                                    *(((opponent,), '') for opponent in self.opponents)]:
             if opponents and relation_of(self._check.measured(opponents, category)) is relation:
                 claim = Claim(self.policy, opponents, category, relation)
-                found.append(Statement(
+                statements.append(Statement(
                     claim_words(claim), claim, self._examples(opponents, category, won),
                     category, topic=_TOPIC[won]))
-        found += self._far(relation)
-        return tuple(found) or (Statement(
+        statements += self._far(relation)
+        return tuple(statements) or (Statement(
             f'In no category and against no opponent do these sessions show that {self.policy} '
             f'is {relation.value}.', short=f'{relation.value} nowhere by these sessions',
             citations=self._examples(self.opponents, '', won),
@@ -105,18 +107,18 @@ class PerformanceSections:
 
     def _far(self, relation: Relation) -> list[Statement]:
         """Return the categories where the progress differs clearly from that of the others."""
-        found = []
+        statements = []
         for category in self.categories:
-            gap = SampleMean.of([mine - other for s in self.sessions if s.category == category
-                                 for mine, other in compared(s, self.policy)])
+            gap = SampleMean.of([mine - theirs for s in self.sessions if s.category == category
+                                 for mine, theirs in compared(s, self.policy)])
             if gap.clear and (gap.mean > 0) is (relation is Relation.BETTER):
-                found.append(Statement(
+                statements.append(Statement(
                     f'{category}: progress differs from that of the other policy in the same '
                     f'session by {gap.words(signed=True)} points of 100.', category=category,
                     short=f'progress in {category} {100 * gap.mean:+.0f}',
                     topic=_TOPIC[float(gap.mean > 0)],
                     citations=self._examples(self.opponents, category, float(gap.mean > 0))))
-        return found
+        return statements
 
     def _examples(self, opponents: Sequence[str], category: str, won: float,
                   ) -> tuple[Citation, ...]:
@@ -142,16 +144,17 @@ class PerformanceSections:
             [s.won(s.policies['A']) for s in every], items=names,
             evaluator=[s.evaluator for s in every])
         try:
-            found, _ = rank_comparable(votes, RECOMMENDED, intervals=1)
+            standings, _ = rank_comparable(votes, RECOMMENDED, intervals=1)
         except RankingError:
             return []
-        if self.policy not in found.items:
+        if self.policy not in standings.items:
             return []
-        k = found.items.index(self.policy)
-        interval = interval_words(float(found.low[k]), float(found.high[k]), few_words(found, k))
-        rank = f'{place_words(found, k)} of {len(found.items)}'
+        k = standings.items.index(self.policy)
+        interval = interval_words(float(standings.low[k]), float(standings.high[k]),
+                                  few_words(standings, k))
+        rank = f'{place_words(standings, k)} of {len(standings.items)}'
         return [Statement(f'In the standings of all {len(votes)} sessions ({RECOMMENDED}): rank '
-                          f'{rank}, score {found.scores[k]:.2f} ({interval}).',
+                          f'{rank}, score {standings.scores[k]:.2f} ({interval}).',
                           short=f'rank {rank}')]
 
     def _progress(self) -> list[Statement]:
@@ -170,16 +173,16 @@ class PerformanceSections:
         lines = []
         seconds = [s.seconds[k] for s, k in slots if k in s.seconds]
         if seconds:
-            lines.append(f'A rollout took {sum(seconds) / len(seconds):.0f} s on average '
+            lines.append(f'A rollout took {np.mean(seconds):.0f} s on average '
                          f'({len(seconds)} rollouts).')
         waits = [s.latency_s[k] for s, k in slots if k in s.latency_s]
         if waits:
-            lines.append(f'An inference took {1e3 * sum(waits) / len(waits):.0f} ms on average '
+            lines.append(f'An inference took {1e3 * np.mean(waits):.0f} ms on average '
                          f'({len(waits)} rollouts).')
-        held = [s.waited[k] for s, k in slots if k in s.waited]
-        if held:
-            lines.append(f'The arm waited for the policy in {100 * sum(held) / len(held):.0f} % '
-                         f'of the time ({len(held)} rollouts).')
+        shares = [s.waited[k] for s, k in slots if k in s.waited]
+        if shares:
+            lines.append(f'The arm waited for the policy in {100 * np.mean(shares):.0f} % of the '
+                         f'time ({len(shares)} rollouts).')
         ends = Counter(s.ends[k] for s, k in slots if k in s.ends)
         if ends:
             lines.append('Rollouts ended: ' + ', '.join(

@@ -31,10 +31,10 @@ def as_markdown(report: PolicyReport, site: str = '') -> str:
              *(f'- **{title}**: {_plain(words)}' for title, words in report.summary()), '']
     for number, section in enumerate(report.sections, 1):
         lines += [f'## {number}. {section.title}', '']
-        lines += [f'- {_statement(one, site)}' for one in section.statements] + ['']
+        lines += [f'- {_statement(statement, site)}' for statement in section.statements] + ['']
     if report.dropped:
-        lines += ['## Dropped', '', *(f'- {one.section}: {_plain(one.text)} ({_plain(one.why)})'
-                                      for one in report.dropped), '']
+        lines += ['## Dropped', '', *(f'- {drop.section}: {_plain(drop.text)} ({_plain(drop.why)})'
+                                      for drop in report.dropped), '']
     return '\n'.join([*lines, _plain(HOW), ''])
 
 
@@ -56,11 +56,11 @@ def head_words(report: PolicyReport) -> str:
             f'{report.sessions} sessions{since}{newest}.')
 
 
-def _statement(one: Statement, site: str) -> str:
-    text = _plain(one.text)
-    if one.finding is not None:
-        text += f' **{one.finding.verdict.value}**: {_plain(one.finding.words())}.'
-    for cited in one.citations:
+def _statement(statement: Statement, site: str) -> str:
+    text = _plain(statement.text)
+    if statement.finding is not None:
+        text += f' **{statement.finding.verdict.value}**: {_plain(statement.finding.words())}.'
+    for cited in statement.citations:
         where = f'[{cited.session_id[:8]}]({site.rstrip("/")}/evaluations/{cited.place})' \
             if site else f'`{cited.session_id}`'
         text += f'\n  - {where}' + (f': “{_plain(cited.quote)}”' if cited.quote else '')
@@ -94,9 +94,9 @@ class ReportDifference:
     def words(self) -> str:
         """Return the difference as text."""
         lines = [f'{self.policy}: {self.sessions[0]} sessions, then {self.sessions[1]}.']
-        lines += [f'{one.about}: {one.before or "no claim"} → {one.after or "no claim"}'
-                  for one in self.claims] or ['No claim changed.']
-        lines += [f'+ {one}' for one in self.new] + [f'− {one}' for one in self.gone]
+        lines += [f'{claim.about}: {claim.before or "no claim"} → {claim.after or "no claim"}'
+                  for claim in self.claims] or ['No claim changed.']
+        lines += [f'+ {text}' for text in self.new] + [f'− {text}' for text in self.gone]
         return '\n'.join(lines)
 
 
@@ -106,37 +106,39 @@ def difference_of(before: PolicyReport, after: PolicyReport) -> ReportDifference
         raise DataError(f'one report is on {before.policy}, the other on {after.policy}; name '
                         'two reports on one policy')
     old, new = _claims(before), _claims(after)
-    changes = [ReportChange(_about(key), _told(old.get(key)), _told(new.get(key)))
+    changes = [ReportChange(_about(key), _claim_words(old.get(key)), _claim_words(new.get(key)))
                for key in sorted({*old, *new})
                if _relation(old.get(key)) != _relation(new.get(key))]
-    one, other = _texts(before), _texts(after)
+    old_texts, new_texts = _texts(before), _texts(after)
     return ReportDifference(
         before.policy, (before.sessions, after.sessions), tuple(changes),
-        tuple(x for x in other if x not in one), tuple(x for x in one if x not in other))
+        tuple(x for x in new_texts if x not in old_texts),
+        tuple(x for x in old_texts if x not in new_texts))
 
 
 def _claims(report: PolicyReport) -> dict[_Key, Statement]:
-    return {(tuple(sorted(one.claim.opponents)), one.claim.category): one
-            for section in report.sections for one in section.statements if one.claim}
+    return {(tuple(sorted(statement.claim.opponents)), statement.claim.category): statement
+            for section in report.sections for statement in section.statements if statement.claim}
 
 
 def _texts(report: PolicyReport) -> dict[str, None]:
     # Numbers change with every session: a statement is the same where its words before them are.
-    return {f'{section.title}: {_NUMBERS.split(one.text)[0].strip(" :")}': None
-            for section in report.sections for one in section.statements if not one.claim}
+    return {f'{section.title}: {_NUMBERS.split(statement.text)[0].strip(" :")}': None
+            for section in report.sections for statement in section.statements
+            if not statement.claim}
 
 
-def _relation(one: Statement | None) -> object:
-    return (one.claim.relation, one.finding and one.finding.verdict) \
-        if one is not None and one.claim else None
+def _relation(statement: Statement | None) -> object:
+    return (statement.claim.relation, statement.finding and statement.finding.verdict) \
+        if statement is not None and statement.claim else None
 
 
-def _told(one: Statement | None) -> str:
-    if one is None or one.claim is None:
+def _claim_words(statement: Statement | None) -> str:
+    if statement is None or statement.claim is None:
         return ''
-    found = one.finding
-    return one.claim.relation.value + (f' ({found.verdict.value}; {found.words()})'
-                                       if found else '')
+    finding = statement.finding
+    return statement.claim.relation.value + (f' ({finding.verdict.value}; {finding.words()})'
+                                             if finding else '')
 
 
 def _about(key: _Key) -> str:

@@ -13,7 +13,7 @@ SECTIONS = ('Policy Overview', 'Comparative Performance', 'Strengths', 'Weakness
             'Instruction Following', 'Reasoning', 'Manipulation Skills',
             'Robustness to Scene Variations', 'Common Failure Modes')
 STATISTICS = 'statistics'
-SUMMARISED = 3
+SUMMARISED = 3    # statements of a section in the summary, which is read in one go
 # How many of how many citations, kept out of the making of the rules and read by a person, the
 # rules for topics judge as that person does; test/reports/test_policy_report.py measures it.
 RULES_RIGHT = 95, 100
@@ -117,13 +117,13 @@ class Statement:
 
     def in_short(self) -> str:
         """Return the statement in a few words, '' where the summary leaves it out."""
-        claim, found = self.claim, self.finding
-        if claim is None or found is None or found.share is None:
+        claim, finding = self.claim, self.finding
+        if claim is None or finding is None or finding.share is None:
             return self.short
         against = claim.opponents[0] if len(claim.opponents) == 1 else 'the others'
         where = f' in {claim.category}' if claim.category else ''
-        return (f'{claim.relation.value} against {against}{where} ({found.verdict.value}, '
-                f'won {100 * found.share:.0f} %)')
+        return (f'{claim.relation.value} against {against}{where} ({finding.verdict.value}, '
+                f'won {100 * finding.share:.0f} %)')
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class PolicyReport:
     def summary(self) -> tuple[tuple[str, str], ...]:
         """Return each section's title with its first statements in a few words, each once."""
         return tuple((section.title, '; '.join(list(dict.fromkeys(
-            words for one in section.statements if (words := one.in_short())))[:SUMMARISED])
+            words for s in section.statements if (words := s.in_short())))[:SUMMARISED])
             or 'too few sessions to tell') for section in self.sections)
 
 

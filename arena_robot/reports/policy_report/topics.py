@@ -31,7 +31,7 @@ _NEARLY = re.compile(r'\b(?:almost|nearly)\b', re.I)
 _GRASP = r'(?:pick|grasp|grab|grip|lift|hold)(?:s|ed|bed|ped|ing|bing|ping)?'
 _CANNOT = (r"(?:fail\w*|unable|uable|not|never|n['’]?t|unsuccessful\w*|struggl\w*|without|trouble|"
            r'difficult\w*|neither)')
-LONGEST = 160
+LONGEST = 160    # characters of a quote: a sentence or two
 _SENTENCE = re.compile(r'[^.!?;\n]+[.!?;\n]*')
 _MENTION = re.compile(
     r'(?i:\b(?:policy|model|robot)\s+(?P<named>[ab])\b)|(?P<bare>\b[AB]\b)(?!\s(?:few|bit|lot|'
@@ -188,22 +188,22 @@ def favour(piece: str, instruction: str = '') -> int:
 
     A bad word that the instruction has is no bad word: what was asked for is to be knocked off.
     """
-    found = 0
+    points = 0
     for clause in _CLAUSE.split(piece):
         denied, tried = _AGAINST.search(clause), _TRIED.search(clause)
         good = _GOOD.findall(clause)
         bad = [word for word in _BAD.findall(clause)
                if word[:4].lower() not in instruction.lower()]
         if denied:
-            found -= 1 + len(bad)
+            points -= 1 + len(bad)
         else:
-            found += (0 if tried and not re.search('nearly|almost', clause) else len(good)) \
+            points += (0 if tried and not re.search('nearly|almost', clause) else len(good)) \
                 - len(bad)
-    return found
+    return points
 
 
 DOING_WELL, DOING_BADLY = 'doing well', 'doing badly'
-TOPICS = {one.title: one for one in (*FOLLOWED, *REASONED, *SKILLS, *SCENES, *FAILURES)}
+TOPICS = {group.title: group for group in (*FOLLOWED, *REASONED, *SKILLS, *SCENES, *FAILURES)}
 
 
 def speaks_of(topic: str, piece: str, instruction: str = '') -> int | None:
@@ -225,10 +225,10 @@ def speaks_to_a_reader(text: str) -> bool:
 
 def about(session: ReportSession, slot: str) -> list[str]:
     """Return the pieces of the evaluator's words that are about a slot, as they stand there."""
-    found = [note] if (note := session.note(slot)) else []
+    pieces = [note] if (note := session.note(slot)) else []
     for text in session.words:
-        found += [piece for slots, piece in _pieces(text) if slot in slots]
-    return [piece for one in found if (piece := one.strip()) and not speaks_to_a_reader(piece)]
+        pieces += [piece for slots, piece in _pieces(text) if slot in slots]
+    return [piece for text in pieces if (piece := text.strip()) and not speaks_to_a_reader(piece)]
 
 
 def support(session: ReportSession, slot: str, topic: str) -> str:
@@ -249,12 +249,12 @@ def cited(sessions: Iterable[tuple[ReportSession, str]], topic: str) -> list[Cit
 
 def quote_problem(session: ReportSession, slot: str, quote: str, topic: str) -> str:
     """Return why a quote does not support a topic ('' for none) of a slot, '' when it does."""
-    pieces = [one for one in about(session, slot) if flat(quote) in flat(one)]
+    pieces = [piece for piece in about(session, slot) if flat(quote) in flat(piece)]
     if not pieces:
         return 'the words quoted are not about this policy'
-    if topic and not any(speaks_of(topic, one, session.instruction) is not None
+    if topic and not any(speaks_of(topic, piece, session.instruction) is not None
                          and speaks_of(topic, quote, session.instruction) is not None
-                         for one in pieces):
+                         for piece in pieces):
         return f'by the rules the words do not say "{topic}"'
     return ''
 
@@ -271,35 +271,35 @@ def shortened(piece: str, at: int = 0) -> str:
 
 @lru_cache(maxsize=20_000)
 def _pieces(text: str) -> tuple[tuple[str, str], ...]:
-    found: list[tuple[str, str]] = []
+    pieces: list[tuple[str, str]] = []
     last = ''
     for sentence in _SENTENCE.findall(text):
         mentions = _mentions(sentence)
         if not mentions:
             if last and _ON.match(sentence):
-                found.append((last, sentence))
+                pieces.append((last, sentence))
             continue
         ends = [start for start, _, _ in mentions[1:]] + [len(sentence)]
-        found += [(slots, sentence[start:end])
-                  for (start, _, slots), end in zip(mentions, ends, strict=True)]
+        pieces += [(slots, sentence[start:end])
+                   for (start, _, slots), end in zip(mentions, ends, strict=True)]
         last = mentions[-1][2]
-    return tuple(found)
+    return tuple(pieces)
 
 
 def _mentions(sentence: str) -> list[tuple[int, int, str]]:
     """Return (start, end, slots) of the mentions that begin something about slots."""
-    found: list[tuple[int, int, str]] = []
+    mentions: list[tuple[int, int, str]] = []
     for hit in _MENTION.finditer(sentence):
         if _OBJECT.search(sentence[:hit.start()]):
             continue
         both = hit['both'] or hit['every']
         slots = 'AB' if both else (hit['named'] or hit['bare']).upper()
-        if found and _JOINED.fullmatch(sentence[found[-1][1]:hit.start()]):
-            start, _, before = found[-1]
-            found[-1] = start, hit.end(), ''.join(sorted({*before, *slots}))
-        elif not (found and both and len(found[-1][2]) == 2):
+        if mentions and _JOINED.fullmatch(sentence[mentions[-1][1]:hit.start()]):
+            start, _, before = mentions[-1]
+            mentions[-1] = start, hit.end(), ''.join(sorted({*before, *slots}))
+        elif not (mentions and both and len(mentions[-1][2]) == 2):
             start = hit.start('every') if hit['every'] else hit.start()
             if pair := _PAIR.search(sentence[:start]):
                 start = pair.start()
-            found.append((start, hit.end(), slots))
-    return found
+            mentions.append((start, hit.end(), slots))
+    return mentions
