@@ -68,21 +68,21 @@ def calibrate(views: Sequence[BoardView], k: Floats, on_flange: bool) -> Extrins
     if len(views) < MIN_VIEWS:
         raise DataError(f'the board was found in {len(views)} pictures, {MIN_VIEWS} are needed: '
                         'show more of it, from other poses')
-    arms: list[Floats] = [one.flange if on_flange else np.asarray(np.linalg.inv(one.flange))
-                          for one in views]
-    boards = [_board_in_camera(one, k) for one in views]
+    arms: list[Floats] = [view.flange if on_flange else np.asarray(np.linalg.inv(view.flange))
+                          for view in views]
+    boards = [_board_in_camera(view, k) for view in views]
     camera = _from_pairs(arms, boards)
     board = arms[0] @ camera @ boards[0]
 
     def errors(values: Floats) -> Floats:
         x, y = _matrix(values[:6]), _matrix(values[6:])
         return np.concatenate([
-            (_project(np.linalg.inv(arm @ x) @ y, one.corners, k) - one.pixels).ravel()
-            for arm, one in zip(arms, views, strict=True)])
+            (_project(np.linalg.inv(arm @ x) @ y, view.corners, k) - view.pixels).ravel()
+            for arm, view in zip(arms, views, strict=True)])
     fit = least_squares(errors, np.concatenate([_vector(camera), _vector(board)]), loss='huber',
                         f_scale=1.0, x_scale='jac')
     left = errors(fit.x)
-    ends = np.cumsum([2 * len(one.pixels) for one in views])[:-1]
+    ends = np.cumsum([2 * len(view.pixels) for view in views])[:-1]
     by_view = [_rms(part) for part in np.split(left, ends)]
     spread = _deviations(fit.jac, left)
     return Extrinsics(pose_of_matrix(_matrix(fit.x[:6])), _rms(left), tuple(by_view),
@@ -91,8 +91,8 @@ def calibrate(views: Sequence[BoardView], k: Floats, on_flange: bool) -> Extrins
 
 
 def _board_in_camera(view: BoardView, k: Floats) -> Floats:
-    found, turn, place = cv2.solvePnP(view.corners, view.pixels, k, None)
-    if not found:
+    solved, turn, place = cv2.solvePnP(view.corners, view.pixels, k, None)
+    if not solved:
         raise DataError('the board in a picture has no pose; is the camera_info right?')
     return _matrix(np.concatenate([np.ravel(turn), np.ravel(place)]))
 
@@ -101,8 +101,8 @@ def _from_pairs(arms: Sequence[Floats], boards: Sequence[Floats]) -> Floats:
     """Return X of A X = X B for all pairs of pictures."""
     pairs = [(np.linalg.inv(arms[j]) @ arms[i], boards[j] @ np.linalg.inv(boards[i]))
              for i, j in itertools.combinations(range(len(arms)), 2)]
-    a = np.array([_vector(one)[:3] for one, _ in pairs])
-    b = np.array([_vector(one)[:3] for _, one in pairs])
+    a = np.array([_vector(hand)[:3] for hand, _ in pairs])
+    b = np.array([_vector(eye)[:3] for _, eye in pairs])
     if np.linalg.svd(a, compute_uv=False)[1] / np.sqrt(len(a)) < MIN_TURN_RAD:
         raise DataError('the poses turn the hand about one axis at most: tilt it about two '
                         'axes, by 20 degrees and more')
@@ -110,8 +110,8 @@ def _from_pairs(arms: Sequence[Floats], boards: Sequence[Floats]) -> Floats:
     turn = vt.T @ np.diag([1.0, 1.0, np.linalg.det(vt.T @ u.T)]) @ u.T
     out = np.eye(4)
     out[:3, :3] = turn
-    left = np.concatenate([one[:3, :3] - np.eye(3) for one, _ in pairs])
-    right = np.concatenate([turn @ two[:3, 3] - one[:3, 3] for one, two in pairs])
+    left = np.concatenate([hand[:3, :3] - np.eye(3) for hand, _ in pairs])
+    right = np.concatenate([turn @ eye[:3, 3] - hand[:3, 3] for hand, eye in pairs])
     out[:3, 3] = np.linalg.lstsq(left, right, rcond=None)[0]
     return out
 
@@ -195,8 +195,8 @@ class CharucoBoard:
         if ids is None or len(ids) < MIN_CORNERS:
             return None
         places = np.asarray(self._board().getChessboardCorners(), np.float64)
-        found = np.asarray(ids).ravel()
-        return places[found], np.asarray(corners, np.float64).reshape(-1, 2)
+        names = np.asarray(ids).ravel()
+        return places[names], np.asarray(corners, np.float64).reshape(-1, 2)
 
     def _board(self) -> 'cv2.aruco.CharucoBoard':
         return cv2.aruco.CharucoBoard(

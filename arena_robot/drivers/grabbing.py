@@ -169,8 +169,8 @@ class GrabbingCamera(Opened):
         infos = self._source.connect()
         if self._source.serial != before or {e: (i.width, i.height) for e, i in infos.items()} != {
                 e: (i.width, i.height) for e, i in self._infos.items()}:
-            found, self._source.serial = self._source.serial, before
-            raise NotConnected(f'{self._what}: another camera ({found}) is plugged in now')
+            serial, self._source.serial = self._source.serial, before
+            raise NotConnected(f'{self._what}: another camera ({serial}) is plugged in now')
         self._infos = infos
         log.warning('%s is connected again', self._what)
 

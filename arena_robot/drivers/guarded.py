@@ -76,12 +76,12 @@ class GuardedArm:
 
     def act(self, action: Action, stamp_ns: int) -> 'Future[SafeCommand]':
         """Carry out an action; the future is done."""
-        made: Future[SafeCommand] = Future()
+        decided: Future[SafeCommand] = Future()
         try:
-            made.set_result(self.decide(action, stamp_ns))
+            decided.set_result(self.decide(action, stamp_ns))
         except ArenaError as error:
-            made.set_exception(error)
-        return made
+            decided.set_exception(error)
+        return decided
 
     def decide(self, wanted: Action | Floats, stamp_ns: int, of_path: bool = False) -> SafeCommand:
         """

@@ -103,9 +103,9 @@ class RealsenseSource:
             left, right = np.array(first.get_data(), np.uint8), NO_EYE
         else:
             first = frames.get_infrared_frame(1)
-            left, right = (np.asarray(cv2.cvtColor(np.asanyarray(one.get_data()),
+            left, right = (np.asarray(cv2.cvtColor(np.asanyarray(eye.get_data()),
                                                    cv2.COLOR_GRAY2RGB), np.uint8)
-                           for one in (first, frames.get_infrared_frame(2)))
+                           for eye in (first, frames.get_infrared_frame(2)))
         number = int(first.get_frame_number())
         if self._last:
             self._dropped += max(0, number - self._last - 1)
@@ -117,8 +117,8 @@ class RealsenseSource:
     def _found(self) -> tuple[str, str]:
         """Return serial number and model of the camera to open. Raises NotConnected."""
         info = self._rs.camera_info
-        cameras = {one.get_info(info.serial_number): one.get_info(info.name)
-                   for one in self._rs.context().query_devices()}
+        cameras = {camera.get_info(info.serial_number): camera.get_info(info.name)
+                   for camera in self._rs.context().query_devices()}
         known = ', '.join(f'{serial} ({model})' for serial, model in sorted(cameras.items()))
         if self._asked in cameras:
             return self._asked, cameras[self._asked]
@@ -168,7 +168,7 @@ class RealsenseSource:
         rs = self._rs
         streams = [profile.get_stream(rs.stream.color)] if self._settings.stream == COLOR else [
             profile.get_stream(rs.stream.infrared, index) for index in (1, 2)]
-        videos = [one.as_video_stream_profile() for one in streams]
+        videos = [stream.as_video_stream_profile() for stream in streams]
         extras = {'model': model, 'serial': self.serial}
         infos = {}
         for eye, video in zip(EYES, videos, strict=False):

@@ -183,8 +183,8 @@ class _VideoReader:
             self._capture, self._next = cv2.VideoCapture(str(self._path)), 0
         frame = None
         while self._next <= index:
-            found, frame = self._capture.read()
-            if not found:
+            read, frame = self._capture.read()
+            if not read:
                 raise DataError(f'{self._path} ends at frame {self._next}, wanted {index}')
             self._next += 1
         self._last = _rgb(frame, self._path)
@@ -199,12 +199,12 @@ def _rgb(picture: Any, path: Path) -> Pixels:
 
 def views_of(role: str, recorded: Recorded) -> dict[str, Track]:
     """Return the eyes of a camera role; DataError lists the available views."""
-    found = {eye: recorded.views[view(role, eye)] for eye in ('left', 'right')
+    views = {eye: recorded.views[view(role, eye)] for eye in ('left', 'right')
              if view(role, eye) in recorded.views}
-    if 'left' not in found:
+    if 'left' not in views:
         raise DataError(f"the recording has no view '{view(role, 'left')}'; it has "
                         f"{', '.join(sorted(recorded.views)) or 'none'}")
-    return found
+    return views
 
 
 class Player:

@@ -92,7 +92,7 @@ class Inputs:
     activated: bool      # gACT
     going: bool          # gGTO
     status: int          # gSTA
-    found: int           # gOBJ
+    object_status: int   # gOBJ
     fault: int           # gFLT
     requested: int       # gPR
     position: int        # gPO
@@ -196,8 +196,8 @@ class SerialBus:
                                   'plugged in?') from lost
             try:
                 check_reply(self.slave, function, reply, size)
-            except FrameError as found:
-                error = found
+            except FrameError as damage:
+                error = damage
                 if reply[1:2] == bytes([function | EXCEPTION]):
                     break
             else:
@@ -217,7 +217,7 @@ def _serial_errors() -> tuple[type[Exception], ...]:
 def _why(port: str, error: Exception) -> str:
     path = Path(port)
     if not path.exists():
-        known = sorted(str(one) for one in Path('/dev/serial/by-id').glob('*'))
+        known = sorted(str(port_path) for port_path in Path('/dev/serial/by-id').glob('*'))
         return ('there is no such port; ' + (f'found {", ".join(known)}' if known else
                                              'is the USB adapter plugged in?'))
     if isinstance(error, PermissionError) or 'Permission' in str(error):
@@ -313,8 +313,8 @@ class RobotiqGripper(Polled[GripperState]):
         with self._new:
             self._wanted = None
         with self._wire:
-            found = self._require_bus().read()
-            if found.status == ACTIVE and not found.fault:
+            inputs = self._require_bus().read()
+            if inputs.status == ACTIVE and not inputs.fault:
                 return
             self._write(Outputs(activate=False))     # faults are cleared by a rising edge
             self._write(Outputs())
@@ -364,11 +364,11 @@ class RobotiqGripper(Polled[GripperState]):
     def _connect(self) -> None:
         """Open the port and read; a command from before is forgotten."""
         self._bus = SerialBus(self._com_port, self._baudrate, self._slave)
-        found = self._bus.read()
+        inputs = self._bus.read()
         with self._new:
             self._wanted = None
-            self._sent = Outputs(found.activated, found.going, found.requested)
-        self._take(found)
+            self._sent = Outputs(inputs.activated, inputs.going, inputs.requested)
+        self._take(inputs)
 
     def _trouble(self) -> str:
         return self._problem
@@ -396,24 +396,24 @@ class RobotiqGripper(Polled[GripperState]):
         self._require_bus().write(outputs)
         self._sent = outputs
 
-    def _take(self, found: Inputs) -> None:
-        state = self._read_as(found)
+    def _take(self, inputs: Inputs) -> None:
+        state = self._read_as(inputs)
         with self._new:
             self._state, self._problem = state, ''
             self._read_ns, self._count = self._clock.steady_ns(), self._count + 1
             self._new.notify_all()
 
-    def _read_as(self, found: Inputs) -> GripperState:
+    def _read_as(self, inputs: Inputs) -> GripperState:
         # gOBJ is still that of the motion before until gPR shows the new request.
-        is_new = self._sent.go and found.requested != self._sent.position
-        is_moving = is_new or (found.going and found.found == ObjectStatus.MOVING)
-        position = _fraction(found.position)
-        active = found.status == ACTIVE
+        is_new = self._sent.go and inputs.requested != self._sent.position
+        is_moving = is_new or (inputs.going and inputs.object_status == ObjectStatus.MOVING)
+        position = _fraction(inputs.position)
+        active = inputs.status == ACTIVE
         return GripperState(
             self._clock.now_ns(), position=position, width_m=ROBOTIQ_2F85.width_m(position),
             requested_position=_fraction(self._sent.position), is_moving=active and is_moving,
-            object_status=ObjectStatus.MOVING if is_new else ObjectStatus(found.found),
-            fault=found.fault or (0 if active else NOT_ACTIVATED), current_a=found.current_a)
+            object_status=ObjectStatus.MOVING if is_new else ObjectStatus(inputs.object_status),
+            fault=inputs.fault or (0 if active else NOT_ACTIVATED), current_a=inputs.current_a)
 
 
 def _counts(position: float) -> int:

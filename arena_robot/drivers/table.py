@@ -24,14 +24,14 @@ SCALARS = (bool, int, float, str)
 CLOCK = 'clock'
 
 
-def _checked(part: str, found: object, backend: str) -> DriverClass:
+def _checked(part: str, cls: object, backend: str) -> DriverClass:
     what = f"the {part} backend '{backend}'"
-    if not inspect.isclass(found):
-        raise ConfigError(f'{what} is not a class, found {found!r}')
-    if broken := broken_members(found, PROTOCOLS[part]):
-        raise ConfigError(f'{what}: {found.__name__} does not keep the protocol {part.title()} of '
+    if not inspect.isclass(cls):
+        raise ConfigError(f'{what} is not a class, found {cls!r}')
+    if broken := broken_members(cls, PROTOCOLS[part]):
+        raise ConfigError(f'{what}: {cls.__name__} does not keep the protocol {part.title()} of '
                           f'arena_robot.drivers.base; it lacks {", ".join(broken)}')
-    return found
+    return cls
 
 
 def _table(part: str, built_in: dict[str, DriverClass | str]) -> Table[DriverClass]:
@@ -63,11 +63,11 @@ DRIVERS: dict[str, Table[DriverClass]] = {
 }
 
 
-def _model(found: object, name: str) -> GripperModel:
-    if not isinstance(found, GripperModel):
+def _model(row: object, name: str) -> GripperModel:
+    if not isinstance(row, GripperModel):
         raise ConfigError(f"the gripper_type '{name}' is not a GripperModel of "
-                          f'arena_robot.robots.grippers, found {found!r:.60}')
-    return found
+                          f'arena_robot.robots.grippers, found {row!r:.60}')
+    return row
 
 
 GRIPPER_MODELS: Table[GripperModel] = Table(
@@ -87,11 +87,11 @@ def driver(part: str, backend: str) -> DriverClass:
     return DRIVERS[part].find(backend)
 
 
-def require_part(part: str, made: object) -> None:
+def require_part(part: str, instance: object) -> None:
     """Raise ConfigError when a made part lacks attributes that its class could not show."""
-    if broken := broken_members(made, PROTOCOLS[part]):
-        raise ConfigError(f'{type(made).__name__} does not keep the protocol {part.title()} of '
-                          f'arena_robot.drivers.base; it lacks {", ".join(broken)}')
+    if broken := broken_members(instance, PROTOCOLS[part]):
+        raise ConfigError(f'{type(instance).__name__} does not keep the protocol {part.title()} '
+                          f'of arena_robot.drivers.base; it lacks {", ".join(broken)}')
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Argument:
     default: Any = None
 
 
-def arguments(found: type[Any]) -> tuple[Argument, ...]:
+def arguments(cls: type[Any]) -> tuple[Argument, ...]:
     """
     Return the arguments of a driver's constructor.
 
@@ -112,21 +112,21 @@ def arguments(found: type[Any]) -> tuple[Argument, ...]:
     one of these.
     """
     try:
-        known = inspect.signature(found).parameters
+        known = inspect.signature(cls).parameters
     except ValueError as error:
-        raise ConfigError(f'{found.__name__}: its arguments cannot be read: {error}') from error
-    return tuple(_argument(found, one) for one in known.values())
+        raise ConfigError(f'{cls.__name__}: its arguments cannot be read: {error}') from error
+    return tuple(_argument(cls, arg) for arg in known.values())
 
 
-def check_names(found: type[Any], given: Mapping[str, Any]) -> None:
-    """Raise ConfigError for a name that is no argument of ``found``, with the nearest one."""
-    known = [one.name for one in arguments(found)]
+def check_names(cls: type[Any], given: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a name that is no argument of ``cls``, with the nearest one."""
+    known = [argument.name for argument in arguments(cls)]
     for name in given:
         if name not in known:
-            raise ConfigError(f"{found.__name__} has no parameter '{name}'.{nearest(name, known)}")
+            raise ConfigError(f"{cls.__name__} has no parameter '{name}'.{nearest(name, known)}")
 
 
-def fitted(found: type[Any], argument: Argument, value: Any) -> Any:
+def fitted(cls: type[Any], argument: Argument, value: Any) -> Any:
     """
     Return ``value`` as a driver takes it: 1 as 1.0 or '1' and a list as a tuple where meant.
 
@@ -136,34 +136,34 @@ def fitted(found: type[Any], argument: Argument, value: Any) -> Any:
         return tuple(value) if isinstance(value, list) else value
     if isinstance(argument.default, tuple):
         items = tuple(value) if isinstance(value, list | tuple) else (value,)
-        kinds = {type(one) for one in argument.default}
-        return tuple(_scalar(found, argument.name, kind, item) for item in items
+        kinds = {type(item) for item in argument.default}
+        return tuple(_scalar(cls, argument.name, kind, item) for item in items
                      for kind in kinds or {type(item)})
-    return _scalar(found, argument.name, type(argument.default), value)
+    return _scalar(cls, argument.name, type(argument.default), value)
 
 
-def _argument(found: type[Any], one: inspect.Parameter) -> Argument:
-    if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD, one.POSITIONAL_ONLY):
-        raise ConfigError(f'{found.__name__} takes {str(one).split("=")[0]}, which no parameter '
+def _argument(cls: type[Any], arg: inspect.Parameter) -> Argument:
+    if arg.kind in (arg.VAR_POSITIONAL, arg.VAR_KEYWORD, arg.POSITIONAL_ONLY):
+        raise ConfigError(f'{cls.__name__} takes {str(arg).split("=")[0]}, which no parameter '
                           'can set; give each argument of its constructor a name')
-    if one.default is one.empty:
-        return Argument(one.name, required=True)
-    default = tuple(one.default) if isinstance(one.default, list) else one.default
+    if arg.default is arg.empty:
+        return Argument(arg.name, required=True)
+    default = tuple(arg.default) if isinstance(arg.default, list) else arg.default
     items = default if isinstance(default, tuple) else (default,)
     alike = len({type(item) for item in items}) <= 1
-    if one.name == CLOCK or default is None or (
+    if arg.name == CLOCK or default is None or (
             alike and all(type(item) in SCALARS for item in items)):
-        return Argument(one.name, required=False, default=default)
-    raise ConfigError(f'{found.__name__}: {one.name}={one.default!r:.60} cannot be a parameter; '
+        return Argument(arg.name, required=False, default=default)
+    raise ConfigError(f'{cls.__name__}: {arg.name}={arg.default!r:.60} cannot be a parameter; '
                       'a default is None, a bool, int, float or str, or a list of one of these')
 
 
-def _scalar(found: type[Any], name: str, kind: type, value: Any) -> Any:
+def _scalar(cls: type[Any], name: str, kind: type, value: Any) -> Any:
     if kind is float and type(value) is int:
         return float(value)
     if kind is str and type(value) is int:
         return str(value)       # a serial number
     if type(value) is not kind:
-        raise ConfigError(f'{found.__name__}: {name} must be a {kind.__name__}, found '
+        raise ConfigError(f'{cls.__name__}: {name} must be a {kind.__name__}, found '
                           f'{type(value).__name__} {value!r:.60}')
     return value

@@ -156,7 +156,7 @@ class VideoDevice:
 
 def video_devices(sys: Path = Path('/sys')) -> list[VideoDevice]:
     """Return the USB cameras that are plugged in, each once."""
-    found = []
+    devices = []
     for node in sorted((sys / 'class/video4linux').glob('video*')):
         if _text(node / 'index') not in ('', '0'):
             continue            # the second node of a camera has its metadata
@@ -166,15 +166,16 @@ def video_devices(sys: Path = Path('/sys')) -> list[VideoDevice]:
             continue            # not on USB
         vendor = _text(usb / 'idVendor')
         serial = _zed_serial(usb) if vendor == STEREOLABS else _text(usb / 'serial')
-        found.append(VideoDevice(f'/dev/{node.name}', _text(node / 'name') or node.name, vendor,
+        devices.append(VideoDevice(f'/dev/{node.name}', _text(node / 'name') or node.name, vendor,
                                  serial or f'usb-{usb.name}'))
-    return found
+    return devices
 
 
 def choose(devices: Sequence[VideoDevice], serial: str) -> VideoDevice:
     """Return the camera with a serial number, or the only one. Raises NotConnected."""
-    known = ', '.join(f'{one.serial} ({one.name}, {one.path})' for one in devices) or 'none'
-    right = [one for one in devices if one.serial == serial] if serial else list(devices)
+    known = ', '.join(f'{device.serial} ({device.name}, {device.path})'
+                      for device in devices) or 'none'
+    right = [device for device in devices if device.serial == serial] if serial else list(devices)
     if len(right) == 1:
         return right[0]
     if not right:
@@ -250,14 +251,14 @@ class UvcSource:
         wanted = self._settings
         wanted.check()
         self._size = eye_size(wanted.resolution)
-        path, found = self._device()
-        if found is not None:
-            self.serial = found.serial
+        path, device = self._device()
+        if device is not None:
+            self.serial = device.serial
         else:
             self.serial = self._asked or Path(path).name
         file = calibration_file(wanted.calibration, self.serial) if wanted.side_by_side else None
         self._stereo = rectification(file, self._size) if file else None
-        infos = self._geometry(found)
+        infos = self._geometry(device)
         self._begin(path)
         return infos
 
@@ -285,18 +286,18 @@ class UvcSource:
         """Return the path to read from, and what is known of the camera behind it."""
         devices, path = video_devices(), self._settings.device
         if not path:
-            found = choose(devices, self._asked)
-            return found.path, found
+            device = choose(devices, self._asked)
+            return device.path, device
         real = str(Path(path).resolve())
-        behind = next((one for one in devices if one.path == real), None)
+        behind = next((device for device in devices if device.path == real), None)
         if behind is not None and self._asked and behind.serial != self._asked:
             raise NotConnected(f'{path} is the camera {behind.serial} ({behind.name}), asked for '
                                f'was {self._asked}; are two cameras exchanged?')
         return path, behind
 
-    def _geometry(self, found: VideoDevice | None) -> Mapping[str, CameraInfo]:
+    def _geometry(self, device: VideoDevice | None) -> Mapping[str, CameraInfo]:
         wanted, (width, height) = self._settings, self._size
-        extras = {'serial': self.serial, 'model': found.name if found else 'UVC'}
+        extras = {'serial': self.serial, 'model': device.name if device else 'UVC'}
         if self._stereo is not None:
             k, baseline_m = self._stereo.k, self._stereo.baseline_m
         elif wanted.focal > 0.0 and (wanted.baseline_m > 0.0 or not wanted.side_by_side):
@@ -332,14 +333,14 @@ class UvcSource:
                 self._input = av.open(path, format='rawvideo',
                                       options={**options, 'pixel_format': YUYV})
             stream = self._input.streams.video[0]
-            got = (stream.codec_context.width, stream.codec_context.height)
+            size = (stream.codec_context.width, stream.codec_context.height)
             self._packets = self._input.demux(stream)
         except (OSError, av.error.FFmpegError, IndexError) as error:
             self.disconnect()
             raise NotConnected(f'{path} cannot be opened: {_why(error)}') from error
-        if got != (width, height):
+        if size != (width, height):
             self.disconnect()
-            raise NotConnected(f'{path} has no {width} x {height}; it gave {got[0]} x {got[1]}; '
+            raise NotConnected(f'{path} has no {width} x {height}; it gave {size[0]} x {size[1]}; '
                                'is side_by_side right for this camera?')
         self._path = path
         self._begun_s, self._count, self._last_s, self._dropped = time.monotonic(), 0, 0.0, 0

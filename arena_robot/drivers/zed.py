@@ -187,7 +187,7 @@ class ZedSource:
     def _found(self) -> str:
         """Return the serial number of the camera to open. Raises NotConnected."""
         sl = self._sl
-        cameras = {str(one.serial_number): one for one in sl.Camera.get_device_list()}
+        cameras = {str(device.serial_number): device for device in sl.Camera.get_device_list()}
         known = ', '.join(sorted(cameras)) or 'none'
         if self._asked and not self._asked.isdigit():
             raise NotConnected(f"serial_number '{self._asked}' is no ZED's; found: {known}")
@@ -229,10 +229,10 @@ class ZedSource:
         if failed(self._sl, code):
             raise NotConnected(f'ZED {self.serial} does not take {setting.name} {value}: '
                                f'{words(code)}')
-        code, found = self._camera.get_camera_settings(setting)
-        if not failed(self._sl, code) and found != value:
+        code, value_now = self._camera.get_camera_settings(setting)
+        if not failed(self._sl, code) and value_now != value:
             log.warning('ZED %s: %s was set to %s and reads %s', self.serial, setting.name, value,
-                        found)
+                        value_now)
 
     def _picture(self, eye: str, mat: Any) -> Pixels:
         sl = self._sl
@@ -246,14 +246,14 @@ class ZedSource:
 
 def _geometry(about: Any) -> Mapping[str, CameraInfo]:
     """Return the rectified eyes."""
-    found = about.camera_configuration
-    size, both = found.resolution, found.calibration_parameters
+    configuration = about.camera_configuration
+    size, both = configuration.resolution, configuration.calibration_parameters
     baseline_m = float(both.get_camera_baseline())
     extras = {'model': about.camera_model.name, 'serial': str(about.serial_number),
-              'firmware': str(found.firmware_version)}
+              'firmware': str(configuration.firmware_version)}
     return {eye: CameraInfo(size.width, size.height, np.array(
-        [[one.fx, 0.0, one.cx], [0.0, one.fy, one.cy], [0.0, 0.0, 1.0]]), away_m, '', extras)
-        for eye, one, away_m in (('left', both.left_cam, 0.0),
+        [[lens.fx, 0.0, lens.cx], [0.0, lens.fy, lens.cy], [0.0, 0.0, 1.0]]), away_m, '', extras)
+        for eye, lens, away_m in (('left', both.left_cam, 0.0),
                                  ('right', both.right_cam, baseline_m))}
 
 

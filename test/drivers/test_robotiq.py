@@ -112,7 +112,7 @@ def test_requests_are_those_of_the_manual(made, manual):
 ])
 def test_replies_are_read_as_the_manual_says(frame, found, position, requested):
     inputs = read_reply(9, bytes.fromhex(frame))
-    assert (inputs.found, inputs.position, inputs.requested) == (found, position, requested)
+    assert (inputs.object_status, inputs.position, inputs.requested) == (found, position, requested)
     assert inputs.activated
     assert inputs.status == 3
     assert inputs.current_a == pytest.approx(0.1 if found == 0 else 0.0)

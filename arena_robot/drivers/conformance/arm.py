@@ -52,13 +52,13 @@ def states_do_not_share_memory(rig: ArmRig) -> str:
 
 def opening_moves_nothing(rig: ArmRig) -> str:
     """The arm stays where it is while it is opened, closed and opened again."""
-    found = []
+    positions = []
     for _ in range(2):
         with rig.opened() as arm:
-            found.append(arm.state(rig.max_age_s).q)
+            positions.append(arm.state(rig.max_age_s).q)
             rig.advance(0.2)
-            found.append(arm.state(rig.max_age_s).q)
-    moved = float(np.max(np.abs(found[2] - found[1])))
+            positions.append(arm.state(rig.max_age_s).q)
+    moved = float(np.max(np.abs(positions[2] - positions[1])))
     hold('open, close, open', moved < 0.02, f'a joint that moved by {moved:.3f} rad',
          'connect and read only; hold where the arm is')
     return f'at most {moved:.4f} rad'
@@ -107,8 +107,8 @@ def moves_and_says_how_long_it_takes(rig: ArmRig) -> str:
     """A motion ends at its goal after the time that was said."""
     with _from_here(rig) as (arm, start):
         goal = _beside(rig, start, 2 * STEP_RAD)
-        said, again = arm.move_to(goal), arm.move_to(goal, 0.8)
-        hold('move_to of 0.2 rad', abs(said - 1.0) < 1e-3, f'{said} s',
+        promised_s, again = arm.move_to(goal), arm.move_to(goal, 0.8)
+        hold('move_to of 0.2 rad', abs(promised_s - 1.0) < 1e-3, f'{promised_s} s',
              'return clamp(max(1, max|dq| * 8 / v_limit), 0, 4) s')
         hold('move_to of 0.2 rad in 0.8 s', again == 0.8, f'{again} s', 'return the duration')
         rig.advance(0.8 + 0.4 + rig.latency_s)
@@ -233,14 +233,14 @@ def _near(rig: ArmRig, sent: str, q: Floats, goal: Floats, most: float) -> None:
 
 def _tracked(rig: ArmRig, arm: Arm, asked: ArmCommand) -> ArmCommand:
     sent = arm.command(asked)
-    told = arm.state(rig.max_age_s).q_desired
+    tracked = arm.state(rig.max_age_s).q_desired
     end_ns = rig.clock.now_ns() + round(rig.latency_s * 1e9)
-    while np.max(np.abs(told - sent.q)) >= _SAME and rig.clock.now_ns() < end_ns:
-        told = arm.wait_state(2.0).q_desired
+    while np.max(np.abs(tracked - sent.q)) >= _SAME and rig.clock.now_ns() < end_ns:
+        tracked = arm.wait_state(2.0).q_desired
     if sent.stamp_ns != asked.stamp_ns:
         raise CheckFailed(f'a command stamped {asked.stamp_ns}', f'stamp {sent.stamp_ns}',
                           'return the stamp of the command')
-    apart = float(np.max(np.abs(told - sent.q)))
+    apart = float(np.max(np.abs(tracked - sent.q)))
     hold('a command', apart < _SAME, f'q_desired is {apart:.3f} rad from what it returned',
          'return the target that is really tracked, and report it as q_desired')
     return sent

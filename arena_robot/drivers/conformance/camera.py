@@ -67,7 +67,7 @@ def arrivals_tell_when_frames_came(rig: CameraRig) -> str:
         hold('arrivals() of a camera without a rate of its own', not pairs, f'{len(pairs)} pairs',
              'return an empty list')
     late = [came - stamp for stamp, came in pairs]
-    hold('arrivals()', all(0 <= one < 1e9 for one in late),
+    hold('arrivals()', all(0 <= delay_ns < 1e9 for delay_ns in late),
          f'frames that came {min(late, default=0) / 1e6:.0f} to {max(late, default=0) / 1e6:.0f} '
          'ms after their capture', 'pair the capture time with the time when the frame came')
     hold('arrivals()', bool(np.all(np.diff([stamp for stamp, _ in pairs]) > 0)),

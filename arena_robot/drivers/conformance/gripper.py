@@ -24,13 +24,13 @@ def state_is_in_range(rig: GripperRig) -> str:
 
 def opening_moves_nothing(rig: GripperRig) -> str:
     """The fingers stay where they are while the gripper is opened, closed and opened again."""
-    found = []
+    positions = []
     for _ in range(2):
         with rig.opened() as gripper:
-            found.append(gripper.state(rig.max_age_s).position)
+            positions.append(gripper.state(rig.max_age_s).position)
             rig.advance(0.2)
-            found.append(gripper.state(rig.max_age_s).position)
-    moved = abs(found[2] - found[1])
+            positions.append(gripper.state(rig.max_age_s).position)
+    moved = abs(positions[2] - positions[1])
     hold('open, close, open', moved < 0.05, f'fingers that moved by {moved:.2f} of their stroke',
          'connect and read only; activate() is called when motion is wanted')
     return f'{moved:.3f} of the stroke'
@@ -81,14 +81,14 @@ def stop_ends_a_motion(rig: GripperRig) -> str:
         gripper.command(GripperCommand(1.0, 0, speed=0.2))
         rig.advance(0.7)
         gripper.stop()
-        held = gripper.state(rig.max_age_s).position
+        stopped_at = gripper.state(rig.max_age_s).position
         rig.advance(0.5)
-        found = gripper.state(rig.max_age_s).position
-    hold('stop() while the fingers close', 0.1 < held < 0.9, f'position {held:.2f} after 0.7 s',
-         'scale speed: 0 is the slowest, 1 the fastest')
-    hold('stop() while the fingers close', abs(found - held) <= 0.05,
-         f'position {held:.2f}, then {found:.2f}', 'stop the fingers where they are')
-    return f'at {held:.2f}'
+        later = gripper.state(rig.max_age_s).position
+    hold('stop() while the fingers close', 0.1 < stopped_at < 0.9,
+         f'position {stopped_at:.2f} after 0.7 s', 'scale speed: 0 is the slowest, 1 the fastest')
+    hold('stop() while the fingers close', abs(later - stopped_at) <= 0.05,
+         f'position {stopped_at:.2f}, then {later:.2f}', 'stop the fingers where they are')
+    return f'at {stopped_at:.2f}'
 
 
 def fault_wants_activation(rig: GripperRig) -> str:

@@ -139,11 +139,11 @@ def refused(sent: str, call: Callable[[], object], error: type[ArenaError], ment
     change = f"raise {error.__name__} with a message that says '{mention}'"
     try:
         call()
-    except error as found:
-        if mention not in str(found):
-            raise CheckFailed(sent, f'{error.__name__}: {found}', change) from found
-    except Exception as found:
-        raise CheckFailed(sent, f'{type(found).__name__}: {found}', change) from found
+    except error as raised:
+        if mention not in str(raised):
+            raise CheckFailed(sent, f'{error.__name__}: {raised}', change) from raised
+    except Exception as raised:
+        raise CheckFailed(sent, f'{type(raised).__name__}: {raised}', change) from raised
     else:
         raise CheckFailed(sent, 'an answer, no error', change)
 
@@ -154,8 +154,8 @@ def hold(sent: str, good: bool, received: object, change: str) -> None:
         raise CheckFailed(sent, str(received), change)
 
 
-def needed(call: Callable[[], None] | None, what: str) -> Callable[[], None]:
+def needed(call: Callable[[], None] | None, means: str) -> Callable[[], None]:
     """Return ``call``; CheckSkipped when this rig has none."""
     if call is None:
-        raise CheckSkipped(f'no program can {what} here')
+        raise CheckSkipped(f'no program can {means} here')
     return call

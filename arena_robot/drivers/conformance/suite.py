@@ -79,35 +79,35 @@ def run_check(check: AnyCheck, rig: AnyRig) -> Result:
     return conformance.run_check(check, rig, _explained)
 
 
-def run_still(suite: Suite, rig: AnyRig, told: Callable[[Result], None]) -> list[Result]:
-    """Run the checks that move nothing and hand each result to ``told``."""
-    return _run(suite.still, rig, told, go_on=True)
+def run_still(suite: Suite, rig: AnyRig, report: Callable[[Result], None]) -> list[Result]:
+    """Run the checks that move nothing and hand each result to ``report``."""
+    return _run(suite.still, rig, report, go_on=True)
 
 
-def run_moving(suite: Suite, rig: AnyRig, told: Callable[[Result], None]) -> list[Result]:
+def run_moving(suite: Suite, rig: AnyRig, report: Callable[[Result], None]) -> list[Result]:
     """Run the others; where something real moves, nothing more is run after a failure."""
-    return _run(suite.moving, rig, told, go_on=rig.harmless)
+    return _run(suite.moving, rig, report, go_on=rig.harmless)
 
 
-def leave_out(checks: Sequence[AnyCheck], why: str, told: Callable[[Result], None],
+def leave_out(checks: Sequence[AnyCheck], why: str, report: Callable[[Result], None],
               ) -> list[Result]:
     """Skip checks for one reason."""
-    found = skipped(checks, why)
-    for result in found:
-        told(result)
-    return found
+    results = skipped(checks, why)
+    for result in results:
+        report(result)
+    return results
 
 
-def _run(checks: Sequence[AnyCheck], rig: AnyRig, told: Callable[[Result], None], *,
+def _run(checks: Sequence[AnyCheck], rig: AnyRig, report: Callable[[Result], None], *,
          go_on: bool) -> list[Result]:
     results: list[Result] = []
     for number, check in enumerate(checks):
         result = run_check(check, rig)
-        told(result)
+        report(result)
         results.append(result)
         if result.outcome == FAIL and not go_on:
             why = f'not run after {check.__name__} failed'
-            return [*results, *leave_out(checks[number + 1:], why, told)]
+            return [*results, *leave_out(checks[number + 1:], why, report)]
     return results
 
 
@@ -184,7 +184,7 @@ class DryArm(Noting):
         except SafetyError:
             self.note(f'{verb}, which the driver has to refuse', np.asarray(q))
             raise
-        self.note(verb, '[' + ' '.join(f'{one:.3f}' for one in q) + ']')
+        self.note(verb, '[' + ' '.join(f'{joint:.3f}' for joint in q) + ']')
         self._state = replace(self._state, q=q, q_desired=q, dq=np.zeros(DOF), mode=mode)
 
 
@@ -241,7 +241,7 @@ def would_send(checks: Sequence[AnyCheck], rig: AnyRig) -> list[tuple[str, list[
     """
     with rig.opened() as part:
         state: Any = part.state(rig.max_age_s)  # type: ignore[union-attr]
-    found = []
+    calls = []
     for check in checks:
         dry: DryArm | DryGripper
         if isinstance(rig, ArmRig):
@@ -252,9 +252,9 @@ def would_send(checks: Sequence[AnyCheck], rig: AnyRig) -> list[tuple[str, list[
             dry = DryGripper(state)
             own = GripperRig(dry, rig.clock, withheld=rig.withheld, sleep=dry.advance)
         result = run_check(check, own)
-        found.append((check.__name__.replace('_', ' '),
+        calls.append((check.__name__.replace('_', ' '),
                       _lines(dry.noted) or [f'nothing: {result.detail}']))
-    return found
+    return calls
 
 
 def _lines(noted: list[tuple[str, str]]) -> list[str]:
@@ -276,7 +276,7 @@ def driver_rig(kind: str, backend: str, params: Mapping[str, Any] | None = None,
     role; of ``replay``: folder and, of a camera, role and focal; of a gripper also its
     ``gripper_type``. Raises ConfigError.
     """
-    made = driver(kind, backend)
+    cls = driver(kind, backend)
     values = dict(params or {})
     options: dict[str, Any] = {}
     if kind == 'gripper' and 'gripper_type' in values:
@@ -288,7 +288,7 @@ def driver_rig(kind: str, backend: str, params: Mapping[str, Any] | None = None,
         yield _replayed(kind, values)
     else:
         clock = SystemClock()
-        yield _rig(kind, _made(made, values, clock), clock, **options)
+        yield _rig(kind, _made(cls, values, clock), clock, **options)
 
 
 def _rig(kind: str, part: Part, clock: Clock, **options: Any) -> AnyRig:
@@ -300,19 +300,19 @@ def _rig(kind: str, part: Part, clock: Clock, **options: Any) -> AnyRig:
     return ArmRig(cast(Arm, part), clock, **options)
 
 
-def _made(found: type[Any], values: dict[str, Any], clock: Clock) -> Part:
+def _made(cls: type[Any], values: dict[str, Any], clock: Clock) -> Part:
     """Return the part as a node makes it. Raises ConfigError."""
-    check_names(found, values)
-    known = arguments(found)
-    if any(one.name == CLOCK for one in known):
+    check_names(cls, values)
+    known = arguments(cls)
+    if any(arg.name == CLOCK for arg in known):
         values = {CLOCK: clock, **values}
-    missing = [one.name for one in known if one.required and one.name not in values]
+    missing = [arg.name for arg in known if arg.required and arg.name not in values]
     if missing:
-        raise ConfigError(f'{found.__name__} needs {", ".join(missing)}: give each as '
+        raise ConfigError(f'{cls.__name__} needs {", ".join(missing)}: give each as '
                           '--param NAME=VALUE')
-    return cast(Part, found(**{
-        one.name: values[one.name] if one.name == CLOCK else fitted(found, one, values[one.name])
-        for one in known if one.name in values}))
+    return cast(Part, cls(**{
+        arg.name: values[arg.name] if arg.name == CLOCK else fitted(cls, arg, values[arg.name])
+        for arg in known if arg.name in values}))
 
 
 def _known(values: Mapping[str, Any], names: tuple[str, ...], backend: str) -> None:

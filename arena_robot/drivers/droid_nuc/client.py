@@ -169,7 +169,7 @@ class ZerorpcClient:
         except zmq.Again as error:    # IMMEDIATE: nobody is connected
             raise self._lost() from error
 
-    def _receive(self, end_s: float, what: str) -> Event:
+    def _receive(self, end_s: float, reply_name: str) -> Event:
         """Wait for the next event."""
         assert self._socket is not None
         assert self._monitor is not None
@@ -178,7 +178,7 @@ class ZerorpcClient:
         poller.register(self._monitor, zmq.POLLIN)
         while not (ready := dict(poller.poll(LOOK_MS))):
             if time.monotonic() > end_s:
-                raise self._lost(f'{self.address} did not give {what}: it is silent or busy')
+                raise self._lost(f'{self.address} did not give {reply_name}: it is silent or busy')
             if self._interrupted.is_set():
                 raise self._lost(f'the call to {self.address} was interrupted')
         if self._socket not in ready:
@@ -195,7 +195,7 @@ class ZerorpcClient:
 
 def _remote_error(method: str, reply: Event) -> RemoteError:
     """Return the error of an ERR event: name, words and traceback, or only a repr before v2."""
-    words = [str(one) for one in reply.args]
+    words = [str(word) for word in reply.args]
     if len(words) == 1:
         words = ['error', *words]
     return RemoteError(method, words[0], words[1])

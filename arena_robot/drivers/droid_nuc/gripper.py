@@ -144,14 +144,14 @@ class DroidNucGripper(Polled[GripperState]):
     def _read(self, client: ZerorpcClient) -> tuple[float, int, int] | None:
         """Return (position, its stamp, steady time), None if the arm told nothing new."""
         steady_ns = self._clock.steady_ns()
-        told = self._reported.newest(steady_ns)
-        if told is None and not self._reported.silent(steady_ns):
+        reported = self._reported.newest(steady_ns)
+        if reported is None and not self._reported.silent(steady_ns):
             return None
-        if told is None:
+        if reported is None:
             sent_ns = self._clock.now_ns()
             position = position_of(client.call('get_gripper_position'))
             return position, (sent_ns + self._clock.now_ns()) // 2, steady_ns
-        position, trip_ns = told
+        position, trip_ns = reported
         return position, self._clock.now_ns() - trip_ns // 2, steady_ns - trip_ns
 
     def _due(self) -> float | None:

@@ -157,14 +157,14 @@ class ServerThread:
         with self._own_lock:
             self._own.connect()
         try:
-            found = self._client.call('_zerorpc_list')
-            missing = [one for one in METHODS if one not in found]
+            methods = self._client.call('_zerorpc_list')
+            missing = [method for method in METHODS if method not in methods]
         except (RemoteError, TypeError) as error:
             raise NotDroid(f'{self._client.address} does not list its methods: {error}') from error
         if missing:
             self._client.close()
             raise NotDroid(f"{self._client.address} is not DROID's server: it lacks "
-                           f'{", ".join(missing)}; it has {", ".join(map(str, found))}')
+                           f'{", ".join(missing)}; it has {", ".join(map(str, methods))}')
 
     def _serve(self) -> None:
         """Launch when another thread has asked for it."""
@@ -209,14 +209,14 @@ class GripperReport:
 
     def open(self) -> None:
         """Open the socket."""
-        made: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.PUB)
-        made.linger = 0
+        publisher: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.PUB)
+        publisher.linger = 0
         try:
-            made.bind(self._place)
+            publisher.bind(self._place)
         except zmq.ZMQError:
-            made.close()
+            publisher.close()
         else:
-            self._socket = made
+            self._socket = publisher
 
     def send(self, position: float, trip_ns: int) -> None:
         """Tell a position, 0 open to 1 closed, and how long the call took that read it."""
@@ -251,9 +251,9 @@ class ReportedGripper:
         """Return (position, trip_ns) that came since the last call, None if nothing did."""
         assert self._socket is not None
         with contextlib.suppress(zmq.Again):
-            told: Any = msgpack.unpackb(self._socket.recv(zmq.NOBLOCK))
+            message: Any = msgpack.unpackb(self._socket.recv(zmq.NOBLOCK))
             self._heard_ns = now_ns
-            return float(told[0]), int(told[1])
+            return float(message[0]), int(message[1])
         return None
 
     def silent(self, now_ns: int) -> bool:

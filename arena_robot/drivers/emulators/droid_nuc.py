@@ -86,7 +86,7 @@ class DroidNucEmulator:
             self.get_joint_positions, self.get_joint_velocities, self.get_ee_pose,
             self.get_gripper_position, self.update_joints, self.update_gripper]
         others = ('update_command', 'update_pose', 'create_action_dict', 'add_noise_to_joints')
-        self.server = ZerorpcServer({**{one.__name__: one for one in methods},
+        self.server = ZerorpcServer({**{method.__name__: method for method in methods},
                                      **dict.fromkeys(others, _not_emulated)},
                                     host, port, 'FrankaRobot')
 

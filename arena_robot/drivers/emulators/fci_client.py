@@ -94,15 +94,15 @@ class FciClient:
 
     def requests(self) -> list[tuple[FciCommand, int, bytes]]:
         """Return what has come: command, its id, its payload."""
-        found: list[tuple[FciCommand, int, bytes]] = []
+        requests: list[tuple[FciCommand, int, bytes]] = []
         if self._faults.unplugged:
-            return found
+            return requests
         try:
             received = self._line.recv(LARGEST)
             self.gone = not received
             self._waiting += received
         except BlockingIOError:
-            return found
+            return requests
         except OSError:
             self.gone = True
         while len(self._waiting) >= HEADER.size:
@@ -114,11 +114,11 @@ class FciClient:
                 break
             payload, self._waiting = self._waiting[HEADER.size:size], self._waiting[size:]
             try:
-                found.append((self._dialect.command_of(number), number_of_call, payload))
+                requests.append((self._dialect.command_of(number), number_of_call, payload))
             except ValueError:
                 self.gone = True
                 break
-        return found
+        return requests
 
     def reply(self, command: FciCommand, number_of_call: int, body: bytes) -> None:
         """Answer a request, unless a fault keeps the answer back."""

@@ -58,7 +58,7 @@ class EmulatedFingers:
         self.status = ACTIVE if activated else RESET
         self._outputs = bytes([int(activated)]) + bytes(5)
         self._now_s = self._active_s = now_s
-        self._found = ARRIVED
+        self._object = ARRIVED
 
     def write(self, outputs: bytes, now_s: float) -> None:
         """Take the command registers."""
@@ -72,15 +72,15 @@ class EmulatedFingers:
             self.fault = 0
         elif self.status == RESET or (outputs[0] >> 3 & 1 and self.status != ACTIVE):
             self.fault = NOT_ACTIVATED
-        self._found = MOVING if self._goes() else self._found
+        self._object = MOVING if self._goes() else self._object
 
     def read(self, now_s: float) -> bytes:
         """Return the six bytes of the status registers."""
         self.advance(now_s)
-        moving = self._goes() and self._found == MOVING
+        moving = self._goes() and self._object == MOVING
         first = (self._outputs[0] & 0b1001) | self.status << 4
         if self.status == ACTIVE:
-            first |= self._found << 6
+            first |= self._object << 6
         return bytes([first, 0, self.fault, self._outputs[3], round(self.position),
                       CURRENT_COUNTS if moving else 0])
 
@@ -98,10 +98,10 @@ class EmulatedFingers:
         reached = self.position + min(max(way, -most), most)
         blocked = self._blocked_at()
         if blocked is not None and self.position <= blocked < reached:
-            self.position, self._found = blocked, STOPPED_CLOSING
+            self.position, self._object = blocked, STOPPED_CLOSING
             return
         self.position = reached
-        self._found = ARRIVED if reached == goal else MOVING
+        self._object = ARRIVED if reached == goal else MOVING
 
     def _goes(self) -> bool:
         return bool(self.status == ACTIVE and self._outputs[0] >> 3 & 1 and self.fault < LATCHED)

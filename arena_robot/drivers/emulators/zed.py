@@ -71,7 +71,7 @@ class Cameras:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._read_ns = -1
-        self._found: dict[str, EmulatedZed] = {}
+        self._cameras: dict[str, EmulatedZed] = {}
 
     def plugged_in(self) -> Mapping[str, EmulatedZed]:
         """Return the cameras of the file, by serial number."""
@@ -79,12 +79,12 @@ class Cameras:
             written_ns = (self._folder / CAMERAS).stat().st_mtime_ns
             if written_ns != self._read_ns:
                 text = (self._folder / CAMERAS).read_text(encoding='utf-8')
-                self._found = {serial: EmulatedZed(**values)
+                self._cameras = {serial: EmulatedZed(**values)
                                for serial, values in json.loads(text).items()}
                 self._read_ns = written_ns
         except (OSError, ValueError, TypeError):    # being edited by hand
-            return self._found
-        return self._found
+            return self._cameras
+        return self._cameras
 
     def hold(self, serial: str) -> int:
         """Open a camera for this program; return what ``let_go`` needs, or -1: it is open."""

@@ -153,10 +153,10 @@ class FrankaArm(Polled[ArmState]):
             self._ask(FrankaRequest.RECOVER, (0.0,) * 26, RECOVERY_S)
         with self._new:
             before = self._count
-            held = self._new.wait_for(lambda: self._holds(before),
+            recovered = self._new.wait_for(lambda: self._holds(before),
                                       STOP_S if mode in HINTS else ANSWER_S)
             mode = self._state.mode if self._state else RobotMode.OTHER
-        if not held:
+        if not recovered:
             why = (HINTS.get(mode, ''), refused or self._trouble())
             raise DriverError(f'the arm is still in {mode.name}: {"; ".join(filter(None, why))}')
 

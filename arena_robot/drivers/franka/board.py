@@ -126,7 +126,7 @@ class FrankaBoard:
 
     def post_state(self, state: FrankaState) -> None:
         """Publish a state."""
-        texts = json.dumps([[_plain(one, ERROR_LENGTH) for one in state.errors[:ERRORS]],
+        texts = json.dumps([[_plain(error, ERROR_LENGTH) for error in state.errors[:ERRORS]],
                             _plain(state.trouble, TEXT_LENGTH),
                             _plain(state.answer, TEXT_LENGTH),
                             _plain(state.awaits, ERROR_LENGTH)]).encode()

@@ -77,9 +77,9 @@ class _Bodies:
 
     def __init__(self, robot_type: str) -> None:
         links = (*robot_of(robot_type).links, HAND)
-        self._centre = np.array([one.com for one in links])
-        self._root = np.sqrt(np.array([one.mass for one in links]))[:, None, None]
-        self._turns = np.array([np.linalg.cholesky(_matrix(one)).T for one in links])
+        self._centre = np.array([link.com for link in links])
+        self._root = np.sqrt(np.array([link.mass for link in links]))[:, None, None]
+        self._turns = np.array([np.linalg.cholesky(_matrix(link)).T for link in links])
         self._moved = np.tril(np.ones((DOF + 1, DOF), bool))[:, None, :]
         self._moved[FLANGE] = True
 

@@ -41,7 +41,7 @@ class LibfrankaClient:
         self.version = VERSION
         self._library, self._config = pylibfranka, config
         limits = robot_of(config.robot_type)
-        self._speed = [float(one) for one in np.minimum(limits.limits.velocity,
+        self._speed = [float(speed) for speed in np.minimum(limits.limits.velocity,
                                                         limits.joint_velocity)]
         self._robot: Any = None
         self._handler: Any = None
@@ -112,10 +112,10 @@ class LibfrankaClient:
             return
         kind = self._library.AsyncPositionControlHandler
         with self._told():
-            made = kind.configure(self._robot, kind.Configuration(self._speed, TOLERANCE_RAD))
-        if made.error_message:
-            raise FrankaRefused(made.error_message)
-        self._handler, self._target = made.handler, q
+            setup = kind.configure(self._robot, kind.Configuration(self._speed, TOLERANCE_RAD))
+        if setup.error_message:
+            raise FrankaRefused(setup.error_message)
+        self._handler, self._target = setup.handler, q
         if order is FrankaOrder.TRACK:
             self._droid = DroidModel(self._config.robot_type, np.array(self._speed), q)
         self.read()
@@ -133,7 +133,7 @@ class LibfrankaClient:
         kind = self._library.AsyncPositionControlHandler
         with self._told():
             answer = self._handler.set_joint_position_target(
-                kind.JointPositionTarget([float(one) for one in q]))
+                kind.JointPositionTarget([float(joint) for joint in q]))
         if not answer.was_successful:
             raise FrankaRefused(answer.error_message)
 
@@ -149,7 +149,7 @@ class LibfrankaClient:
             last = seven(self._seen.tau_J_d)    # what the robot has, also where a command was lost
             step = np.clip(wanted, -self._most, self._most) - last
             tau = last + np.clip(step, -STEP_NM, STEP_NM)
-            self._torques.writeOnce(self._library.Torques([float(one) for one in tau]))
+            self._torques.writeOnce(self._library.Torques([float(torque) for torque in tau]))
 
     def end(self) -> None:
         """Stop at once."""
@@ -187,8 +187,8 @@ class LibfrankaClient:
 def _snake(name: str) -> str:
     """Return ``kUserStopped`` as ``USER_STOPPED``."""
     words = name.removeprefix('k')
-    return ''.join(f'_{one}' if one.isupper() and i else one
-                   for i, one in enumerate(words)).upper()
+    return ''.join(f'_{letter}' if letter.isupper() and i else letter
+                   for i, letter in enumerate(words)).upper()
 
 
 def _flags(errors: Any) -> tuple[str, ...]:

@@ -162,18 +162,18 @@ def _connect(line: socket.socket, version: int, port: int) -> tuple[int, int]:
         raise DriverError(f'what accepts the connection is silent: {NO_ANSWER}') from error
     if len(answer) < size:
         raise DriverError(closed)
-    command, call, said = HEADER.unpack_from(answer)
-    if (command, call, said) != (0, 0, size):
+    command, call, answer_size = HEADER.unpack_from(answer)
+    if (command, call, answer_size) != (0, 0, size):
         raise DriverError(f'what answers is no Franka control box: {answer[:16]!r}; check '
                           'robot_ip')
-    status, found = CONNECTED.unpack_from(answer, HEADER.size)
-    return int(status), int(found)
+    status, box_version = CONNECTED.unpack_from(answer, HEADER.size)
+    return int(status), int(box_version)
 
 
 def advised(words: str) -> str:
     """Return what was said when no connection could be made, and what can be done about it."""
-    found = next((advice for pattern, advice in ADVICE if re.search(pattern, words)), '')
-    return f'{words.rstrip(". ")}; {found}' if found and found not in words else words
+    advice = next((text for pattern, text in ADVICE if re.search(pattern, words)), '')
+    return f'{words.rstrip(". ")}; {advice}' if advice and advice not in words else words
 
 
 def explained(error: str) -> str:

@@ -152,9 +152,9 @@ def closed_by_peer(pid: int, proc: Path = Path('/proc')) -> bool:
 
 def _open_in(folder: Path) -> set[str]:
     """Return what the file descriptors of a process are."""
-    found = set()
+    files = set()
     with contextlib.suppress(OSError):          # the process has ended
-        for one in folder.iterdir():
+        for descriptor in folder.iterdir():
             with contextlib.suppress(OSError):  # a file was closed meanwhile
-                found.add(os.readlink(one))
-    return found
+                files.add(os.readlink(descriptor))
+    return files

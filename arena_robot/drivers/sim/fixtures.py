@@ -258,7 +258,7 @@ def _plate(parent: Node, name: str, parts: tuple[str, str, str], at: tuple[float
     plate.add('joint', name=f'{name}_{joint}', axis=(0, 1, 0), range=(0, open_rad),
               damping=0.06, frictionloss=0.06, armature=0.001)
     plate.add('geom', class_='prop', type='box', size=half, pos=(-half[0], 0, half[2]),
-              density=250, rgba=[0.8 * one for one in rgba[:3]] + [1])
+              density=250, rgba=[0.8 * part for part in rgba[:3]] + [1])
     add_peg(plate, f'{name}_{peg}', (0.014 - 2 * half[0], 0, 2 * half[2]))
 
 

@@ -127,11 +127,11 @@ class GripperControl:
         self.requested_m, self.speed, self.force = width_m, speed, force
         self._set_force()
 
-    def resume(self, other: 'GripperControl', data: mujoco.MjData) -> None:
+    def resume(self, saved: 'GripperControl', data: mujoco.MjData) -> None:
         """Continue with the state of another controller."""
-        self.requested_m, self.speed, self.force = other.requested_m, other.speed, other.force
-        self.status, self.fault = other.status, other.fault
-        self._ramp_m, self._blocked_s = other._ramp_m, other._blocked_s
+        self.requested_m, self.speed, self.force = saved.requested_m, saved.speed, saved.force
+        self.status, self.fault = saved.status, saved.fault
+        self._ramp_m, self._blocked_s = saved._ramp_m, saved._blocked_s
         self._set_force()
         data.ctrl[self._servos] = self._ramp_m / 2
 

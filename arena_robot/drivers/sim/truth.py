@@ -77,12 +77,12 @@ class SceneTruth:
 
     def touching(self, name: str) -> set[str]:
         """Return the names of the bodies in contact with a body."""
-        body, found = self._body(name), set()
+        body, names = self._body(name), set()
         model, contact = self.world.model, self.world.data.contact
         bodies = model.geom_bodyid[contact.geom] if self.world.data.ncon else np.zeros((0, 2), int)
         for a, b in bodies[(bodies == body).any(axis=1)]:
-            found.add(model.body(int(b if a == body else a)).name)
-        return found
+            names.add(model.body(int(b if a == body else a)).name)
+        return names
 
     def grasped(self, name: str) -> bool:
         """Return whether both fingers touch a body."""
@@ -146,11 +146,11 @@ class SceneLinks:
 
     def rigid(self, body: str) -> list[str]:
         """Return the names of the bodies of the rigid part of ``body``, itself first."""
-        return [self._name(one) for one in self._below(self._id(_BODY, body), rigid=True)]
+        return [self._name(part) for part in self._below(self._id(_BODY, body), rigid=True)]
 
     def tree(self, body: str) -> list[str]:
         """Return the names of ``body`` and all bodies below it."""
-        return [self._name(one) for one in self._below(self._id(_BODY, body), rigid=False)]
+        return [self._name(part) for part in self._below(self._id(_BODY, body), rigid=False)]
 
     def grip(self, body: str) -> GripPlace | None:
         """Return where the rigid part of ``body`` is held; None when it has no such place."""
@@ -173,13 +173,13 @@ class SceneLinks:
 
     def joints_of(self, body: str) -> list[str]:
         """Return the hinges and slides that move a body, the nearest first."""
-        model, at, found = self._world.model, self._id(_BODY, body), []
+        model, at, joints = self._world.model, self._id(_BODY, body), []
         while at > 0:
             first, count = int(model.body_jntadr[at]), int(model.body_jntnum[at])
-            found += [model.joint(i).name for i in range(first, first + count)
+            joints += [model.joint(i).name for i in range(first, first + count)
                       if int(model.jnt_type[i]) in (_HINGE, _SLIDE)]
             at = int(model.body_parentid[at])
-        return found
+        return joints
 
     def body_of(self, joint: str) -> str:
         """Return the body that a joint moves."""
@@ -205,17 +205,17 @@ class SceneLinks:
         ids = {self._id(_BODY, name) for name in bodies}
         fingers = {self._id(_BODY, name) for name in FINGERS}
         pairs = model.geom_bodyid[data.contact.geom] if data.ncon else np.zeros((0, 2), int)
-        touching = {int(finger) for a, b in pairs for finger, other in ((a, b), (b, a))
-                    if int(finger) in fingers and int(other) in ids}
+        touching = {int(finger) for a, b in pairs for finger, touched in ((a, b), (b, a))
+                    if int(finger) in fingers and int(touched) in ids}
         return touching == fingers
 
     def _below(self, body: int, rigid: bool) -> list[int]:
-        model, found = self._world.model, [body]
+        model, bodies = self._world.model, [body]
         for child in range(body + 1, model.nbody):
-            if int(model.body_parentid[child]) in found and not (
+            if int(model.body_parentid[child]) in bodies and not (
                     rigid and int(model.body_jntnum[child])):
-                found.append(child)
-        return found
+                bodies.append(child)
+        return bodies
 
     def _id(self, kind: mujoco.mjtObj, name: str) -> int:
         return int(mujoco.mj_name2id(self._world.model, kind, name))

@@ -14,16 +14,16 @@ from arena_robot.drivers.sim.tasks.pick import CubeInBowl, CupOnPlate, LiftCube
 from arena_robot.drivers.sim.tasks.sets import FindCube, SortCubes, StackBlocks
 
 
-def _checked(found: object, name: str) -> type[Task]:
-    if not inspect.isclass(found):
-        raise ConfigError(f"the task '{name}' is not a class, found {found!r}")
-    task = cast('type[Task]', found)
+def _checked(candidate: object, name: str) -> type[Task]:
+    if not inspect.isclass(candidate):
+        raise ConfigError(f"the task '{name}' is not a class, found {candidate!r}")
+    task = cast('type[Task]', candidate)
     try:
-        made = task(np.random.default_rng(0))
+        instance = task(np.random.default_rng(0))
     except TypeError as error:
         raise ConfigError(f"the task '{name}' cannot be made with a random generator: "
                           f'{error}') from error
-    if broken := broken_members(made, Task):
+    if broken := broken_members(instance, Task):
         raise ConfigError(f"the task '{name}' does not keep the protocol Task of "
                           f'arena_robot.drivers.sim.tasks.base; it lacks {", ".join(broken)}')
     return task

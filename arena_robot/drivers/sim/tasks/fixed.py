@@ -67,8 +67,8 @@ class OpenDrawer(_DrawerTask):
         """Reach 0.2, grasp 0.4, then travel."""
         reach = 0.2 * self._reach(truth.distance('drawer_handle'))
         travel = share(truth.joint('drawer_slide'), 0.10)
-        held = 0.4 if truth.grasped('drawer_handle') else reach
-        return max(held, 0.4 + 0.55 * travel if travel > 0.05 else 0.0)
+        grasp = 0.4 if truth.grasped('drawer_handle') else reach
+        return max(grasp, 0.4 + 0.55 * travel if travel > 0.05 else 0.0)
 
     def potential(self, truth: SceneTruth) -> float:
         """The stage, which falls when the joint moves back."""

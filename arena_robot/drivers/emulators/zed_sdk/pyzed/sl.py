@@ -139,18 +139,18 @@ class EmulatedCamera:
         with _lock:
             return [SimpleNamespace(
                 serial_number=int(serial), id=number, path=f'/dev/video{2 * number}',
-                camera_model=_model(one),
+                camera_model=_model(camera),
                 camera_state=CAMERA_STATE['NOT_AVAILABLE' if _cameras.is_held(serial) else
                                           'AVAILABLE'])
-                for number, (serial, one) in enumerate(_cameras.plugged_in().items())]
+                for number, (serial, camera) in enumerate(_cameras.plugged_in().items())]
 
     def open(self, py_init: InitParameters) -> Any:
         """Open; returns an ERROR_CODE."""
         self._init = py_init
         if py_init.svo:
             try:
-                told = json.loads(Path(py_init.svo).read_text(encoding='utf-8'))
-                self.serial, self._frames = str(told['serial_number']), int(told['frames'])
+                about = json.loads(Path(py_init.svo).read_text(encoding='utf-8'))
+                self.serial, self._frames = str(about['serial_number']), int(about['frames'])
             except (OSError, ValueError, KeyError):
                 return ERROR_CODE['INVALID_SVO_FILE']
             self._camera = EmulatedZed()
@@ -191,14 +191,14 @@ class EmulatedCamera:
             if self._count >= self._frames:
                 return ERROR_CODE['END_OF_SVOFILE_REACHED']
         else:
-            found = _cameras.plugged_in().get(self.serial)
-            if found is None:
+            camera = _cameras.plugged_in().get(self.serial)
+            if camera is None:
                 time.sleep(RECOVERY_S)
                 return ERROR_CODE['CAMERA_REBOOTING' if self._init.async_grab_camera_recovery
                                   else 'CAMERA_NOT_DETECTED']
-            if found.fault:
+            if camera.fault:
                 time.sleep(1.0 / self._fps)
-                return ERROR_CODE[found.fault]
+                return ERROR_CODE[camera.fault]
         period_ns = round(1e9 / self._fps)
         newest = (time.time_ns() - self._start_ns) // period_ns
         self._dropped += max(0, newest - self._count - 1)
@@ -262,9 +262,9 @@ class EmulatedCamera:
         unit = self._init.coordinate_units.value
         geometry = camera_info(self._camera.role, *self._size)
         left, right = (SimpleNamespace(
-            fx=float(one.k[0, 0]), fy=float(one.k[1, 1]), cx=float(one.k[0, 2]),
-            cy=float(one.k[1, 2]), disto=[0.0] * 12, image_size=Resolution(*self._size))
-            for one in (geometry[eye] for eye in EYES))
+            fx=float(info.k[0, 0]), fy=float(info.k[1, 1]), cx=float(info.k[0, 2]),
+            cy=float(info.k[1, 2]), disto=[0.0] * 12, image_size=Resolution(*self._size))
+            for info in (geometry[eye] for eye in EYES))
         baseline = geometry['right'].baseline_m * unit
         both = SimpleNamespace(left_cam=left, right_cam=right,
                                get_camera_baseline=lambda: baseline)
