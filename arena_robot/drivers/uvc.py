@@ -167,7 +167,7 @@ def video_devices(sys: Path = Path('/sys')) -> list[VideoDevice]:
         vendor = _text(usb / 'idVendor')
         serial = _zed_serial(usb) if vendor == STEREOLABS else _text(usb / 'serial')
         devices.append(VideoDevice(f'/dev/{node.name}', _text(node / 'name') or node.name, vendor,
-                                 serial or f'usb-{usb.name}'))
+                                   serial or f'usb-{usb.name}'))
     return devices
 
 

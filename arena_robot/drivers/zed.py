@@ -254,7 +254,7 @@ def _geometry(about: Any) -> Mapping[str, CameraInfo]:
     return {eye: CameraInfo(size.width, size.height, np.array(
         [[lens.fx, 0.0, lens.cx], [0.0, lens.fy, lens.cy], [0.0, 0.0, 1.0]]), away_m, '', extras)
         for eye, lens, away_m in (('left', both.left_cam, 0.0),
-                                 ('right', both.right_cam, baseline_m))}
+                                  ('right', both.right_cam, baseline_m))}
 
 
 class ZedCamera(GrabbingCamera):

@@ -185,8 +185,8 @@ class ChatClient:
         """Return what a call would send, pictures by their SHA-256, and what it costs at most."""
         sent = {'url': self.url, 'model': self.model, 'messages': in_a_transcript(messages),
                 'schema': schema}
-        told = self._key.shown(json.dumps(sent, indent=2, ensure_ascii=False))
-        return (f'{told}\nat most {token_bound(messages)} tokens in and '
+        text = self._key.shown(json.dumps(sent, indent=2, ensure_ascii=False))
+        return (f'{text}\nat most {token_bound(messages)} tokens in and '
                 f'{self.settings.max_tokens} out, cost at most {self.cost_bound(messages):.4f}')
 
     def ask(self, messages: Sequence[ChatMessage], schema: Mapping[str, Any] | None = None,
@@ -198,11 +198,11 @@ class ChatClient:
         answer is cut, refused or no chat completion, ModelUnavailable and ModelError.
         """
         path = self._cache_path(messages, schema, attempt)
-        if path is not None and (found := _cached(path)) is not None:
+        if path is not None and (reply := _cached(path)) is not None:
             with self._lock:
                 self.usage.cached += 1
-            self._note(messages, found)
-            return found
+            self._note(messages, reply)
+            return reply
         bound = self.cost_bound(messages)
         self._reserve(bound)
         try:

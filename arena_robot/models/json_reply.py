@@ -92,10 +92,10 @@ def _finite(word: str) -> float:
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise ValueError('a key stands there twice')
-    return found
+    return members
 
 
 def _short(text: str) -> str:

@@ -221,11 +221,11 @@ def _check_state(observation: Observation) -> None:
         raise PolicyRefused(f'joint_names must name {DOF} joints, found {len(arm.joint_names)}')
     for name, values, size in (('joint_position', arm.q, DOF), ('cartesian_position', arm.pose, 6),
                                ('gripper_position', [observation.gripper.position], 1)):
-        found = np.asarray(values)
-        numbers = found.tolist()    # of so few numbers it is the cheapest look
-        if found.shape == (size,) and all(map(math.isfinite, numbers)):
+        array = np.asarray(values)
+        numbers = array.tolist()    # of so few numbers it is the cheapest look
+        if array.shape == (size,) and all(map(math.isfinite, numbers)):
             continue
-        if values is not arm.pose or found.shape != (6,) or not all(map(math.isnan, numbers)):
+        if values is not arm.pose or array.shape != (6,) or not all(map(math.isnan, numbers)):
             raise PolicyRefused(f'{name} must be {size} finite numbers, found {numbers}')
 
 

@@ -269,9 +269,9 @@ class ChunkExecutor:
 
     def infer(self, observation: Observation, episode: str = '') -> Chunk:
         """Return a chunk of one action, its gripper binarised."""
-        taken = self.step(observation, episode)
-        return Chunk(taken.action.values[None].astype(np.float32), taken.action.space,
-                     taken.inference_s)
+        step = self.step(observation, episode)
+        return Chunk(step.action.values[None].astype(np.float32), step.action.space,
+                     step.inference_s)
 
     def cancel(self) -> None:
         """End a wait for the policy now, and every later one; any thread may call it."""

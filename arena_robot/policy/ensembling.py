@@ -44,18 +44,18 @@ class Ensembling:
         """Query, and average with the chunks before."""
         chunk = self._policy.infer(observation, episode)
         with self._lock:
-            made = self._made.setdefault(episode, [])
+            chunks = self._made.setdefault(episode, [])
             step = observation.step
-            if made and step == 0:
-                step = made[-1][0] + self._horizon
-            made[:] = [(at, rows) for at, rows in made if at < step < at + len(rows)]
-            made.append((step, np.asarray(chunk.actions, np.float64)))
-            actions = [self._mean(made, step + k, chunk) for k in range(len(chunk))]
+            if chunks and step == 0:
+                step = chunks[-1][0] + self._horizon
+            chunks[:] = [(at, rows) for at, rows in chunks if at < step < at + len(rows)]
+            chunks.append((step, np.asarray(chunk.actions, np.float64)))
+            actions = [self._mean(chunks, step + k, chunk) for k in range(len(chunk))]
         return dataclasses.replace(chunk, actions=np.array(actions, np.float32))
 
-    def _mean(self, made: list[tuple[int, Floats]], step: int, chunk: Chunk) -> Floats:
-        told = np.array([rows[step - at] for at, rows in made if step - at < len(rows)])
-        return mixed(told, np.exp(-self._decay * np.arange(len(told))), chunk.space)
+    def _mean(self, chunks: list[tuple[int, Floats]], step: int, chunk: Chunk) -> Floats:
+        actions = np.array([rows[step - at] for at, rows in chunks if step - at < len(rows)])
+        return mixed(actions, np.exp(-self._decay * np.arange(len(actions))), chunk.space)
 
     def reset(self, episode: str = '') -> None:
         """Forget the chunks of an episode."""

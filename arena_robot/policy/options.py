@@ -50,7 +50,7 @@ class CallOptions:
 
 def is_one_of(sent: str, tokens: Iterable[str]) -> bool:
     """Tell whether a token is among those accepted, in a time that does not depend on it."""
-    return sum(hmac.compare_digest(sent.encode(), one.encode()) for one in tokens) > 0
+    return sum(hmac.compare_digest(sent.encode(), token.encode()) for token in tokens) > 0
 
 
 @dataclass(frozen=True)

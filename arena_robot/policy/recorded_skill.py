@@ -64,9 +64,9 @@ def outlines(pixels: Pixels) -> Floats:
                         cv2.COLOR_RGB2GRAY).astype(np.float32)
     strength = np.hypot(cv2.Sobel(gray, cv2.CV_32F, 1, 0), cv2.Sobel(gray, cv2.CV_32F, 0, 1))
     small = cv2.resize(np.minimum(strength, 60.0), (_SIDE, _SIDE), interpolation=cv2.INTER_AREA)
-    found: Floats = (small - small.mean()).ravel().astype(np.float64)
-    norm = float(np.linalg.norm(found))
-    return found / norm if norm else found
+    values: Floats = (small - small.mean()).ravel().astype(np.float64)
+    norm = float(np.linalg.norm(values))
+    return values / norm if norm else values
 
 
 class RecordedSkill:
@@ -101,7 +101,7 @@ class RecordedSkill:
             raise PolicyRefused(f"view '{_VIEW}' must be a picture (H, W, 3), found "
                                 f'{"none" if image is None else image.pixels.shape}')
         like = outlines(image.pixels)
-        best = min(self.recording.motions, key=lambda one: np.linalg.norm(one.picture - like))
+        best = min(self.recording.motions, key=lambda m: np.linalg.norm(m.picture - like))
         if (away := float(np.max(np.abs(seen.arm.q - best.start)))) > START_RAD:
             raise PolicyRefused(f'the skill begins at its start pose; a joint is {away:.2f} rad '
                                 f'from it, {START_RAD} is allowed')
@@ -114,9 +114,10 @@ def write_recording(path: Path, recording: SkillRecording) -> None:
         raise ConfigError(f'no motion of {recording.task} to write to {path}')
     write_text(path, json.dumps({
         'version': VERSION, 'task': recording.task, 'about': dict(recording.about), 'motions': [{
-            'scene': one.scene, 'start': one.start.round(5).tolist(),
-            'actions': one.actions.round(5).tolist(), 'picture': one.picture.round(4).tolist()}
-            for one in recording.motions]}) + '\n')
+            'scene': motion.scene, 'start': motion.start.round(5).tolist(),
+            'actions': motion.actions.round(5).tolist(),
+             'picture': motion.picture.round(4).tolist()}
+            for motion in recording.motions]}) + '\n')
 
 
 def read_recording(path: Path) -> SkillRecording:
@@ -130,21 +131,21 @@ def read_recording(path: Path) -> SkillRecording:
         data = json.loads(text)
         if data['version'] != VERSION:
             raise DataError(f'{path} has version {data["version"]}, this program reads {VERSION}')
-        motions = tuple(SkillMotion(int(one['scene']), _floats(one['start'], (DOF,)),
-                                    _floats(one['actions'], (-1, DOF + 1)),
-                                    _floats(one['picture'], (_SIDE * _SIDE,)))
-                        for one in data['motions'])
-        found = SkillRecording(str(data['task']), motions, dict(data['about']))
+        motions = tuple(SkillMotion(int(row['scene']), _floats(row['start'], (DOF,)),
+                                    _floats(row['actions'], (-1, DOF + 1)),
+                                    _floats(row['picture'], (_SIDE * _SIDE,)))
+                        for row in data['motions'])
+        recording = SkillRecording(str(data['task']), motions, dict(data['about']))
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f'{path} is no recording of a skill: {error!r}') from error
-    if not found.motions:
+    if not recording.motions:
         raise DataError(f'{path} has no motion')
-    return found
+    return recording
 
 
 def _floats(value: Any, shape: tuple[int, ...]) -> Floats:
-    found = np.asarray(value, np.float64)
-    if found.ndim != len(shape) or found.shape[-1] != shape[-1] or not len(found) \
-            or not np.all(np.isfinite(found)):
-        raise ValueError(f'expected finite numbers {shape}, found {found.shape}')
-    return found
+    numbers = np.asarray(value, np.float64)
+    if numbers.ndim != len(shape) or numbers.shape[-1] != shape[-1] or not len(numbers) \
+            or not np.all(np.isfinite(numbers)):
+        raise ValueError(f'expected finite numbers {shape}, found {numbers.shape}')
+    return numbers

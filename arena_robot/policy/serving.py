@@ -142,7 +142,7 @@ class _Waiting:
     asked_s: float = field(default_factory=time.perf_counter)
     taken: bool = False
     done: bool = False
-    found: Any = None
+    answer: Any = None
     queue_s: float = 0.0
     infer_s: float = 0.0
 
@@ -187,9 +187,9 @@ class Batches:
                     self._waiting.remove(mine)
                     raise PolicyTimeout(f'infer waited {timeout_s:.3g} s for other callers; the '
                                         'policy is busy: raise the deadline')
-        if isinstance(mine.found, Exception):
-            raise mine.found
-        return mine.found, mine.queue_s, mine.infer_s
+        if isinstance(mine.answer, Exception):
+            raise mine.answer
+        return mine.answer, mine.queue_s, mine.infer_s
 
     def alone(self, call: Callable[[], None], timeout_s: float) -> None:
         """Make another call to the policy while no batch is in it; PolicyTimeout."""
@@ -217,42 +217,42 @@ class Batches:
         finally:
             self._turn.acquire()
             self._busy = False
-            for one in batch:
-                one.done = True
+            for query in batch:
+                query.done = True
             self._turn.notify_all()
 
     def _taken(self) -> list[_Waiting]:
         """Take the oldest queries from the queue, one of each episode."""
         batch: list[_Waiting] = []
         episodes: set[str] = set()
-        for one in tuple(self._waiting):
-            if len(batch) < self._most and one.episode not in episodes:
-                batch.append(one)
-                one.taken = True
-                self._waiting.remove(one)
-            episodes.add(one.episode)
+        for query in tuple(self._waiting):
+            if len(batch) < self._most and query.episode not in episodes:
+                batch.append(query)
+                query.taken = True
+                self._waiting.remove(query)
+            episodes.add(query.episode)
         return batch
 
     def _answer(self, batch: list[_Waiting]) -> None:
         started_s = time.perf_counter()
-        found = self._asked(batch)
-        if len(batch) > 1 and isinstance(found, Exception):
-            for one in batch:
-                self._answer([one])
+        answers = self._asked(batch)
+        if len(batch) > 1 and isinstance(answers, Exception):
+            for query in batch:
+                self._answer([query])
             return
         took_s = time.perf_counter() - started_s
-        for k, one in enumerate(batch):
-            one.found = found if isinstance(found, Exception) else found[k]
-            one.queue_s, one.infer_s = started_s - one.asked_s, took_s
+        for k, query in enumerate(batch):
+            query.answer = answers if isinstance(answers, Exception) else answers[k]
+            query.queue_s, query.infer_s = started_s - query.asked_s, took_s
 
     def _asked(self, batch: list[_Waiting]) -> Sequence[Chunk | Exception] | Exception:
         try:
-            found = self._call([one.observation for one in batch],
-                               [one.episode for one in batch])
-            if len(found) != len(batch):
+            answers = self._call([query.observation for query in batch],
+                                 [query.episode for query in batch])
+            if len(answers) != len(batch):
                 raise BadReply(f'infer_batch got {len(batch)} observations and returned '
-                               f'{len(found)} answers; return one for each, in their order')
-            return found
+                               f'{len(answers)} answers; return one for each, in their order')
+            return answers
         except Exception as error:  # raised again where the answer is waited for
             return error
 

@@ -63,9 +63,9 @@ class Safety:
         self._check_state(arm)
         clamps: list[Clamp] = []
         wanted = _in_range(values[:-1], action.space, clamps)
-        q, asked, found = to_target(wanted, arm.q, self.limits)
+        q, asked, reached = to_target(wanted, arm.q, self.limits)
         if asked.size:
-            _report_ik(asked, found, clamps)
+            _report_ik(asked, reached, clamps)
         bounded = self._bound(q, arm, self.limits.max_joint_delta)
         return SafeCommand(bounded.q, (*clamps, *bounded.clamps))
 
@@ -188,13 +188,13 @@ def _in_range(arm: Floats, space: ActionSpace, clamps: list[Clamp]) -> Floats:
     return kept
 
 
-def _report_ik(asked: Floats, found: Floats, clamps: list[Clamp]) -> None:
+def _report_ik(asked: Floats, reached: Floats, clamps: list[Clamp]) -> None:
     """Report a flange motion that the joints can make only partly."""
     weight = np.array([1.0] * 3 + [0.5] * 3)
     size = float(np.linalg.norm(asked * weight))
-    missed = float(np.linalg.norm((asked - found) * weight))
+    missed = float(np.linalg.norm((asked - reached) * weight))
     if missed > (1.0 - REACHED) * size and missed > 1e-3:
-        clamps.append(clamp(ClampReason.SINGULARITY, asked, found,
+        clamps.append(clamp(ClampReason.SINGULARITY, asked, reached,
                             f'{100.0 * missed / size:.0f} % of the flange motion cannot be made: '
                             'a joint limit or a stretched arm is near'))
 

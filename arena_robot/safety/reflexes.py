@@ -53,10 +53,10 @@ MOST_FORCE = (100.0, 100.0, 100.0, 30.0, 30.0, 30.0)
 
 def cause(arm: ArmState) -> frozenset[str] | None:
     """Return BY_MOTION or BY_STATION for an arm that must be recovered, None where unknown."""
-    said = {name.lower() for error in arm.errors for name in error.replace(',', ' ').split()}
+    reported = {name.lower() for error in arm.errors for name in error.replace(',', ' ').split()}
     if not arm.recovery_required:
         return None
-    return next((names for names in (BY_MOTION, BY_STATION) if said & names), None)
+    return next((names for names in (BY_MOTION, BY_STATION) if reported & names), None)
 
 
 @dataclass(frozen=True)

@@ -57,13 +57,13 @@ def require_description(text: str, robot: Robot, prefix: str = '') -> None:
             f"{robot.name}) has; its moving joints are {', '.join(moving) or 'none'}. Correct "
             'robot_type or arm_prefix')
     for q in _PLACES:
-        found = _last_link(joints, dict(zip(names, q, strict=True)), names)
+        flange = _last_link(joints, dict(zip(names, q, strict=True)), names)
         expected = pose_of(frames(q)[DOF - 1])
-        if words := _apart(pose_of(found), expected):
+        if words := _apart(pose_of(flange), expected):
             raise ConfigError(
                 f'robot_description is not of a {robot.title} (robot_type {robot.name}): with its '
                 f'joints at {np.round(q, 3).tolist()} rad the link behind {names[-1]} is {words} '
-                f'from where it should be, at {np.round(pose_of(found), 3).tolist()} instead of '
+                f'from where it should be, at {np.round(pose_of(flange), 3).tolist()} instead of '
                 f'{np.round(expected, 3).tolist()}. Another arm is not used')
 
 
@@ -89,12 +89,12 @@ def _joints(text: str) -> dict[str, _Joint]:
 
 
 def _link(joint: ElementTree.Element, end: str) -> str:
-    found = joint.find(end)
-    return '' if found is None else found.get('link', '')
+    element = joint.find(end)
+    return '' if element is None else element.get('link', '')
 
 
-def _numbers(found: ElementTree.Element | None, key: str, default: str = '0 0 0') -> Floats:
-    words = (default if found is None else found.get(key, default)).split()
+def _numbers(element: ElementTree.Element | None, key: str, default: str = '0 0 0') -> Floats:
+    words = (default if element is None else element.get(key, default)).split()
     return np.array([float(word) for word in words])
 
 
@@ -129,9 +129,9 @@ def _turn(axis: Floats, angle: float) -> Floats:
     return out
 
 
-def _apart(found: Floats, expected: Floats) -> str:
+def _apart(pose: Floats, expected: Floats) -> str:
     """Return how far two poses are apart in words; '' when they are the same."""
-    delta = pose_difference(found, expected)
+    delta = pose_difference(pose, expected)
     metres, turn = float(np.linalg.norm(delta[:3])), float(np.linalg.norm(delta[3:]))
     if metres <= FAR_M and turn <= FAR_RAD:
         return ''

@@ -45,8 +45,8 @@ def urdf(robot_type: str, prefix: str = '', gripper: GripperModel | None = ROBOT
              *(_link(f'{name}_link{i}', *shape) for i, shape in enumerate(SHAPES)),
              *_joints(robot, prefix, name),
              *(_gripper(gripper, name, prefix) if gripper else ())]
-    for one in connected(link_names(robot_type, prefix, gripper), frames):
-        lines += _frame(one)
+    for frame in connected(link_names(robot_type, prefix, gripper), frames):
+        lines += _frame(frame)
     return '\n'.join([*lines, '</robot>']) + '\n'
 
 
@@ -61,11 +61,12 @@ def link_names(robot_type: str, prefix: str = '',
 def connected(links: set[str], frames: Sequence[FixedFrame]) -> list[FixedFrame]:
     """Return those frames that hang on ``links``, directly or on one another, parents first."""
     there, out, rest = set(links), list[FixedFrame](), list(frames)
-    while found := [one for one in rest if one.parent in there and one.child not in there]:
-        one = found[0]
-        there.add(one.child)
-        out.append(one)
-        rest = [other for other in rest if other.child != one.child]
+    while hanging := [frame for frame in rest
+                      if frame.parent in there and frame.child not in there]:
+        frame = hanging[0]
+        there.add(frame.child)
+        out.append(frame)
+        rest = [later for later in rest if later.child != frame.child]
     return out
 
 
@@ -108,13 +109,14 @@ def _gripper(gripper: GripperModel, name: str, prefix: str) -> Iterator[str]:
            'effort="50.0"/></joint>')
 
 
-def _frame(one: FixedFrame) -> Iterator[str]:
+def _frame(frame: FixedFrame) -> Iterator[str]:
     size = ' '.join(map(repr, CAMERA_BOX))
-    yield (f'<link name="{one.child}"><visual><geometry><box size="{size}"/></geometry></visual>'
-           '</link>' if one.child.endswith('_camera_link') else f'<link name="{one.child}"/>')
-    place, turn = (' '.join(repr(float(v)) for v in part) for part in (one.pose[:3], one.pose[3:]))
-    yield (f'<joint name="{one.child}_joint" type="fixed"><parent link="{one.parent}"/>'
-           f'<child link="{one.child}"/><origin xyz="{place}" rpy="{turn}"/></joint>')
+    yield (f'<link name="{frame.child}"><visual><geometry><box size="{size}"/></geometry></visual>'
+           '</link>' if frame.child.endswith('_camera_link') else f'<link name="{frame.child}"/>')
+    place, turn = (' '.join(repr(float(v)) for v in part)
+                   for part in (frame.pose[:3], frame.pose[3:]))
+    yield (f'<joint name="{frame.child}_joint" type="fixed"><parent link="{frame.parent}"/>'
+           f'<child link="{frame.child}"/><origin xyz="{place}" rpy="{turn}"/></joint>')
 
 
 def _fixed(joint: str, parent: str, child: str, z: float) -> str:

@@ -103,7 +103,7 @@ class CommandWatchdog:
     def resume(self, owner: StopOwner = StopOwner.LAB) -> None:
         """Allow commands made from now on, unless the other owner's halt is in force."""
         with self._lock:
-            self._halts = {one: why for one, why in self._halts.items() if one is not owner}
+            self._halts = {who: why for who, why in self._halts.items() if who is not owner}
             self._forget()
 
     def drop(self) -> None:

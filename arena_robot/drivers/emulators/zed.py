@@ -80,7 +80,7 @@ class Cameras:
             if written_ns != self._read_ns:
                 text = (self._folder / CAMERAS).read_text(encoding='utf-8')
                 self._cameras = {serial: EmulatedZed(**values)
-                               for serial, values in json.loads(text).items()}
+                                 for serial, values in json.loads(text).items()}
                 self._read_ns = written_ns
         except (OSError, ValueError, TypeError):    # being edited by hand
             return self._cameras

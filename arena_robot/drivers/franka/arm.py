@@ -154,7 +154,7 @@ class FrankaArm(Polled[ArmState]):
         with self._new:
             before = self._count
             recovered = self._new.wait_for(lambda: self._holds(before),
-                                      STOP_S if mode in HINTS else ANSWER_S)
+                                           STOP_S if mode in HINTS else ANSWER_S)
             mode = self._state.mode if self._state else RobotMode.OTHER
         if not recovered:
             why = (HINTS.get(mode, ''), refused or self._trouble())

@@ -42,7 +42,7 @@ class LibfrankaClient:
         self._library, self._config = pylibfranka, config
         limits = robot_of(config.robot_type)
         self._speed = [float(speed) for speed in np.minimum(limits.limits.velocity,
-                                                        limits.joint_velocity)]
+                                                            limits.joint_velocity)]
         self._robot: Any = None
         self._handler: Any = None
         self._torques: Any = None       # while torques are sent

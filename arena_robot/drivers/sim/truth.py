@@ -177,7 +177,7 @@ class SceneLinks:
         while at > 0:
             first, count = int(model.body_jntadr[at]), int(model.body_jntnum[at])
             joints += [model.joint(i).name for i in range(first, first + count)
-                      if int(model.jnt_type[i]) in (_HINGE, _SLIDE)]
+                       if int(model.jnt_type[i]) in (_HINGE, _SLIDE)]
             at = int(model.body_parentid[at])
         return joints
 

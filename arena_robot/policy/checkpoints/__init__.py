@@ -41,9 +41,9 @@ def said_space(value: str, loader: str) -> ActionSpace:
     """Return the action space that an author states; ConfigError: a checkpoint does not say it."""
     known = {space.value: space for space in ActionSpace}
     if value not in known:
-        told = f"unknown action space '{value}'.{nearest(value, known)}" if value else \
+        problem = f"unknown action space '{value}'.{nearest(value, known)}" if value else \
             'a checkpoint does not say its action space'
-        raise ConfigError(f'{loader}: {told}; add --kwargs action_space=joint_velocity, or '
+        raise ConfigError(f'{loader}: {problem}; add --kwargs action_space=joint_velocity, or '
                           'another one')
     return known[value]
 

@@ -44,7 +44,7 @@ class LerobotCheckpoint:
         self._before, self._after = factory.make_pre_post_processors(
             config, pretrained_path=place, preprocessor_overrides=steps)
         self._length = int(config.n_action_steps)
-        shapes = {name: tuple(one.shape) for name, one in config.input_features.items()}
+        shapes = {name: tuple(feature.shape) for name, feature in config.input_features.items()}
         pictures = {name: shape for name, shape in shapes.items() if len(shape) == 3}
         self._state_size = shapes.get(STATE, (0,))[0]
         self._views = dict(cameras or _views(pictures))
@@ -69,7 +69,7 @@ class LerobotCheckpoint:
             self._policy.reset()
             actions = [self._after(self._policy.select_action(dict(batch)))
                        for _ in range(self._length)]
-        rows = np.stack([np.asarray(one.cpu(), np.float32).reshape(-1) for one in actions])
+        rows = np.stack([np.asarray(action.cpu(), np.float32).reshape(-1) for action in actions])
         return Chunk(clipped(rows, self.spec.action_space), self.spec.action_space)
 
     def reset(self, episode: str = '') -> None:
@@ -79,20 +79,20 @@ class LerobotCheckpoint:
 
 def _views(pictures: Mapping[str, Any]) -> dict[str, str]:
     """Return the view of each picture by the words in its name; ConfigError when none fits."""
-    found: dict[str, str] = {}
+    views: dict[str, str] = {}
     for name in pictures:
         words = name.rpartition('images.')[2].lower()
         if 'wrist' in words or 'hand' in words:
-            found[name] = 'wrist_left'
+            views[name] = 'wrist_left'
         elif '2' in words or 'right' in words.replace('_right', ''):
-            found[name] = 'right_left'
+            views[name] = 'right_left'
         else:
-            found[name] = 'left_left'
-    if len(set(found.values())) < len(found):
+            views[name] = 'left_left'
+    if len(set(views.values())) < len(views):
         raise ConfigError(f"lerobot: the pictures {', '.join(pictures)} cannot be told apart; add "
                           "--kwargs 'cameras={observation.images.NAME: left_left, …}' with "
                           'left_left, right_left, wrist_left')
-    return found
+    return views
 
 
 def _spec(space: ActionSpace, views: Mapping[str, str], shapes: set[tuple[int, ...]],

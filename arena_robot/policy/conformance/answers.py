@@ -132,11 +132,11 @@ def repeats_after_reset(probe: Probe) -> str:
     if probe.nature is not Nature.UNDECLARED:
         probe.need_repeats()
     first, second = probe.rollout('repeat'), probe.rollout('repeat')
-    for index, (one, two) in enumerate(zip(first, second, strict=True)):
-        if not same(one, two, probe.limits.tolerance):
+    for index, (before, after) in enumerate(zip(first, second, strict=True)):
+        if not same(before, after, probe.limits.tolerance):
             raise CheckFailed(
                 f'the same three queries before and after a reset, query {index}',
-                gap(one, two), f'drop all state of the episode in reset; {SEED_HINT}')
+                gap(before, after), f'drop all state of the episode in reset; {SEED_HINT}')
     return 'three queries, twice'
 
 
@@ -175,11 +175,11 @@ def episodes_are_isolated(probe: Probe) -> str:
         for step in range(3):
             for index, (policy, name, shift) in enumerate(
                     ((first, 'one', 10), (second, 'two', 20))):
-                found = ask(policy, probe.observation(shift + step), name).actions
-                if not same(found, alone[index][step], probe.limits.tolerance):
+                answer = ask(policy, probe.observation(shift + step), name).actions
+                if not same(answer, alone[index][step], probe.limits.tolerance):
                     raise CheckFailed(
                         f"episodes 'one' and 'two' in turns, query {step} of '{name}'",
-                        f'not what the episode gets alone: {gap(found, alone[index][step])}',
+                        f'not what the episode gets alone: {gap(answer, alone[index][step])}',
                         'keep state in a dictionary by the episode argument (openpi: by session '
                         'id or connection), never on the policy itself')
         forget(first, 'one')
@@ -195,11 +195,11 @@ def reset_spares_the_others(probe: Probe) -> str:
         ask(kept, probe.observation(30), 'kept')
         ask(ended, probe.observation(40), 'ended')
         forget(ended, 'ended')
-        found = ask(kept, probe.observation(31), 'kept').actions
+        answer = ask(kept, probe.observation(31), 'kept').actions
         forget(kept, 'kept')
-    if not same(found, alone[1], probe.limits.tolerance):
+    if not same(answer, alone[1], probe.limits.tolerance):
         raise CheckFailed("a reset of episode 'ended' between two queries of 'kept'",
-                          f'the second answer changed: {gap(found, alone[1])}',
+                          f'the second answer changed: {gap(answer, alone[1])}',
                           'reset only the episode that is named')
     return 'untouched'
 
@@ -258,9 +258,9 @@ def alike(first: np.ndarray, second: np.ndarray) -> float:
     weights = np.concatenate([np.full(len(first), 1.0 / len(first)),
                               np.full(len(second), -1.0 / len(second))])
     shuffled = np.random.default_rng(0).permuted(np.tile(weights, (SHUFFLES, 1)), axis=1)
-    found, *others = -((np.vstack([weights, shuffled]) @ distances)
-                       * np.vstack([weights, shuffled])).sum(axis=1)
-    return float(1 + np.sum(np.array(others) >= found - 1e-12)) / (1 + SHUFFLES)
+    own, *shares = -((np.vstack([weights, shuffled]) @ distances)
+                     * np.vstack([weights, shuffled])).sum(axis=1)
+    return float(1 + np.sum(np.array(shares) >= own - 1e-12)) / (1 + SHUFFLES)
 
 
 def _flat(chunks: list[np.ndarray]) -> np.ndarray:

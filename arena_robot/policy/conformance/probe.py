@@ -99,13 +99,13 @@ class Probe:
             raise CheckSkipped("the same query gets different answers, see 'repeats after reset'")
 
     def _asked_twice(self) -> Nature:
-        first, again, other = (self.rollout(name, 1, episode_seed=1)[0]
-                               for name in ('twice', 'twice', 'another'))
+        first, again, differing = (self.rollout(name, 1, episode_seed=1)[0]
+                                   for name in ('twice', 'twice', 'another'))
         says = self.limits.stochastic or self.spec.samples or dict(
             parse_address(self.address).options).get('episode_seed') == 'yes'
         limit = self.limits.tolerance
         # One that remembers an episode though it was reset does not answer a new one differently.
-        if not same(first, again, limit) and not same(first, other, limit):
+        if not same(first, again, limit) and not same(first, differing, limit):
             return Nature.DRAWS if says or self.is_openpi else Nature.UNDECLARED
         if says and not same(again, self.rollout('twice', 1, episode_seed=2)[0], limit):
             return Nature.SEEDED
@@ -156,7 +156,7 @@ class Probe:
         """Return the answers to the queries of an episode on a new connection, then reset it."""
         with self.connect() as policy:
             try:
-                return [ask(policy, one, episode) for one in seen]
+                return [ask(policy, observation, episode) for observation in seen]
             finally:
                 forget(policy, episode)
 

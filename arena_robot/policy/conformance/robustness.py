@@ -187,14 +187,14 @@ def latency_is_bearable(probe: Probe) -> str:
             ask(policy, observation, 'latency')
             seconds.append(time.perf_counter() - started)
         forget(policy, 'latency')
-    found = summarise(seconds)
+    times = summarise(seconds)
     probe.query_s = seconds
-    if found.p99_s > limit_s:
+    if times.p99_s > limit_s:
         raise CheckFailed(
-            f'{found.count} queries, one after the other', shown(found),
+            f'{times.count} queries, one after the other', shown(times),
             f'p99 must stay within {limit_s:.3g} s or the robot stands still longer than it '
             'moves: compile and warm up the model, use fewer denoising steps, or longer chunks')
-    return shown(found)
+    return shown(times)
 
 
 def parallel_callers_are_served(probe: Probe) -> str:
@@ -232,17 +232,18 @@ def _call(probe: Probe, name: str, first: int,
 
 
 def _compare(probe: Probe, name: str, alone: list[np.ndarray],
-             found: 'list[np.ndarray] | Exception | None') -> None:
+             together: 'list[np.ndarray] | Exception | None') -> None:
     sent = f'{PARALLEL_QUERIES} queries each from {probe.limits.clients} callers at once'
-    if isinstance(found, PolicyError):
-        raise CheckFailed(sent, f'{name}: {told(found)}',
-                          f'serve several callers, in turn if need be; {advice(found)}')
-    if not isinstance(found, list):
+    if isinstance(together, PolicyError):
+        raise CheckFailed(sent, f'{name}: {told(together)}',
+                          f'serve several callers, in turn if need be; {advice(together)}')
+    if not isinstance(together, list):
         raise CheckFailed(sent, f'{name}: no answers', 'serve several callers, in turn if need be')
     repeats = probe.nature in (Nature.REPEATS, Nature.SEEDED)
-    for one, two in zip(alone, found, strict=True):
-        if repeats and not same(one, two, probe.limits.tolerance):
-            raise CheckFailed(sent, f'{name} got an answer it does not get alone: {gap(one, two)}',
+    for expected, answer in zip(alone, together, strict=True):
+        if repeats and not same(expected, answer, probe.limits.tolerance):
+            raise CheckFailed(sent, f'{name} got an answer it does not get alone: '
+                              f'{gap(expected, answer)}',
                               'guard what calls share with a lock, keep state by episode, or '
                               'serve without --parallel')
 

@@ -63,9 +63,9 @@ def run_suite(address: str, limits: ProbeLimits | None = None,
     """Return the report on ``address``; without a usable spec the other checks are skipped."""
     probe = Probe(address, limits or ProbeLimits())
     first = run_check(FIRST, probe)
-    others = [check for check in checks if check is not FIRST]
-    results = conformance.skipped(others, 'there is no usable spec') \
-        if first.outcome == FAIL else _run(others, probe)
+    rest = [check for check in checks if check is not FIRST]
+    results = conformance.skipped(rest, 'there is no usable spec') \
+        if first.outcome == FAIL else _run(rest, probe)
     return ConformanceReport(address, (first, *results))
 
 

@@ -23,12 +23,12 @@ def output_varies(probe: Probe) -> str:
     """Different pictures, joint positions and prompts do not all get the same actions."""
     if probe.nature is Nature.DRAWS:
         return 'the policy samples'
-    seen, found = _varied(probe)
-    probe.is_constant = _equal(found)
+    seen, answers = _varied(probe)
+    probe.is_constant = _equal(answers)
     if probe.is_constant:
         raise CheckWarned(
             f'{len(seen)} queries with other pictures, joint positions and prompts',
-            f'{len(seen)} times the same {len(found[0])} actions, {_range(found[0])}',
+            f'{len(seen)} times the same {len(answers[0])} actions, {_range(answers[0])}',
             'whether the checkpoint is loaded and the output is that of the model')
     return f'{len(seen)} queries'
 
@@ -85,17 +85,17 @@ def first_action_is_near(probe: Probe) -> str:
     space = probe.spec.action_space
     if space.is_velocity:
         raise CheckSkipped('the policy answers velocities')
-    far, what = 0.0, ''
+    far, joint = 0.0, ''
     for seed in range(3):
         seen = probe.observation(seed)
         away = _away(probe.answers([seen], 'near')[0].actions[0], seen, space)
         for k, distance in enumerate(away):
             if distance > far:
-                far, what = float(distance), space.row.names[k]
+                far, joint = float(distance), space.row.names[k]
     limit, unit = (FAR_RAD, 'rad') if space is ActionSpace.JOINT_POSITION else (FAR_M, 'm')
     if far > limit:
         raise CheckWarned(
-            'three normal queries', f'{what} of the first action is {far:.3g} {unit} from where '
+            'three normal queries', f'{joint} of the first action is {far:.3g} {unit} from where '
             'the arm is', 'the order of the joints, their zero and their unit, and whether the '
             'numbers are changes that must be added to observation.arm; the arm cannot get there '
             'within a step')
@@ -118,8 +118,8 @@ def velocities_are_fractions(probe: Probe) -> str:
 
 def _answers(probe: Probe, seen: list[Observation]) -> list[np.ndarray]:
     """Return the first answer of a new episode to each observation, all with the same seed."""
-    return [probe.answers([dataclasses.replace(one, episode_seed=1)], 'new')[0].actions
-            for one in seen]
+    return [probe.answers([dataclasses.replace(observation, episode_seed=1)], 'new')[0].actions
+            for observation in seen]
 
 
 def _varied(probe: Probe) -> tuple[list[Observation], list[np.ndarray]]:
@@ -137,7 +137,7 @@ def _need_variation(probe: Probe) -> None:
 
 
 def _equal(chunks: list[np.ndarray]) -> bool:
-    return all(same(chunks[0], other, EXACTLY) for other in chunks[1:])
+    return all(same(chunks[0], chunk, EXACTLY) for chunk in chunks[1:])
 
 
 def _away(action: np.ndarray, seen: Observation, space: ActionSpace) -> Floats:
@@ -169,8 +169,8 @@ def no_answer_is_a_spike(probe: Probe) -> str:
     if not probe.query_s:
         raise CheckSkipped('no query was timed')
     median, slowest = float(np.median(probe.query_s)), max(probe.query_s)
-    spikes = [one for one in probe.query_s
-              if one > TIMES * median and one > median + probe.limits.spike_s]
+    spikes = [query_s for query_s in probe.query_s
+              if query_s > TIMES * median and query_s > median + probe.limits.spike_s]
     if spikes:
         raise CheckWarned(
             f'{len(probe.query_s)} queries, one after the other',

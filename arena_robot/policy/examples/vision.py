@@ -43,8 +43,8 @@ class Vision:
         image = observation.images.get(VIEW)
         wanted = (*IMAGE_SIZE, 3)
         if image is None or image.pixels.shape != wanted:
-            found = 'none' if image is None else image.pixels.shape
-            raise PolicyRefused(f"view '{VIEW}' must be {wanted}, found {found}")
+            shape = 'none' if image is None else image.pixels.shape
+            raise PolicyRefused(f"view '{VIEW}' must be {wanted}, found {shape}")
         with self._lock:
             return Chunk(self._episode(episode, observation).next(), self.spec.action_space)
 

@@ -47,12 +47,12 @@ def understood(prompt: str) -> Goal:
 
 
 def _things(text: str) -> tuple[Thing, ...]:
-    found, colour = [], ''
+    things, colour = [], ''
     for word in text.split():
         noun = _NOUNS.get(word) or _NOUNS.get(word.removesuffix('s'))
         if word in COLOUR_WORDS:
             colour = word
         elif noun:
-            found.append(Thing(noun, colour))
+            things.append(Thing(noun, colour))
             colour = ''
-    return tuple(found)
+    return tuple(things)

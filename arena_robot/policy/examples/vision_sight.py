@@ -91,9 +91,9 @@ class Found:
 
 def cubes(labels: Labels, eye: WristEye, colour: str = '', base: float = 0.0) -> list[Found]:
     """Return the blocks seen of one colour (or of every one), the best fits first."""
-    found = [fitted(eye, blob, CUBE, base)
-             for blob in near(labels, eye, colour, (0.0005, 0.008))[:_MOST]]
-    return sorted(found, key=lambda one: -one.sure)
+    blocks = [fitted(eye, blob, CUBE, base)
+              for blob in near(labels, eye, colour, (0.0005, 0.008))[:_MOST]]
+    return sorted(blocks, key=lambda block: -block.sure)
 
 
 def trays(labels: Labels, eye: WristEye) -> list[Found]:
@@ -105,17 +105,17 @@ def trays(labels: Labels, eye: WristEye) -> list[Found]:
 def button(labels: Labels, eye: WristEye) -> Found | None:
     """Return the push button by its housing; ``position`` is the housing's middle."""
     for blob in blobs(labels, 'housing')[:1]:
-        found = fitted(eye, filled(blob), HOUSING)
-        if found.sure > 0.6:
-            return found
+        housing = fitted(eye, filled(blob), HOUSING)
+        if housing.sure > 0.6:
+            return housing
     return None
 
 
 def panels(labels: Labels, eye: WristEye) -> list[Found]:
     """Return candidates for a drawer's front panel, the best fits first."""
-    found = [fitted(eye, filled(blob), PANEL)
-             for blob in near(labels, eye, '', (0.003, 0.06))[:_MOST]]
-    return sorted(found, key=lambda one: -one.sure)
+    fronts = [fitted(eye, filled(blob), PANEL)
+              for blob in near(labels, eye, '', (0.003, 0.06))[:_MOST]]
+    return sorted(fronts, key=lambda front: -front.sure)
 
 
 @dataclass(frozen=True)
@@ -168,15 +168,15 @@ BOTTLE = Solid((_turned((0.029, 0.0), (0.029, 0.11), (0.022, 0.133), (0.012, 0.1
 def likest(labels: Labels, eye: WristEye, solid: Solid, colour: str = '', base: float = 0.0,
            rivals: Sequence[Solid] = (CUBE,)) -> list[Found]:
     """Return candidates for ``solid``, those first that fit it better than its rivals."""
-    found = []
+    fits = []
     for blob in near(labels, eye, colour, (0.0008, 0.02))[:_MOST]:
         whole = filled(blob)
         mine = fitted(eye, whole, solid, base, False)
-        other = max(fitted(eye, whole, rival, base, False).sure for rival in rivals)
-        found.append((mine.sure - other, whole, mine))
-    found.sort(key=lambda one: -one[0])
+        rival_sure = max(fitted(eye, whole, rival, base, False).sure for rival in rivals)
+        fits.append((mine.sure - rival_sure, whole, mine))
+    fits.sort(key=lambda fit: -fit[0])
     return [fitted(eye, blob, solid, base) if more > 0.0 or not i else mine
-            for i, (more, blob, mine) in enumerate(found)]
+            for i, (more, blob, mine) in enumerate(fits)]
 
 
 def ring(pixels: Pixels, eye: WristEye, radius: float, z: float) -> Found:
@@ -279,15 +279,15 @@ def labelled(pixels: Pixels) -> Labels:
 
 def blobs(labels: Labels, colour: str = '') -> list[Blob]:
     """Return the patches of one paint (or of every one), the largest first."""
-    found = []
+    patches = []
     for name in [colour] if colour else COLOURS:
         if name not in PAINTS:
             continue
         mask = (labels == 1 + list(PAINTS).index(name)).astype(np.uint8)
         _, parts, stats, centres = cv2.connectedComponentsWithStats(mask, connectivity=8)
         for i in 1 + np.flatnonzero(stats[1:, cv2.CC_STAT_AREA] >= _LEAST_PX):
-            found.append(Blob(name, centres[i], int(stats[i, cv2.CC_STAT_AREA]), parts == i))
-    return sorted(found, key=lambda blob: -blob.area)
+            patches.append(Blob(name, centres[i], int(stats[i, cv2.CC_STAT_AREA]), parts == i))
+    return sorted(patches, key=lambda blob: -blob.area)
 
 
 class _Drawing:
@@ -332,13 +332,13 @@ def fitted(eye: WristEye, blob: Blob, solid: Solid, base: float = 0.0, fine: boo
     best = _fitted_at(eye, blob, solid, base, yaws[0], place, drawing, 3)
     for yaw in yaws[_COARSE::_COARSE]:
         best = max(best, _fitted_at(eye, blob, solid, base, yaw, best.position[:2], drawing, 1),
-                   key=lambda one: one.sure)
+                   key=lambda fit: fit.sure)
     if fine:
         middle = yaws.index(best.yaw)
         for step in range(1 - _COARSE, _COARSE):
             yaw = yaws[(middle + step) % len(yaws)]
             best = max(best, _fitted_at(eye, blob, solid, base, yaw, best.position[:2], drawing,
-                                        2), key=lambda one: one.sure)
+                                        2), key=lambda fit: fit.sure)
     return best
 
 
@@ -356,21 +356,21 @@ def _fitted_at(eye: WristEye, blob: Blob, solid: Solid, base: float, yaw: float,
     return Found(blob.colour, np.array([*place, z]), yaw, drawing.overlap(canvas), eye.position)
 
 
-def height_of(one: Found, other: Found) -> float:
+def height_of(first: Found, second: Found) -> float:
     """
     Return the height (m) of an object from two views: where their lines of sight are closest.
 
     Infinite when the lines are too nearly parallel.
     """
-    sights = [found.position - found.eye for found in (one, other)]
+    sights = [sighting.position - sighting.eye for sighting in (first, second)]
     a, b = (sight / np.linalg.norm(sight) for sight in sights)
     along = float(a @ b)
     if along > PARALLEL:
         return math.inf
-    gap = other.eye - one.eye
+    gap = second.eye - first.eye
     far_a, far_b = np.array([[1.0, -along], [along, -1.0]]) @ [gap @ a, gap @ b] / (
         1.0 - along * along)
-    return float((one.eye + far_a * a + other.eye + far_b * b)[2] / 2)
+    return float((first.eye + far_a * a + second.eye + far_b * b)[2] / 2)
 
 
 def filled(blob: Blob) -> Blob:

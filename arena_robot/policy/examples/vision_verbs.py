@@ -102,22 +102,22 @@ class Worker:
             hands.tilt_error = tilt
         self.labels = labelled(hands.picture())
 
-    def best(self, found: list[Found], least: float = 0.3) -> Found | None:
-        """Return the first of ``found``, if it is sure enough."""
-        return found[0] if found and found[0].sure > least else None
+    def best(self, sightings: list[Found], least: float = 0.3) -> Found | None:
+        """Return the first of ``sightings``, if it is sure enough."""
+        return sightings[0] if sightings and sightings[0].sure > least else None
 
     def cube(self, colour: str, base: float = 0.0) -> Found | None:
         """Return the block of a colour in the newest picture."""
         return self.best(sight.cubes(self.labels, self.eye, colour, base))
 
-    def blurred(self, found: Found) -> Found:
+    def blurred(self, sighting: Found) -> Found:
         """Return an object with this worker's position error."""
         noise = self._random.normal(0.0, 1.0, 2) * self._traits.noise_m
-        return replace(found, position=found.position + np.array([*noise, 0.0]))
+        return replace(sighting, position=sighting.position + np.array([*noise, 0.0]))
 
     def wanted(self, colour: str, seen: list[Found]) -> str:
         """Return the colour to take; a confused worker may choose another visible one."""
-        others = sorted({one.colour for one in seen} - {colour})
+        others = sorted({sighting.colour for sighting in seen} - {colour})
         if self._random.random() >= self._traits.confuses or not others:
             return colour
         return str(self._random.choice(others))
@@ -130,27 +130,27 @@ class Worker:
 
     # -- doing -----------------------------------------------------------------------------
 
-    def pick(self, found: Found, yaw: float, height: float, again: Again) -> Task:
+    def pick(self, sighting: Found, yaw: float, height: float, again: Again) -> Task:
         """
         Grasp a thing ``height`` above its foot and lift it; False when the gripper stays empty.
 
         With ``again`` a second view from above corrects the position; the two views also show
         whether it stands higher than on the table.
         """
-        hands, at = self.hands, self.blurred(found)
+        hands, at = self.hands, self.blurred(sighting)
         high = [*at.position[:2], height + HOVER_M]
         yield from hands.go(np.array(high), yaw)
         yield from hands.look()
         self.labels = labelled(hands.picture())
-        closer = self._closer(found, again(0.0))
+        closer = self._closer(sighting, again(0.0))
         if closer:
-            raised = height_of(found, closer[0]) - found.position[2]
+            raised = height_of(sighting, closer[0]) - sighting.position[2]
             if RAISED_M[0] < raised < RAISED_M[1]:
-                closer = self._closer(found, again(raised)) or closer
+                closer = self._closer(sighting, again(raised)) or closer
                 height += raised
             at = self.blurred(closer[0])
             yaw += _quarter(at.yaw - yaw)
-        elif found.sure < SURE:
+        elif sighting.sure < SURE:
             return False
         low = np.array([*at.position[:2], height])
         yield from hands.go(low, yaw)
@@ -162,14 +162,15 @@ class Worker:
         yield from hands.go(_above(low, LIFT_M), yaw)
         return True
 
-    def _closer(self, found: Found, again: list[Found]) -> list[Found]:
-        return [one for one in again if one.away(found.position) < SAME_M and one.sure > SURE]
+    def _closer(self, sighting: Found, again: list[Found]) -> list[Found]:
+        return [closer for closer in again
+                if closer.away(sighting.position) < SAME_M and closer.sure > SURE]
 
-    def pick_cube(self, found: Found) -> Task:
+    def pick_cube(self, cube: Found) -> Task:
         """Pick a block."""
         return (yield from self.pick(
-            found, self.clear_yaw(found), CUBE.height / 2,
-            lambda base: sight.cubes(self.labels, self.eye, found.colour, base)))
+            cube, self.clear_yaw(cube), CUBE.height / 2,
+            lambda base: sight.cubes(self.labels, self.eye, cube.colour, base)))
 
     def carry(self, place: Floats, height: float) -> Task:
         """Carry what is held to ``place`` (2,), release ``height`` above the table, retreat."""
@@ -199,18 +200,18 @@ class Worker:
         """Draw whether the worker takes the wrong object this time."""
         return bool(self._random.random() < self._traits.confuses)
 
-    def clear_yaw(self, found: Found) -> float:
+    def clear_yaw(self, cube: Found) -> float:
         """Return the yaw to grasp a block that leaves more room for the fingers."""
-        others = [one.position[:2] for one in sight.cubes(self.labels, self.eye)
-                  if one.away(found.position) > 0.03]
+        others = [block.position[:2] for block in sight.cubes(self.labels, self.eye)
+                  if block.away(cube.position) > 0.03]
 
         def room(yaw: float) -> float:
             side = FINGER_M * np.array([math.sin(yaw), -math.cos(yaw)])
-            ends = (found.position[:2] + side, found.position[:2] - side)
-            return min((float(np.hypot(*(end - other))) for end in ends for other in others),
+            ends = (cube.position[:2] + side, cube.position[:2] - side)
+            return min((float(np.hypot(*(end - place))) for end in ends for place in others),
                        default=1.0)
 
-        straight = _quarter(found.yaw)
+        straight = _quarter(cube.yaw)
         crossed = straight - math.copysign(math.pi / 2, straight)
         return crossed if room(straight) < FINGER_M < room(crossed) else straight
 
@@ -229,8 +230,8 @@ def lift(worker: Worker) -> Task:
     """Pick a block up and keep it."""
     yield from worker.look_over()
     seen = sight.cubes(worker.labels, worker.eye)
-    found = worker.cube(worker.wanted(worker.colour_of('cube', seen), seen))
-    if found is None or not (yield from worker.pick_cube(found)):
+    cube = worker.cube(worker.wanted(worker.colour_of('cube', seen), seen))
+    if cube is None or not (yield from worker.pick_cube(cube)):
         return False
     if worker.slips():
         yield from worker.hands.open()
@@ -249,9 +250,9 @@ def put(worker: Worker) -> Task:
     yield from worker.look_over()
     seen = sight.cubes(worker.labels, worker.eye)
     colour = worker.colour_of('cube', seen)
-    found = worker.cube(worker.wanted(colour, seen))
+    cube = worker.cube(worker.wanted(colour, seen))
     goal = _destination(worker)
-    if found is None or goal is None or not (yield from worker.pick_cube(found)):
+    if cube is None or goal is None or not (yield from worker.pick_cube(cube)):
         return False
     place, height, rest = goal
     yield from worker.carry(place, height)
@@ -265,8 +266,8 @@ def _destination(worker: Worker) -> tuple[Floats, float, float] | None:
     thing = worker.goal.things[-1]
     if thing.noun in ('bowl', 'plate'):
         radius, rim = BOWL if thing.noun == 'bowl' else PLATE
-        found = worker.blurred(sight.ring(worker.hands.picture(), worker.eye, radius, rim))
-        return found.position[:2], rim + CUBE.height / 2 + 0.025, 0.008
+        ring = worker.blurred(sight.ring(worker.hands.picture(), worker.eye, radius, rim))
+        return ring.position[:2], rim + CUBE.height / 2 + 0.025, 0.008
     base = worker.cube(thing.colour)
     if base is None:
         return None
@@ -282,10 +283,10 @@ def put_cup(worker: Worker) -> Task:
 
     seen = cups()
     colour = worker.wanted(worker.colour_of('cup', seen), seen)
-    found = worker.best([one for one in seen if one.colour == colour], SURE)
+    cup = worker.best([sighting for sighting in seen if sighting.colour == colour], SURE)
     plate = worker.blurred(sight.ring(worker.hands.picture(), worker.eye, *PLATE))
-    if found is None or not (yield from worker.pick(found, half_turn(found.yaw), CUP_GRASP_M,
-                                                    lambda base: cups(colour, base))):
+    if cup is None or not (yield from worker.pick(cup, half_turn(cup.yaw), CUP_GRASP_M,
+                                                  lambda base: cups(colour, base))):
         return False
     yield from worker.carry(plate.position, CUP_GRASP_M + PLATE_M + 0.008)
     yield from worker.look_over()
@@ -298,11 +299,11 @@ def sort(worker: Worker) -> Task:
     yield from worker.look_over()
     trays = sight.trays(worker.labels, worker.eye)
     for tray in trays:
-        found = worker.cube(tray.colour)
-        if found is None or found.away(tray.position) < 0.05:
+        cube = worker.cube(tray.colour)
+        if cube is None or cube.away(tray.position) < 0.05:
             continue
         goal = worker.blurred(trays[0] if worker.errs() else tray)
-        if (yield from worker.pick_cube(found)):
+        if (yield from worker.pick_cube(cube)):
             yield from worker.carry(goal.position, 0.034)
         return False
     return bool(trays)
@@ -312,13 +313,13 @@ def press(worker: Worker) -> Task:
     """Press the button with closed fingers."""
     hands = worker.hands
     yield from worker.look_over()
-    found = sight.button(worker.labels, worker.eye)
+    button = sight.button(worker.labels, worker.eye)
     if worker.errs():
         seen = sight.cubes(worker.labels, worker.eye)
-        found = seen[0] if seen else None
-    if found is None:
+        button = seen[0] if seen else None
+    if button is None:
         return False
-    x, y, _ = worker.blurred(found).position
+    x, y, _ = worker.blurred(button).position
     hands.closed = 1.0
     yield from hands.go(np.array([x, y, ABOVE_BUTTON_M]), 0.0)
     yield from hands.go(np.array([x, y, PRESSED_M]), 0.0)
@@ -333,11 +334,11 @@ def topple(worker: Worker) -> Task:
     yield from worker.look_over()
     seen = sight.likest(worker.labels, worker.eye, BOTTLE, rivals=(CUP,))
     colour = worker.wanted(worker.colour_of('bottle', seen), seen)
-    bottle = worker.best([one for one in seen if one.colour == colour])
+    bottle = worker.best([sighting for sighting in seen if sighting.colour == colour])
     if bottle is None:
         return False
     x, y, _ = worker.blurred(bottle).position
-    others = [one.position[1] for one in seen if one.colour != colour]
+    others = [sighting.position[1] for sighting in seen if sighting.colour != colour]
     side = 1.0 if not others or y > others[0] else -1.0
     hands.closed = 1.0
     yield from hands.go(np.array([x - 0.02, y - side * 0.08, NECK_M + 0.10]), 0.0)
@@ -357,14 +358,14 @@ def find(worker: Worker) -> Task:
         colour = worker.colour_of('cube', [])
         if moved and sight.near(worker.labels, worker.eye, colour, (0.0004, 0.004)):
             return True
-        cups = [one for one in _cups_down(worker)
-                if one.sure > 0.75 and all(one.away(place) > 0.04 for place in moved)]
+        cups = [cup for cup in _cups_down(worker)
+                if cup.sure > 0.75 and all(cup.away(place) > 0.04 for place in moved)]
         named = worker.colour_of('cup', cups)
-        cups.sort(key=lambda one: one.colour != worker.wanted(named, cups))
+        cups.sort(key=lambda cup: cup.colour != worker.wanted(named, cups))
         if not cups:
             return False
         cup = cups[0]
-        place = _aside(cup, [one.position for one in cups[1:]])
+        place = _aside(cup, [cup.position for cup in cups[1:]])
         if (yield from worker.pick(cup, half_turn(cup.yaw), CUP_DOWN_GRASP_M,
                                    _again(worker, cup.colour))):
             yield from worker.carry(place, CUP_DOWN_GRASP_M + 0.004)
@@ -385,7 +386,7 @@ def _aside(cup: Found, others: list[Floats]) -> Floats:
     places = [cup.position[:2] + ASIDE_M * np.array([math.cos(a), math.sin(a)]) for a in angles]
     near = [place for place in places if 0.36 < place[0] < 0.64 and abs(place[1]) < 0.28]
     return max(near or places, key=lambda place: min(
-        (float(np.hypot(*(place - other[:2]))) for other in others), default=-abs(place[1])))
+        (float(np.hypot(*(place - position[:2]))) for position in others), default=-abs(place[1])))
 
 
 def shut(worker: Worker) -> Task:

@@ -204,12 +204,12 @@ def _check_jpeg(data: bytes, height: int, width: int) -> None:
     _check_sides(height, width)
     try:
         with PIL.Image.open(io.BytesIO(data), formats=('JPEG',)) as header:
-            found = header.size
+            size = header.size
     except (OSError, ValueError, PIL.Image.DecompressionBombError) as error:
         raise PolicyRefused(f'an image is not a JPEG that can be read: {error}') from error
-    if found != (width, height):
+    if size != (width, height):
         raise PolicyRefused(f'a JPEG was announced as {height}x{width} (height x width) and is '
-                            f'{found[1]}x{found[0]}')
+                            f'{size[1]}x{size[0]}')
 
 
 @contextmanager

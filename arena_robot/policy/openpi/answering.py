@@ -136,8 +136,8 @@ class AnsweringConnection(ServerConnection):
         self.protocol.receive_data(data)
         events: list[Any] = self._counting.protocol.events_received()
         self._send()
-        self._meanwhile += [one for one in events if one.opcode not in CTRL_OPCODES]
-        return [one for one in events if one.opcode in CTRL_OPCODES]
+        self._meanwhile += [event for event in events if event.opcode not in CTRL_OPCODES]
+        return [event for event in events if event.opcode in CTRL_OPCODES]
 
     def _take(self, frame: Any) -> None:
         """Add a frame to its message, and answer that when it is whole."""
