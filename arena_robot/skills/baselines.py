@@ -24,7 +24,7 @@ class RuleScorer:
 
     def prefixes(self, spec: TaskSpec, solution: Solution) -> Floats:
         """Return (n,) scores of the prefixes."""
-        broken = np.cumsum([len(broken_rules(spec, one)) for one in solution.subtasks])
+        broken = np.cumsum([len(broken_rules(spec, subtask)) for subtask in solution.subtasks])
         return np.asarray(0.5 ** broken)
 
 
@@ -49,32 +49,32 @@ class ModelJudge:
         return float(value['score'])
 
 
-def broken_rules(spec: TaskSpec, one: Subtask) -> list[str]:
+def broken_rules(spec: TaskSpec, subtask: Subtask) -> list[str]:
     """Return the rules that a subtask breaks, in words."""
-    facts = facts_of(one)
+    facts = facts_of(subtask)
     if facts.problem:
         return [f'syntax: {facts.problem}']
-    found = [] if facts.has_success else ['no success']
-    found += [f'{name} is not allowed' for name, _ in facts.calls
-              if name not in (*PRIMITIVES, *STATE, *_OTHERS)]
-    found += _wrong_names(spec, facts)
-    if one.kind is SubtaskKind.PRIMITIVE:
-        return found + ([] if facts.names(*PRIMITIVES) else ['no primitive'])
+    faults = [] if facts.has_success else ['no success']
+    faults += [f'{name} is not allowed' for name, _ in facts.calls
+               if name not in (*PRIMITIVES, *STATE, *_OTHERS)]
+    faults += _wrong_names(spec, facts)
+    if subtask.kind is SubtaskKind.PRIMITIVE:
+        return faults + ([] if facts.names(*PRIMITIVES) else ['no primitive'])
     if not facts.has_reward:
-        found.append('no reward')
+        faults.append('no reward')
     if facts.tolerance is None:
-        found.append('nothing bounds the success')
+        faults.append('nothing bounds the success')
     elif facts.tolerance > (LAX_SHARE if facts.relative else LAX_M) and facts.about != 'place':
-        found.append('the tolerance is lax')
-    return found
+        faults.append('the tolerance is lax')
+    return faults
 
 
 def _wrong_names(spec: TaskSpec, facts: CodeFacts) -> list[str]:
     parts = {o.name: {k.name for k in o.links} | {j.name for j in o.joints} for o in spec.objects}
-    found = []
+    faults = []
     for _, names in facts.calls:
         if names and names[0] not in parts:
-            found.append(f'no object {names[0]}')
+            faults.append(f'no object {names[0]}')
         elif len(names) > 1 and names[1] not in parts[names[0]]:
-            found.append(f'{names[0]} has no {names[1]}')
-    return found
+            faults.append(f'{names[0]} has no {names[1]}')
+    return faults

@@ -98,32 +98,32 @@ def run_stages(folder: Path, specs: Sequence[TaskSpec], parts: SkillBenchParts,
                plan: SkillBenchPlan, workers: Workers = HERE, progress: Progress = nothing
                ) -> Stages:
     """Return the datasets of all stages; what is in the folder already is not done again."""
-    if len({one.family for one in specs}) < plan.folds:
+    if len({spec.family for spec in specs}) < plan.folds:
         raise ConfigError(f'{plan.folds} folds need as many families of tasks')
     folder.mkdir(parents=True, exist_ok=True)
-    found: Stages = {}
+    stages: Stages = {}
     for number, stage in enumerate(STAGES):
         done = number * len(specs)
 
         def show(count: int, _: int, label: str, before: int = done) -> None:
             progress(before + count, len(STAGES) * len(specs), label)
 
-        makers = _makers(stage, specs, parts, plan, found)
+        makers = _makers(stage, specs, parts, plan, stages)
         about = Provenance(parts.policy_name, parts.executor_name, makers.settings, plan.batch,
-                           tuple(one.name for one in specs), stage)
-        found[stage] = make_dataset(folder / f'{stage}.jsonl', specs, about, makers,
-                                    workers=workers, progress=show)
-    return found
+                           tuple(spec.name for spec in specs), stage)
+        stages[stage] = make_dataset(folder / f'{stage}.jsonl', specs, about, makers,
+                                     workers=workers, progress=show)
+    return stages
 
 
 def pools(base: SkillDataset, split: str, plan: SkillBenchPlan) -> dict[str, ExemplarPool]:
     """Return for each task a pool of other tasks; its fold, or its fold's families, are barred."""
-    specs = [one.spec for one in base.tasks]
-    found: dict[str, ExemplarPool] = {}
+    specs = [task.spec for task in base.tasks]
+    pool_of: dict[str, ExemplarPool] = {}
     for names in groups(specs, split, plan.folds, plan.seed):
         pool = base.pool(ExemplarPool(barred=frozenset(names)))
-        found |= dict.fromkeys(names, pool)
-    return found
+        pool_of |= dict.fromkeys(names, pool)
+    return pool_of
 
 
 def _makers(stage: str, specs: Sequence[TaskSpec], parts: SkillBenchParts, plan: SkillBenchPlan,
@@ -139,21 +139,21 @@ def _makers(stage: str, specs: Sequence[TaskSpec], parts: SkillBenchParts, plan:
 def _chosen(stage: str, specs: Sequence[TaskSpec], plan: SkillBenchPlan, before: Stages
             ) -> Mapping[str, Exemplars]:
     if stage == BASE_STAGE:
-        return {one.name: () for one in specs}
+        return {spec.name: () for spec in specs}
     if stage == FIXED_STAGE:
-        return {one.name: fixed_exemplars() for one in specs}
+        return {spec.name: fixed_exemplars() for spec in specs}
     of = pools(before[BASE_STAGE], FAMILY if stage == FAMILY_STAGE else TASK, plan)
-    return {one.name: of[one.name].pairs(one, plan.exemplars) for one in specs}
+    return {spec.name: of[spec.name].pairs(spec, plan.exemplars) for spec in specs}
 
 
 def known_results(stages: Stages, seed: int) -> dict[str, dict[str, Execution]]:
     """Return the results of all stages by task and solution."""
-    found: dict[str, dict[str, Execution]] = {}
+    results: dict[str, dict[str, Execution]] = {}
     for data in stages.values():
-        for one in data.tasks:
-            known = found.setdefault(one.spec.name, {})
-            known |= {run_key(t.solution, seed): t.execution for t in one.tried}
-    return found
+        for task in data.tasks:
+            known = results.setdefault(task.spec.name, {})
+            known |= {run_key(t.solution, seed): t.execution for t in task.tried}
+    return results
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class Fold:
 
 def groups(specs: Sequence[TaskSpec], split: str, folds: int, seed: int) -> list[set[str]]:
     """Return the names of the test tasks of each fold; every task is in one fold."""
-    of = {one.name: one.family if split == FAMILY else one.name for one in specs}
+    of = {spec.name: spec.family if split == FAMILY else spec.name for spec in specs}
     units = sorted(set(of.values()))
     order = np.random.default_rng([seed, folds, len(units)]).permutation(len(units))
     place = {units[int(k)]: number % folds for number, k in enumerate(order)}
@@ -178,9 +178,9 @@ def folds_of(tasks: Sequence[LabelledTask], split: str, folds: int, seed: int) -
     if split == SOLUTION:
         yield from (_halves(tasks, half) for half in (0, 1))
         return
-    for names in groups([one.spec for one in tasks], split, folds, seed):
-        yield Fold(tuple(one for one in tasks if one.spec.name not in names),
-                   tuple(_bases(one) for one in tasks if one.spec.name in names))
+    for names in groups([task.spec for task in tasks], split, folds, seed):
+        yield Fold(tuple(task for task in tasks if task.spec.name not in names),
+                   tuple(_bases(task) for task in tasks if task.spec.name in names))
 
 
 def scored(scorer: PrefixScorer | None, tasks: Sequence[LabelledTask], how: str = 'last',
@@ -194,30 +194,31 @@ def scored(scorer: PrefixScorer | None, tasks: Sequence[LabelledTask], how: str 
     def of(spec: TaskSpec, solution: Solution) -> float:
         return 0.0 if scorer is None else score(scorer, spec, solution, how)
 
-    return [_scored(one, bases, of) for one in tasks]
+    return [_scored(task, bases, of) for task in tasks]
 
 
-def _scored(one: LabelledTask, bases: int, of: Callable[[TaskSpec, Solution], float]
+def _scored(task: LabelledTask, bases: int, of: Callable[[TaskSpec, Solution], float]
             ) -> TaskScores:
-    rows = [t for t in one.tried if t.origin == BASE]
+    rows = [t for t in task.tried if t.origin == BASE]
     missing = max(0, bases - len(rows))
     return TaskScores(
-        one.spec.name,
+        task.spec.name,
         np.array([float(t.execution.success) for t in rows] + [0.0] * missing),
-        np.array([of(one.spec, t.solution) for t in rows] + [MALFORMED_SCORE] * missing))
+        np.array([of(task.spec, t.solution) for t in rows] + [MALFORMED_SCORE] * missing))
 
 
-def _bases(one: LabelledTask) -> LabelledTask:
-    return replace(one, tried=tuple(t for t in one.tried if t.origin == BASE))
+def _bases(task: LabelledTask) -> LabelledTask:
+    return replace(task, tried=tuple(t for t in task.tried if t.origin == BASE))
 
 
 def _halves(tasks: Sequence[LabelledTask], half: int) -> Fold:
     """Return the fold that holds out a half; what is equal to a held out one is not trained on."""
-    test = tuple(replace(one, tried=tuple(
-        t for t in one.tried if t.origin == BASE and t.number % 2 == half)) for one in tasks)
+    test = tuple(replace(task, tried=tuple(
+        t for t in task.tried if t.origin == BASE and t.number % 2 == half)) for task in tasks)
     train = []
-    for one, held in zip(tasks, test, strict=True):
-        out = {solution_key(t.solution) for t in held.tried}
-        train.append(replace(one, tried=tuple(
-            t for t in one.tried if t.number % 2 != half and solution_key(t.solution) not in out)))
+    for task, held_out in zip(tasks, test, strict=True):
+        out = {solution_key(t.solution) for t in held_out.tried}
+        train.append(replace(task, tried=tuple(
+            t for t in task.tried
+            if t.number % 2 != half and solution_key(t.solution) not in out)))
     return Fold(tuple(train), test)

@@ -76,7 +76,7 @@ def evaluate(stages: Stages, plan: SkillBenchPlan, progress: Callable[[int, int,
     for number, split in enumerate(SPLITS):
         progress(number, len(SPLITS), f'split by {split}')
         splits[split] = _split(stages, split, plan, {
-            name: ScoredOnce(one) for name, one in (judges or {}).items()})
+            name: ScoredOnce(judge) for name, judge in (judges or {}).items()})
     return {
         'policy': base.provenance.policy, 'executor': base.provenance.executor,
         'seed': plan.seed, 'tasks': len(base.tasks), 'candidates': plan.candidates,
@@ -84,7 +84,7 @@ def evaluate(stages: Stages, plan: SkillBenchPlan, progress: Callable[[int, int,
         'stages': {name: counts(stages[name].tasks) for name in STAGES},
         'subtasks_per_solution': {name: lengths(stages[name]).as_json() for name in STAGES},
         'pool_shortens_by': _shortened(stages[FIXED_STAGE], stages[POOL_STAGE]).as_json(),
-        'succeeds_by_task': {one.spec.name: round(_share(one), 4) for one in base.tasks}}
+        'succeeds_by_task': {task.spec.name: round(_share(task), 4) for task in base.tasks}}
 
 
 def _split(stages: Stages, split: str, plan: SkillBenchPlan, judges: Mapping[str, PrefixScorer]
@@ -99,17 +99,17 @@ def _split(stages: Stages, split: str, plan: SkillBenchPlan, judges: Mapping[str
     chosen: dict[str, Rows] = {name: [] for name in (VERIFIER, RULE, PERMUTED, NAME_ONLY,
                                                      'pool_verifier', *judges)}
     for fold in folds_of(tasks, split, plan.folds, seed):
-        made = scorers(fold.train, plan) | {name: [one] for name, one in judges.items()}
-        held = 0 if split == SOLUTION else n
-        for name, each in made.items():
-            for one in each:
-                chosen[name] += scored(one, fold.test, plan.how, held)
+        scorers_of = scorers(fold.train, plan) | {name: [judge] for name, judge in judges.items()}
+        bases = 0 if split == SOLUTION else n
+        for name, group in scorers_of.items():
+            for scorer in group:
+                chosen[name] += scored(scorer, fold.test, plan.how, bases)
         for how in STRATEGIES:
-            by_strategy[how] += scored(made[VERIFIER][0], fold.test, how, held)
-        names = {one.spec.name for one in fold.test}
+            by_strategy[how] += scored(scorers_of[VERIFIER][0], fold.test, how, bases)
+        names = {task.spec.name for task in fold.test}
         if split != SOLUTION:
             chosen['pool_verifier'] += scored(
-                made[VERIFIER][0], [one for one in with_pool if one.spec.name in names],
+                scorers_of[VERIFIER][0], [task for task in with_pool if task.spec.name in names],
                 plan.how, m)
     return _told(rows, chosen, by_strategy, stages, with_pool, seed)
 
@@ -129,17 +129,17 @@ def _told(rows: dict[str, Rows], chosen: dict[str, Rows], by_strategy: dict[str,
           stages: Stages, with_pool: Sequence[LabelledTask], seed: int) -> dict[str, Any]:
     tasks = {'base': stages[BASE_STAGE].tasks, 'fixed': stages[FIXED_STAGE].tasks,
              'pool': with_pool}
-    found: dict[str, Any] = {
-        name: {'atsr': over_tasks(each, mean_success, seed).as_json(),
-               'assr': subtask_success(tasks[name], seed)} for name, each in rows.items()}
-    for name, each in chosen.items():
-        found[name] = _selected(each, seed) if each else None
-    found['oracle'] = {'atsr': over_tasks(chosen[VERIFIER], oracle_best, seed).as_json()}
-    found['auc_within_task'] = over_tasks(chosen[VERIFIER], auc, seed).as_json()
-    found['strategies'] = {how: _selected(each, seed) for how, each in by_strategy.items()}
-    found['calibration'] = calibration(chosen[VERIFIER])
-    found['gains'] = _gains(rows, chosen, seed)
-    return found
+    result: dict[str, Any] = {
+        name: {'atsr': over_tasks(scores, mean_success, seed).as_json(),
+               'assr': subtask_success(tasks[name], seed)} for name, scores in rows.items()}
+    for name, scores in chosen.items():
+        result[name] = _selected(scores, seed) if scores else None
+    result['oracle'] = {'atsr': over_tasks(chosen[VERIFIER], oracle_best, seed).as_json()}
+    result['auc_within_task'] = over_tasks(chosen[VERIFIER], auc, seed).as_json()
+    result['strategies'] = {how: _selected(scores, seed) for how, scores in by_strategy.items()}
+    result['calibration'] = calibration(chosen[VERIFIER])
+    result['gains'] = _gains(rows, chosen, seed)
+    return result
 
 
 def _selected(rows: Rows, seed: int) -> dict[str, Any]:
@@ -151,23 +151,24 @@ def _selected(rows: Rows, seed: int) -> dict[str, Any]:
 
 def _gains(rows: Mapping[str, Rows], chosen: Mapping[str, Rows], seed: int) -> dict[str, Any]:
     """Return differences of the same tasks; a choice is compared with what it chooses from."""
-    found = {'pool - fixed': difference(rows['pool'], mean_success, rows['fixed'], mean_success,
+    gains = {'pool - fixed': difference(rows['pool'], mean_success, rows['fixed'], mean_success,
                                         seed),
              'pool - base': difference(rows['pool'], mean_success, rows['base'], mean_success,
                                        seed)}
     for name in (VERIFIER, RULE, PERMUTED, NAME_ONLY):
-        found[f'{name} - base'] = difference(chosen[name], best_of, chosen[name], mean_success,
+        gains[f'{name} - base'] = difference(chosen[name], best_of, chosen[name], mean_success,
                                              seed)
-    found['verifier - rule'] = difference(chosen[VERIFIER], best_of, chosen[RULE], best_of, seed)
+    gains['verifier - rule'] = difference(chosen[VERIFIER], best_of, chosen[RULE], best_of, seed)
     if chosen['pool_verifier']:
-        found['pool_verifier - pool'] = difference(
+        gains['pool_verifier - pool'] = difference(
             chosen['pool_verifier'], best_of, chosen['pool_verifier'], mean_success, seed)
-    return {name: one.as_json() for name, one in found.items()}
+    return {name: gain.as_json() for name, gain in gains.items()}
 
 
 def subtask_success(tasks: Sequence[LabelledTask], seed: int) -> list[float | None]:
     """Return ASSR: the share of good prefixes, over tasks."""
-    shares = [np.mean([p.good for p in label_prefixes(one.tried)]) for one in tasks if one.tried]
+    shares = [np.mean([p.good for p in label_prefixes(task.tried)])
+              for task in tasks if task.tried]
     return interval(np.array(shares)[:, None], mean_of, seed).as_json()
 
 
@@ -177,8 +178,8 @@ def lengths(data: SkillDataset, seed: int = 0) -> SkillInterval:
 
 
 def _lengths(data: SkillDataset) -> list[float]:
-    return [float(np.mean([len(t.solution.subtasks) for t in one.tried if t.origin == BASE]))
-            for one in data.tasks if one.tried]
+    return [float(np.mean([len(t.solution.subtasks) for t in task.tried if t.origin == BASE]))
+            for task in data.tasks if task.tried]
 
 
 def _shortened(fixed: SkillDataset, pool: SkillDataset) -> SkillInterval:
@@ -186,8 +187,8 @@ def _shortened(fixed: SkillDataset, pool: SkillDataset) -> SkillInterval:
     return interval(apart[:, None], mean_of, 0)
 
 
-def _share(one: LabelledTask) -> float:
-    ends = [t.execution.success for t in one.tried if t.origin == BASE]
+def _share(task: LabelledTask) -> float:
+    ends = [t.execution.success for t in task.tried if t.origin == BASE]
     return sum(ends) / max(len(ends), 1)
 
 
@@ -196,13 +197,13 @@ def as_text(result: Mapping[str, Any]) -> str:
     lines = [f'policy {result["policy"]}, executor {result["executor"]}, {result["tasks"]} tasks, '
              f'{result["candidates"]} solutions each, seed {result["seed"]}, scores of prefixes '
              f'joined by {result["strategy"]}']
-    for split, found in result['splits'].items():
+    for split, of in result['splits'].items():
         lines += ['', f'split by {split:<14}success, best of 8      filter: precision, coverage'
                       '         AUC within a task   paper']
-        judges = [name for name in found if name.startswith('judge')]
-        lines += [_row(split, name, found[name]) for name in (*ROWS, *judges) if found.get(name)]
+        judges = [name for name in of if name.startswith('judge')]
+        lines += [_row(split, name, of[name]) for name in (*ROWS, *judges) if of.get(name)]
         lines += ['  gains: ' + '; '.join(f'{name} {_interval(value)}'
-                                          for name, value in found['gains'].items())]
+                                          for name, value in of['gains'].items())]
     per = result['subtasks_per_solution']
     lines += ['', 'subtasks per solution: ' + ', '.join(
         f'{name} {_interval(value)}' for name, value in per.items())]
@@ -210,16 +211,16 @@ def as_text(result: Mapping[str, Any]) -> str:
     lines += [f'labels: {stage["solutions"]} solutions, {stage["successful"]} successful, '
               f'{stage["claimed"]} by their own indicators, {stage["malformed"]} malformed; '
               f'{stage["subtasks"]} prefixes, {stage["good_subtasks"]} good (paper: 150, 83; 287, '
-              '144)', '', 'What differs from the paper:', *(f'- {one}' for one in DIFFERS)]
+              '144)', '', 'What differs from the paper:', *(f'- {text}' for text in DIFFERS)]
     return '\n'.join(lines)
 
 
-def _row(split: str, name: str, found: Mapping[str, Any]) -> str:
-    taken = found.get('filter')
-    both = f'{_interval(taken["precision"])}, {_interval(taken["coverage"])}' if taken else ''
-    within = _interval(found['auc_within_task']) if 'auc_within_task' in found else ''
+def _row(split: str, name: str, result: Mapping[str, Any]) -> str:
+    choice = result.get('filter')
+    both = f'{_interval(choice["precision"])}, {_interval(choice["coverage"])}' if choice else ''
+    within = _interval(result['auc_within_task']) if 'auc_within_task' in result else ''
     paper = PAPER.get((split, name))
-    return (f'  {name:<22}{_interval(found["atsr"]):<24}{both:<40}{within:<20}'
+    return (f'  {name:<22}{_interval(result["atsr"]):<24}{both:<40}{within:<20}'
             f'{"" if paper is None else paper}').rstrip()
 
 

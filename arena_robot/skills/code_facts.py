@@ -62,10 +62,10 @@ def facts_of(subtask: Subtask) -> CodeFacts:
 
 
 def _statements(tree: ast.Module) -> list[ast.stmt]:
-    found: list[ast.stmt] = []
+    statements: list[ast.stmt] = []
     for node in tree.body:
-        found += node.body if isinstance(node, ast.FunctionDef) else [node]
-    return found
+        statements += node.body if isinstance(node, ast.FunctionDef) else [node]
+    return statements
 
 
 def _texts(call: ast.Call) -> tuple[str, ...]:
@@ -113,8 +113,8 @@ class _Reader:
     def about(self) -> str:
         """Return what the success is about."""
         test = self._test()
-        found = self.of(test.left) if test is not None else frozenset()
-        return next((role for role in ('joint', 'gripper', 'place') if role in found), '')
+        roles = self.of(test.left) if test is not None else frozenset()
+        return next((role for role in ('joint', 'gripper', 'place') if role in roles), '')
 
     def goal(self) -> tuple[str, float]:
         """Return what the success wants of a joint, and the share for a middle."""

@@ -69,10 +69,10 @@ class SkillDataset:
     def pool(self, start: ExemplarPool | None = None) -> ExemplarPool:
         """Return the pool that grows by the shortest success of every task in order."""
         pool = start or ExemplarPool()
-        for one in self.tasks:
-            best = shortest_success(one.tried)
-            if best is not None and one.spec.name not in pool.barred:
-                pool = pool.grown(one.spec, best, f'{best.policy}, executed')
+        for task in self.tasks:
+            best = shortest_success(task.tried)
+            if best is not None and task.spec.name not in pool.barred:
+                pool = pool.grown(task.spec, best, f'{best.policy}, executed')
         return pool
 
 
@@ -101,21 +101,21 @@ def make_dataset(path: Path, specs: Sequence[TaskSpec], provenance: Provenance,
     The pool grows after each batch of tasks, by all that succeeded in it, so results do not depend
     on the workers. ConfigError when the file was made in another way.
     """
-    found = SkillDataset(provenance)
+    data = SkillDataset(provenance)
     if path.exists():
-        found = read_dataset(path)
-        if found.provenance != provenance:
+        data = read_dataset(path)
+        if data.provenance != provenance:
             raise ConfigError(f'{path} was made with other tasks or settings; choose another file')
-    while len(found.tasks) < len(specs):
-        done = len(found.tasks)
+    while len(data.tasks) < len(specs):
+        done = len(data.tasks)
         end = done - done % provenance.batch + provenance.batch
-        pool = replace(found, tasks=found.tasks[:done - done % provenance.batch]).pool(start)
+        pool = replace(data, tasks=data.tasks[:done - done % provenance.batch]).pool(start)
         items = [_item(makers, spec, pool) for spec in specs[done:end]]
         work = partial(_label, replace(makers, chosen=None, known={}))
         batch = workers.map(work, items, _counted(progress, done, len(specs)))
-        found = replace(found, tasks=(*found.tasks, *batch))
-        write_dataset(path, found)
-    return found
+        data = replace(data, tasks=(*data.tasks, *batch))
+        write_dataset(path, data)
+    return data
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def _item(makers: LabelMakers, spec: TaskSpec, pool: ExemplarPool) -> _Item:
 
 
 def _counted(progress: Progress, before: int, total: int) -> Callable[[int, LabelledTask], None]:
-    return lambda count, one: progress(before + count, total, one.spec.name)
+    return lambda count, task: progress(before + count, total, task.spec.name)
 
 
 def _label(makers: LabelMakers, item: _Item) -> LabelledTask:
@@ -142,8 +142,8 @@ def _label(makers: LabelMakers, item: _Item) -> LabelledTask:
 
 def write_dataset(path: Path, data: SkillDataset) -> None:
     """Write a dataset, whole or not at all."""
-    lines = [to_json(data.provenance), *(_task_json(one) for one in data.tasks)]
-    write_text(path, ''.join(json.dumps(one, ensure_ascii=False) + '\n' for one in lines))
+    lines = [to_json(data.provenance), *(_task_json(task) for task in data.tasks)]
+    write_text(path, ''.join(json.dumps(line, ensure_ascii=False) + '\n' for line in lines))
 
 
 def read_dataset(path: Path) -> SkillDataset:
@@ -159,18 +159,18 @@ def read_dataset(path: Path) -> SkillDataset:
                             f'{VERSION}')
         provenance = from_json(Provenance, first, f'{path}: line 1')
         return SkillDataset(provenance, tuple(
-            _task(one, f'{path}: line {k}') for k, one in enumerate(rest, 2)))
+            _task(line, f'{path}: line {k}') for k, line in enumerate(rest, 2)))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f'{path} is no dataset of skills: {error!r}') from error
 
 
-def _task_json(one: LabelledTask) -> dict[str, Any]:
-    return {'spec': to_json(one.spec), 'malformed': one.malformed,
+def _task_json(task: LabelledTask) -> dict[str, Any]:
+    return {'spec': to_json(task.spec), 'malformed': task.malformed,
             'tried': [{'solution': to_json(t.solution), 'execution': to_json(t.execution),
                        'origin': t.origin, 'number': t.number, 'kept': t.kept}
-                      for t in one.tried],
+                      for t in task.tried],
             'labels': [{'key': p.key, 'subtasks': len(p.prefix.subtasks), 'good': p.good,
-                        'share': p.share} for p in label_prefixes(one.tried)]}
+                        'share': p.share} for p in label_prefixes(task.tried)]}
 
 
 def _task(data: Mapping[str, Any], where: str) -> LabelledTask:
@@ -182,11 +182,11 @@ def _task(data: Mapping[str, Any], where: str) -> LabelledTask:
 
 def counts(tasks: Iterable[LabelledTask]) -> dict[str, float]:
     """Return the paper's numbers of a dataset: solutions and subtasks, and those that succeed."""
-    every = list(tasks)
-    ends = [t.execution.success for one in every for t in one.tried]
-    marks = [p.good for one in every for p in label_prefixes(one.tried)]
-    claimed = [t.execution.claimed for one in every for t in one.tried]
-    return {'tasks': len(every), 'solutions': len(ends), 'successful': sum(ends),
-            'claimed': sum(claimed), 'malformed': sum(one.malformed for one in every),
+    labelled = list(tasks)
+    ends = [t.execution.success for task in labelled for t in task.tried]
+    marks = [p.good for task in labelled for p in label_prefixes(task.tried)]
+    claimed = [t.execution.claimed for task in labelled for t in task.tried]
+    return {'tasks': len(labelled), 'solutions': len(ends), 'successful': sum(ends),
+            'claimed': sum(claimed), 'malformed': sum(task.malformed for task in labelled),
             'atsr': sum(ends) / max(len(ends), 1), 'subtasks': len(marks),
             'good_subtasks': sum(marks), 'assr': sum(marks) / max(len(marks), 1)}

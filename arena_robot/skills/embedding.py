@@ -48,13 +48,13 @@ class HashedNgrams:
 
     def counts(self, texts: Sequence[str]) -> Floats:
         """Return (n, D) signed values 1 + log of how often a feature occurs."""
-        found = np.zeros((len(texts), self.dimensions))
-        for row, text in zip(found, texts, strict=True):
+        counts = np.zeros((len(texts), self.dimensions))
+        for row, text in zip(counts, texts, strict=True):
             for feature, times in Counter(features(text)).items():
                 code = crc32(feature.encode())
                 sign = 1.0 if code >> 31 else -1.0
                 row[code % self.dimensions] += sign * (1.0 + np.log(times))
-        return found
+        return counts
 
 
 def features(text: str) -> Iterator[str]:

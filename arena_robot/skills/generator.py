@@ -69,50 +69,50 @@ def words(text: str) -> list[str]:
 
 def intent_of(spec: TaskSpec) -> Intent:
     """Return what the task seems to ask for."""
-    said = [*words(spec.name), *words(spec.description)]
+    tokens = [*words(spec.name), *words(spec.description)]
     joints = [(o.name, j.name) for o in spec.objects for j in o.joints]
     plain = [o.name for o in spec.objects if not o.joints]
-    verb = next((w for w in said if w in _CARRY + _RAISE), '')
-    wanted = [name for name in plain if set(words(name)) & set(said)]
-    asks_joint = any(set(words(name)) & set(said) for name, _ in joints)
-    if verb and wanted and not (asks_joint and said[0] in _UP + _DOWN):
-        order = sorted(wanted, key=lambda name: _first(said, name))
+    verb = next((w for w in tokens if w in _CARRY + _RAISE), '')
+    wanted = [name for name in plain if set(words(name)) & set(tokens)]
+    asks_joint = any(set(words(name)) & set(tokens) for name, _ in joints)
+    if verb and wanted and not (asks_joint and tokens[0] in _UP + _DOWN):
+        order = sorted(wanted, key=lambda name: _first(tokens, name))
         targets = [o.name for o in spec.objects if o.name != order[0]]
-        targets.sort(key=lambda name: _first(said, name))
+        targets.sort(key=lambda name: _first(tokens, name))
         if verb in _CARRY and targets:
             return Intent('move', (order[0], targets[0]), verb)
         return Intent('lift', (order[0],), verb)
     if joints:
-        best = max(joints, key=lambda pair: _likeness(spec, pair, said))
-        word, goal = _direction(said)
+        best = max(joints, key=lambda pair: _likeness(spec, pair, tokens))
+        word, goal = _direction(tokens)
         return Intent('joint', best, word, goal, tuple(p for p in joints if p != best))
-    names = sorted(plain, key=lambda name: _first(said, name))
+    names = sorted(plain, key=lambda name: _first(tokens, name))
     return Intent('lift', tuple(names[:1]), verb)
 
 
-def _direction(said: list[str]) -> tuple[str, str]:
-    if any(word in _HALF for word in said):
-        return said[0], HALF
-    for word in (w for w in said if w in ('on', 'off', 'up', 'down', 'left', 'right')):
-        return f'{said[0]} {word}', {'on': UPPER, 'up': UPPER, 'off': LOWER, 'down': LOWER}.get(
+def _direction(tokens: list[str]) -> tuple[str, str]:
+    if any(word in _HALF for word in tokens):
+        return tokens[0], HALF
+    for word in (w for w in tokens if w in ('on', 'off', 'up', 'down', 'left', 'right')):
+        return f'{tokens[0]} {word}', {'on': UPPER, 'up': UPPER, 'off': LOWER, 'down': LOWER}.get(
             word, '')
-    for word in said:
+    for word in tokens:
         if word in _UP or word in _DOWN:
             return word, UPPER if word in _UP else LOWER
-    return said[0] if said else '', ''
+    return tokens[0] if tokens else '', ''
 
 
-def _likeness(spec: TaskSpec, pair: tuple[str, str], said: list[str]) -> int:
+def _likeness(spec: TaskSpec, pair: tuple[str, str], tokens: list[str]) -> int:
     owner = next(o for o in spec.objects if o.name == pair[0])
     joint = next(j for j in owner.joints if j.name == pair[1])
     link = next((k for k in owner.links if k.name == joint.link), None)
     named = [*words(joint.name), *words(joint.link), *(words(link.semantics) if link else [])]
-    return 2 * len(set(named) & set(said)) + len({*words(owner.name), *words(owner.category)}
-                                                 & set(said))
+    return 2 * len(set(named) & set(tokens)) + len({*words(owner.name), *words(owner.category)}
+                                                 & set(tokens))
 
 
-def _first(said: list[str], name: str) -> int:
-    return min((k for k, word in enumerate(said) if word in words(name)), default=len(said))
+def _first(tokens: list[str], name: str) -> int:
+    return min((k for k, word in enumerate(tokens) if word in words(name)), default=len(tokens))
 
 
 @dataclass(frozen=True)
@@ -174,12 +174,12 @@ class StructuredGenerator:
         """Return the steps of one plan."""
         intent = intent_of(spec)
         draw = _Draw(spec, intent, self.rates, examples_of(spec, exemplars), rng)
-        main, held = draw.main(), draw.grasp()
-        steps = [PlanStep('grasp', held)] if held else []
+        main, grasp = draw.main(), draw.grasp()
+        steps = [PlanStep('grasp', grasp)] if grasp else []
         steps.append(main)
-        if held and len(steps) > 1 and rng.random() < self.rates.order:
+        if grasp and len(steps) > 1 and rng.random() < self.rates.order:
             steps.reverse()
-        if held and (intent.kind == 'move' or rng.random() < 0.3):
+        if grasp and (intent.kind == 'move' or rng.random() < 0.3):
             steps.append(PlanStep('release'))
         return draw.padded(steps)
 
@@ -277,7 +277,7 @@ class _Draw:
 
 def scene_of(spec: TaskSpec) -> dict[str, object]:
     """Return the scene as the specification has it."""
-    return {'objects': [one.name for one in spec.objects], 'joints': dict(spec.initial)}
+    return {'objects': [thing.name for thing in spec.objects], 'joints': dict(spec.initial)}
 
 
 def examples_of(spec: TaskSpec, exemplars: Sequence[tuple[TaskSpec, Solution]]) -> list[Example]:
@@ -289,13 +289,13 @@ def examples_of(spec: TaskSpec, exemplars: Sequence[tuple[TaskSpec, Solution]]) 
 
 def _example(spec: TaskSpec, solution: Solution, weight: float) -> Example:
     intent = intent_of(spec)
-    facts = [facts_of(one) for one in solution.subtasks]
+    facts = [facts_of(subtask) for subtask in solution.subtasks]
     main = next((f for f in facts if f.about in ('joint', 'place')), None)
     before = facts[:facts.index(main)] if main else facts
-    held = [names for f in before for names in f.names('grasp_object', 'grasp_object_link')]
+    grasps = [names for f in before for names in f.names('grasp_object', 'grasp_object_link')]
     goal = main.goal if main and main.goal in (UPPER, LOWER) else ''
     return Example(intent.verb, intent.kind, goal, main.tolerance if main else None,
-                   'link' if any(len(n) == 2 for n in held) else 'object' if held else '',
+                   'link' if any(len(n) == 2 for n in grasps) else 'object' if grasps else '',
                    len(facts), weight)
 
 
@@ -305,7 +305,7 @@ def _stage(verb: str) -> int:
 
 def _last_stage(prefix: Solution) -> int:
     last = -1
-    for facts in (facts_of(one) for one in prefix.subtasks):
+    for facts in (facts_of(subtask) for subtask in prefix.subtasks):
         primitive = next((c for c, _ in facts.calls if c in PRIMITIVES), '')
         if primitive:
             last = max(last, 3 if primitive == 'release_grasp' and last >= 2 else

@@ -60,26 +60,26 @@ def label_prefixes(tried: Sequence[TriedSolution]) -> tuple[PrefixLabel, ...]:
     """Return every prefix of one task's solutions once, shorter ones first, then by key."""
     passed: dict[str, list[bool]] = {}
     shown: dict[str, Solution] = {}
-    for one in tried:
-        for length, key in enumerate(prefix_keys(one.solution), 1):
-            passed.setdefault(key, []).append(one.execution.success)
-            shown.setdefault(key, replace(one.solution,
-                                          subtasks=one.solution.subtasks[:length]))
-    found = [PrefixLabel(key, shown[key], any(ends), sum(ends) / len(ends))
-             for key, ends in passed.items()]
-    return tuple(sorted(found, key=lambda one: (len(one.prefix.subtasks), one.key)))
+    for solved in tried:
+        for length, key in enumerate(prefix_keys(solved.solution), 1):
+            passed.setdefault(key, []).append(solved.execution.success)
+            shown.setdefault(key, replace(solved.solution,
+                                          subtasks=solved.solution.subtasks[:length]))
+    labels = [PrefixLabel(key, shown[key], any(ends), sum(ends) / len(ends))
+              for key, ends in passed.items()]
+    return tuple(sorted(labels, key=lambda label: (len(label.prefix.subtasks), label.key)))
 
 
 def shortest_success(tried: Sequence[TriedSolution]) -> Solution | None:
     """Return the solution with the fewest subtasks that succeeded, the first of equals."""
-    good = [one.solution for one in tried if one.execution.success]
-    return min(good, key=lambda one: len(one.subtasks), default=None)
+    good = [solved.solution for solved in tried if solved.execution.success]
+    return min(good, key=lambda solution: len(solution.subtasks), default=None)
 
 
 def prefix_key(solution: Solution, length: int) -> str:
     """Return the SHA-256 of the scene and the first ``length`` subtasks, 16 hexadecimal digits."""
     parts = [solution.task, plain(solution.scene),
-             *(_subtask(one) for one in solution.subtasks[:length])]
+             *(_subtask(subtask) for subtask in solution.subtasks[:length])]
     text = json.dumps(parts, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -94,9 +94,9 @@ def prefix_keys(solution: Solution) -> list[str]:
     return [prefix_key(solution, length + 1) for length in range(len(solution.subtasks))]
 
 
-def _subtask(one: Subtask) -> list[str]:
-    lines = [line.rstrip() for line in one.code.strip().splitlines()]
-    return [one.kind.value, '\n'.join(lines), one.action_space.value]
+def _subtask(subtask: Subtask) -> list[str]:
+    lines = [line.rstrip() for line in subtask.code.strip().splitlines()]
+    return [subtask.kind.value, '\n'.join(lines), subtask.action_space.value]
 
 
 class CompletedBase(str, Enum):
@@ -184,7 +184,7 @@ def label_task(spec: TaskSpec, policy: SkillPolicy, executor: SkillExecutor,
 def _completions(bases: Sequence[TriedSolution], settings: LabelSettings
                  ) -> Iterator[tuple[TriedSolution, int, int]]:
     """Yield (base, subtasks kept, number of the draw); 0 subtasks keep only the scene."""
-    good = [one for one in bases if one.execution.success]
+    good = [base for base in bases if base.execution.success]
     if settings.completed is CompletedBase.FIRST:
         good = good[:1]
     elif settings.completed is CompletedBase.RANDOM and good:

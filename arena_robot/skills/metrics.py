@@ -41,30 +41,30 @@ class SkillInterval:
                 for v in (self.value, self.low, self.high)]
 
 
-def mean_success(one: TaskScores) -> float:
+def mean_success(row: TaskScores) -> float:
     """Return the share of candidates that succeed."""
-    return float(one.success.mean())
+    return float(row.success.mean())
 
 
-def best_of(one: TaskScores) -> float:
+def best_of(row: TaskScores) -> float:
     """
     Return the success of the best of ``CHOICE`` candidates by score, the mean of equals.
 
     More candidates are taken in turns of that many, and averaged.
     """
     return sum(len(scores) * float(success[scores >= scores.max()].mean())
-               for success, scores in _turns(one)) / len(one.scores)
+               for success, scores in _turns(row)) / len(row.scores)
 
 
-def oracle_best(one: TaskScores) -> float:
+def oracle_best(row: TaskScores) -> float:
     """Return 1 when any candidate of a turn succeeds: what no choice can exceed."""
     return sum(len(success) * float(success.max())
-               for success, _ in _turns(one)) / len(one.success)
+               for success, _ in _turns(row)) / len(row.success)
 
 
-def auc(one: TaskScores) -> float:
+def auc(row: TaskScores) -> float:
     """Return how often a success has a higher score than a failure; not a number without both."""
-    good, bad = one.scores[one.success > 0.5], one.scores[one.success < 0.5]
+    good, bad = row.scores[row.success > 0.5], row.scores[row.success < 0.5]
     if not len(good) or not len(bad):
         return float('nan')
     apart = np.sign(good[:, None] - bad[None, :])
@@ -80,11 +80,11 @@ def over_tasks(rows: Sequence[TaskScores], of: Callable[[TaskScores], float],
 
 def per_task(rows: Sequence[TaskScores], of: Callable[[TaskScores], float]) -> dict[str, float]:
     """Return the mean value of each task that has one."""
-    found: dict[str, list[float]] = {}
-    for one in rows:
-        if not np.isnan(value := of(one)):
-            found.setdefault(one.task, []).append(value)
-    return {task: sum(values) / len(values) for task, values in found.items()}
+    values_of: dict[str, list[float]] = {}
+    for row in rows:
+        if not np.isnan(value := of(row)):
+            values_of.setdefault(row.task, []).append(value)
+    return {task: sum(values) / len(values) for task, values in values_of.items()}
 
 
 def difference(rows: Sequence[TaskScores], of: Callable[[TaskScores], float],
@@ -99,10 +99,10 @@ def difference(rows: Sequence[TaskScores], of: Callable[[TaskScores], float],
 def filtered(rows: Sequence[TaskScores], threshold: float = 0.5, seed: int = 0
              ) -> tuple[SkillInterval, SkillInterval]:
     """Return precision (success among accepted) and coverage (share accepted)."""
-    sums = {one.task: np.zeros(3) for one in rows}
-    for one in rows:
-        taken = one.scores >= threshold
-        sums[one.task] += [one.success[taken].sum(), taken.sum(), len(taken)]
+    sums = {row.task: np.zeros(3) for row in rows}
+    for row in rows:
+        accepted = row.scores >= threshold
+        sums[row.task] += [row.success[accepted].sum(), accepted.sum(), len(accepted)]
     table = np.array(list(sums.values())).reshape(-1, 3)
     return (interval(table, lambda t: _ratio(t, 0, 1), seed),
             interval(table, lambda t: _ratio(t, 1, 2), seed))
@@ -110,8 +110,8 @@ def filtered(rows: Sequence[TaskScores], threshold: float = 0.5, seed: int = 0
 
 def calibration(rows: Sequence[TaskScores], bins: int = BINS) -> list[dict[str, float]]:
     """Return for each bin with candidates: mean score, share of successes, how many."""
-    scores = np.concatenate([one.scores for one in rows]) if rows else np.zeros(0)
-    success = np.concatenate([one.success for one in rows]) if rows else np.zeros(0)
+    scores = np.concatenate([row.scores for row in rows]) if rows else np.zeros(0)
+    success = np.concatenate([row.success for row in rows]) if rows else np.zeros(0)
     place = np.clip((scores * bins).astype(int), 0, bins - 1)
     return [{'score': round(float(scores[place == k].mean()), 4),
              'success': round(float(success[place == k].mean()), 4),
@@ -140,13 +140,13 @@ def mean_of(tables: Floats) -> Floats:
     return np.asarray(tables.mean(axis=(-2, -1)))
 
 
-def _turns(one: TaskScores) -> list[tuple[Floats, Floats]]:
-    return [(one.success[k:k + CHOICE], one.scores[k:k + CHOICE])
-            for k in range(0, len(one.success), CHOICE)]
+def _turns(row: TaskScores) -> list[tuple[Floats, Floats]]:
+    return [(row.success[k:k + CHOICE], row.scores[k:k + CHOICE])
+            for k in range(0, len(row.success), CHOICE)]
 
 
 def _ratio(tables: Floats, part: int, whole: int) -> Floats:
     sums = tables.sum(axis=-2)
-    every = sums[..., whole]
-    return np.asarray(np.where(every > 0.0, sums[..., part] / np.where(every > 0.0, every, 1.0),
+    wholes = sums[..., whole]
+    return np.asarray(np.where(wholes > 0.0, sums[..., part] / np.where(wholes > 0.0, wholes, 1.0),
                                np.nan))

@@ -63,8 +63,8 @@ class ChatPolicy:
 
 
 def _subtasks(value: Any) -> tuple[Subtask, ...]:
-    return tuple(Subtask(one['name'], SubtaskKind(one['kind']), one['code'],
-                         SkillActionSpace(one['action_space'])) for one in value['subtasks'])
+    return tuple(Subtask(row['name'], SubtaskKind(row['kind']), row['code'],
+                         SkillActionSpace(row['action_space'])) for row in value['subtasks'])
 
 
 def policy_maker(kind: str, cache: str = '') -> tuple[str, Callable[[], SkillPolicy]]:

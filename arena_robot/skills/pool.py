@@ -58,7 +58,7 @@ class ExemplarPool:
     barred: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        names = [one.spec.name for one in self.exemplars]
+        names = [exemplar.spec.name for exemplar in self.exemplars]
         if inside := self.barred & set(names):
             raise DataError(f'tasks kept for tests are in the pool: {", ".join(sorted(inside))}')
         if len(set(names)) < len(names):
@@ -67,9 +67,9 @@ class ExemplarPool:
     def nearest(self, spec: TaskSpec, count: int, embedder: TextEmbedder | None = None
                 ) -> list[tuple[Exemplar, float]]:
         """Return the ``count`` exemplars of other tasks most like ``spec``, and their cosines."""
-        others = [one for one in self.exemplars if one.spec.name != spec.name]
+        others = [exemplar for exemplar in self.exemplars if exemplar.spec.name != spec.name]
         like = cosines(embedder or HashedNgrams(), words_of(spec),
-                       [words_of(one.spec) for one in others])
+                       [words_of(exemplar.spec) for exemplar in others])
         order = sorted(range(len(others)), key=lambda k: (-like[k], others[k].spec.name))
         return [(others[k], float(like[k])) for k in order[:count]]
 
@@ -77,7 +77,7 @@ class ExemplarPool:
         """Return the pool with a solution that succeeded; a longer one of a known task is left."""
         if solution.task != spec.name:
             raise DataError(f"the solution is of '{solution.task}', not of '{spec.name}'")
-        known = {one.spec.name: one for one in self.exemplars}
+        known = {exemplar.spec.name: exemplar for exemplar in self.exemplars}
         have = known.get(spec.name)
         if have is not None and len(have.solution.subtasks) <= len(solution.subtasks):
             return self
@@ -86,12 +86,12 @@ class ExemplarPool:
 
     def without(self, names: Sequence[str]) -> 'ExemplarPool':
         """Return the pool that bars ``names``, which lose their exemplars."""
-        return ExemplarPool(tuple(one for one in self.exemplars if one.spec.name not in names),
+        return ExemplarPool(tuple(kept for kept in self.exemplars if kept.spec.name not in names),
                             self.barred | set(names))
 
     def pairs(self, spec: TaskSpec, count: int) -> list[tuple[TaskSpec, Solution]]:
         """Return what a policy model is given for ``spec``."""
-        return [(one.spec, one.solution) for one, _ in self.nearest(spec, count)]
+        return [(exemplar.spec, exemplar.solution) for exemplar, _ in self.nearest(spec, count)]
 
 
 def words_of(spec: TaskSpec) -> str:
@@ -102,8 +102,9 @@ def words_of(spec: TaskSpec) -> str:
 def write_pool(path: Path, pool: ExemplarPool) -> None:
     """Write a pool, whole or not at all."""
     write_json(path, {'version': VERSION, 'barred': sorted(pool.barred), 'exemplars': [
-        {'spec': to_json(one.spec), 'solution': to_json(one.solution), 'source': one.source}
-        for one in pool.exemplars]})
+        {'spec': to_json(exemplar.spec), 'solution': to_json(exemplar.solution),
+         'source': exemplar.source}
+        for exemplar in pool.exemplars]})
 
 
 def read_pool(path: Path) -> ExemplarPool:
@@ -118,9 +119,9 @@ def read_pool(path: Path) -> ExemplarPool:
         if data['version'] != VERSION:
             raise DataError(f'{path} has version {data["version"]}, this program reads {VERSION}')
         return ExemplarPool(tuple(
-            Exemplar(from_json(TaskSpec, one['spec'], f'{path}: exemplar {k}'),
-                     from_json(Solution, one['solution'], f'{path}: exemplar {k}'),
-                     str(one['source'])) for k, one in enumerate(data['exemplars'])),
+            Exemplar(from_json(TaskSpec, row['spec'], f'{path}: exemplar {k}'),
+                     from_json(Solution, row['solution'], f'{path}: exemplar {k}'),
+                     str(row['source'])) for k, row in enumerate(data['exemplars'])),
             frozenset(data['barred']))
     except (KeyError, TypeError) as error:
         raise DataError(f'{path} is no exemplar pool: {error!r}') from error

@@ -34,35 +34,35 @@ def verb_of(spec: TaskSpec) -> str:
 
 def particle_of(spec: TaskSpec) -> list[str]:
     """Return half, or the first word such as on or left; nothing where there is none."""
-    said = [*words(spec.name), *words(spec.description)]
-    if any(word in HALVES for word in said):
+    tokens = [*words(spec.name), *words(spec.description)]
+    if any(word in HALVES for word in tokens):
         return [HALF]
-    return [word for word in said if word in PARTICLES][:1]
+    return [word for word in tokens if word in PARTICLES][:1]
 
 
 def structure(spec: TaskSpec, solution: Solution, length: int) -> Named:
     """Return the named features of the first ``length`` subtasks."""
-    facts = [_facts(one) for one in solution.subtasks[:length]]
-    found: Counter[str] = Counter()
+    facts = [_facts(subtask) for subtask in solution.subtasks[:length]]
+    features: Counter[str] = Counter()
     verb = verb_of(spec)
     wanted = _joints_meant(spec)
-    found.update({f'length {min(length, 6)}', f'last {_kind(facts[-1])}',
-                  f'{verb}: last {_kind(facts[-1])}'})
-    for place, one in enumerate(facts):
-        found.update(set(_of_names(spec, one)))
-        found.update(set(_of_goal(spec, one, verb, wanted)))
-        if _kind(one) == 'motion':
-            held = [names for before in facts[:place]
-                    for names in before.names('grasp_object', 'grasp_object_link')]
-            found.update(set(_of_grasp(spec, one, held, verb, wanted)))
-    goals = [one.goal or 'place' for one in facts if _kind(one) == 'motion']
-    found.update({f'motions {min(len(goals), 3)}', f'{verb}: motions {min(len(goals), 3)}'})
-    return {name: min(float(times), 2.0) for name, times in found.items()}
+    features.update({f'length {min(length, 6)}', f'last {_kind(facts[-1])}',
+                     f'{verb}: last {_kind(facts[-1])}'})
+    for place, fact in enumerate(facts):
+        features.update(set(_of_names(spec, fact)))
+        features.update(set(_of_goal(spec, fact, verb, wanted)))
+        if _kind(fact) == 'motion':
+            grasps = [names for before in facts[:place]
+                      for names in before.names('grasp_object', 'grasp_object_link')]
+            features.update(set(_of_grasp(spec, fact, grasps, verb, wanted)))
+    goals = [fact.goal or 'place' for fact in facts if _kind(fact) == 'motion']
+    features.update({f'motions {min(len(goals), 3)}', f'{verb}: motions {min(len(goals), 3)}'})
+    return {name: min(float(times), 2.0) for name, times in features.items()}
 
 
 def text_rows(spec: TaskSpec, solution: Solution, length: int) -> Floats:
     """Return (256,) hashed text: of all subtasks' names, and of the last one's code."""
-    names = ' '.join(one.name for one in solution.subtasks[:length])
+    names = ' '.join(subtask.name for subtask in solution.subtasks[:length])
     return np.concatenate([_row(names), _row(solution.subtasks[length - 1].code)])
 
 
@@ -77,8 +77,8 @@ def _row(text: str) -> Floats:
 
 
 @lru_cache(maxsize=KEPT)
-def _facts(one: Subtask) -> CodeFacts:
-    return facts_of(one)
+def _facts(subtask: Subtask) -> CodeFacts:
+    return facts_of(subtask)
 
 
 def _kind(facts: CodeFacts) -> str:
@@ -91,16 +91,16 @@ def _kind(facts: CodeFacts) -> str:
 
 
 def _joints_meant(spec: TaskSpec) -> set[tuple[str, str]]:
-    said = {*words(spec.name), *words(spec.description)}
-    scores = {(o.name, j.name): _overlap(o, j, said) for o in spec.objects for j in o.joints}
+    tokens = {*words(spec.name), *words(spec.description)}
+    scores = {(o.name, j.name): _overlap(o, j, tokens) for o in spec.objects for j in o.joints}
     best = max(scores.values(), default=0)
     return {pair for pair, score in scores.items() if score == best}
 
 
-def _overlap(owner: SkillObject, joint: SkillJoint, said: set[str]) -> int:
+def _overlap(owner: SkillObject, joint: SkillJoint, tokens: set[str]) -> int:
     own = {*words(joint.name), *words(joint.link)}
     own |= {w for k in owner.links if k.name == joint.link for w in words(k.semantics)}
-    return 2 * len(own & said) + len({*words(owner.name), *words(owner.category)} & said)
+    return 2 * len(own & tokens) + len({*words(owner.name), *words(owner.category)} & tokens)
 
 
 def _of_names(spec: TaskSpec, facts: CodeFacts) -> Iterator[str]:
@@ -133,10 +133,10 @@ def _of_goal(spec: TaskSpec, facts: CodeFacts, verb: str, wanted: set[tuple[str,
     yield from (f'goal {goal}', f'{verb}: goal {goal}', f'tolerance {size}',
                 f'{goal}: tolerance {size}', f'{verb}: tolerance {size}')
     yield from (f'{word}: goal {goal}' for word in particle_of(spec))
-    found = _joint_of(spec, facts)
-    if found is None:
+    pair = _joint_of(spec, facts)
+    if pair is None:
         return
-    owner, joint = found
+    owner, joint = pair
     sense = next((k.semantics for k in owner.links if k.name == joint.link), '') or joint.kind
     meant = 'meant' if (owner.name, joint.name) in wanted else 'other'
     yield from (f'joint {meant}', f'{joint.kind}: goal {goal}', f'{verb}, {joint.kind}: {goal}',
@@ -154,19 +154,19 @@ def _moved(owner: SkillObject, joint: SkillJoint) -> set[str]:
     return {joint.link} | {k.name for k in owner.links if k.parent == joint.link}
 
 
-def _of_grasp(spec: TaskSpec, facts: CodeFacts, held: Sequence[tuple[str, ...]], verb: str,
+def _of_grasp(spec: TaskSpec, facts: CodeFacts, grasps: Sequence[tuple[str, ...]], verb: str,
               wanted: set[tuple[str, str]]) -> Iterator[str]:
-    found = _joint_of(spec, facts)
-    owner = found[0].name if found else next(iter(facts.names('get_position')), ('',))[0]
-    of_joint = _moved(*found) if found else set()
-    if not held:
-        what = 'nothing'
-    elif held[-1][0] != owner:
-        what = 'another object'
-    elif len(held[-1]) > 1:
-        what = 'its link' if held[-1][1] in of_joint else 'another link'
+    pair = _joint_of(spec, facts)
+    owner = pair[0].name if pair else next(iter(facts.names('get_position')), ('',))[0]
+    of_joint = _moved(*pair) if pair else set()
+    if not grasps:
+        held = 'nothing'
+    elif grasps[-1][0] != owner:
+        held = 'another object'
+    elif len(grasps[-1]) > 1:
+        held = 'its link' if grasps[-1][1] in of_joint else 'another link'
     else:
-        what = 'the object'
-    yield from (f'holds {what}', f'{verb}: holds {what}', f'{facts.goal or "place"}: holds {what}')
-    if found:
-        yield from (f'{found[0].category}: holds {what}', f'{found[1].kind}: holds {what}')
+        held = 'the object'
+    yield from (f'holds {held}', f'{verb}: holds {held}', f'{facts.goal or "place"}: holds {held}')
+    if pair:
+        yield from (f'{pair[0].category}: holds {held}', f'{pair[1].kind}: holds {held}')

@@ -86,15 +86,15 @@ JUDGED: dict[str, Any] = {'type': 'object', 'required': ['score'], 'additionalPr
 def spec_text(spec: TaskSpec) -> str:
     """Return the specification as text; the family is not in it."""
     lines = [f'# Task\n{spec.name}: {spec.description}']
-    for one in spec.objects:
-        lines.append(f'object {one.name} ({one.category})')
+    for thing in spec.objects:
+        lines.append(f'object {thing.name} ({thing.category})')
         lines += [f'  link {k.name}' + (f', part of {k.parent}' if k.parent else '')
-                  + (f', {k.semantics}' if k.semantics else '') for k in one.links]
-        for joint in one.joints:
-            start = spec.initial.get(f'{one.name}/{joint.name}')
-            told = f', starts at {start:g} of its range' if start is not None else ''
+                  + (f', {k.semantics}' if k.semantics else '') for k in thing.links]
+        for joint in thing.joints:
+            start = spec.initial.get(f'{thing.name}/{joint.name}')
+            start_text = f', starts at {start:g} of its range' if start is not None else ''
             lines.append(f'  joint {joint.name}: {joint.kind} from {joint.low:g} to '
-                         f'{joint.high:g}, moves link {joint.link}{told}')
+                         f'{joint.high:g}, moves link {joint.link}{start_text}')
     return '\n'.join(lines)
 
 
@@ -112,9 +112,11 @@ def _beginning(spec: TaskSpec, exemplars: Sequence[tuple[TaskSpec, Solution]]) -
 
 
 def _subtask_text(solution: Solution, index: int) -> str:
-    one = solution.subtasks[index]
-    space = '' if one.kind is SubtaskKind.PRIMITIVE else f', action space {one.action_space.value}'
-    return f'subtask {index + 1}: {one.name} ({one.kind.value}{space})\n{one.code.rstrip()}'
+    subtask = solution.subtasks[index]
+    space = '' if subtask.kind is SubtaskKind.PRIMITIVE else \
+        f', action space {subtask.action_space.value}'
+    return (f'subtask {index + 1}: {subtask.name} ({subtask.kind.value}{space})\n'
+            f'{subtask.code.rstrip()}')
 
 
 def _api_text() -> str:

@@ -66,7 +66,7 @@ def read_task_folder(folder: Path, policy: str = 'robogen') -> Solution:
 
 def _config(folder: Path, spec: TaskSpec, solution: Solution) -> list[dict[str, Any]]:
     shown = _strings(solution.scene.get('objects'))
-    known = {one.name: one.category for one in spec.objects}
+    known = {thing.name: thing.category for thing in spec.objects}
     rows: list[dict[str, Any]] = [{'use_table': True}]
     rows += [{'center': '(0.5, 0.0, 0.0)', 'lang': f'a {known.get(name, name)}', 'name': name,
               'on_table': True, 'path': f'{name}.urdf', 'reward_asset_path': name, 'size': 0.2,
@@ -77,7 +77,7 @@ def _config(folder: Path, spec: TaskSpec, solution: Solution) -> list[dict[str, 
     for key, share in (joints.items() if isinstance(joints, dict) else ()):
         thing, _, joint = str(key).partition('/')
         of_object.setdefault(thing, {})[joint] = f'{float(share):g}'
-    rows += [{_JOINTS_OF: thing, **found} for thing, found in of_object.items()]
+    rows += [{_JOINTS_OF: thing, **joints} for thing, joints in of_object.items()]
     return [*rows, {'task_name': spec.name, 'task_description': spec.description}]
 
 
@@ -143,4 +143,4 @@ def _line(text: str) -> str:
 
 
 def _strings(value: object) -> list[str]:
-    return [str(one) for one in value] if isinstance(value, list | tuple) else []
+    return [str(item) for item in value] if isinstance(value, list | tuple) else []

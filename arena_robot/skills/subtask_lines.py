@@ -104,10 +104,10 @@ def _quoted(names: tuple[str, ...]) -> str:
 
 def _grasp(step: PlanStep) -> Subtask:
     call = 'grasp_object_link' if len(step.names) == 2 else 'grasp_object'
-    held = _quoted(step.names)
+    names = _quoted(step.names)
     return Subtask(f'grasp the {" of the ".join(reversed(step.names))}', SubtaskKind.PRIMITIVE,
-                   f'rgbs, final_state = {call}(self, {held})\n'
-                   f'success = check_grasped(self, {held})\n')
+                   f'rgbs, final_state = {call}(self, {names})\n'
+                   f'success = check_grasped(self, {names})\n')
 
 
 def _place_of(names: tuple[str, ...]) -> str:

@@ -111,14 +111,14 @@ def see(spec: TaskSpec, solution: Solution, length: int, sees: str) -> tuple[Nam
 def matrix(rows: Sequence[tuple[Named, Floats]], names: Sequence[str]) -> Floats:
     """Return (n, D): the named features in order, then the text; unknown names are left out."""
     place = {name: k for k, name in enumerate(names)}
-    found = np.zeros((len(rows), len(names)))
-    for row, (named, _) in zip(found, rows, strict=True):
+    table = np.zeros((len(rows), len(names)))
+    for row, (named, _) in zip(table, rows, strict=True):
         for name, value in named.items():
             if name in place:
                 row[place[name]] = value
     if not rows or not rows[0][1].size:
-        return found
-    return np.concatenate([found, np.array([text for _, text in rows])], axis=1)
+        return table
+    return np.concatenate([table, np.array([text for _, text in rows])], axis=1)
 
 
 def sigmoid(values: Floats) -> Floats:
@@ -135,8 +135,8 @@ def strategy(name: str) -> Callable[[Floats], float]:
 
 def score(scorer: PrefixScorer, spec: TaskSpec, solution: Solution, how: str = 'last') -> float:
     """Return the score of a solution; 0 when it has no subtasks."""
-    found = scorer.prefixes(spec, solution)
-    return strategy(how)(found) if len(found) else 0.0
+    scores = scorer.prefixes(spec, solution)
+    return strategy(how)(scores) if len(scores) else 0.0
 
 
 def write_verifier(path: Path, model: Verifier) -> None:
@@ -184,9 +184,9 @@ def train_verifier(tasks: Sequence[LabelledTask], settings: TrainingSettings | N
     rows: list[tuple[Named, Floats]] = []
     labels: list[float] = []
     owner: list[int] = []
-    for number, one in enumerate(tasks):
-        for label in label_prefixes(one.tried):
-            rows.append(see(one.spec, label.prefix, len(label.prefix.subtasks), s.sees))
+    for number, task in enumerate(tasks):
+        for label in label_prefixes(task.tried):
+            rows.append(see(task.spec, label.prefix, len(label.prefix.subtasks), s.sees))
             labels.append(_value(label, s.soft))
             owner.append(number)
     y, of = np.array(labels), np.array(owner)
@@ -199,8 +199,8 @@ def train_verifier(tasks: Sequence[LabelledTask], settings: TrainingSettings | N
     x = matrix(rows, names)
     ridge = s.ridge or _best_ridge(x, y, of, s)
     weights, bias = fit(x, y, ridge, s.gamma)
-    card = VerifierCard(tuple(one.spec.name for one in tasks), len(y), int((y > 0.5).sum()), ridge,
-                        s.gamma, s.seed, s.sees, policy, arena_robot.__version__)
+    card = VerifierCard(tuple(task.spec.name for task in tasks), len(y), int((y > 0.5).sum()),
+                        ridge, s.gamma, s.seed, s.sees, policy, arena_robot.__version__)
     return Verifier(card, names, weights, bias)
 
 
@@ -228,9 +228,9 @@ def fit(x: Floats, y: Floats, ridge: float, gamma: float) -> tuple[Floats, float
         gradient = np.concatenate([x.T @ slope + ridge * w[:-1], [slope.sum()]])
         return float(loss.sum() + 0.5 * ridge * (w[:-1] @ w[:-1])), gradient
 
-    found = minimize(objective, np.zeros(x.shape[1] + 1), jac=True, method='L-BFGS-B',
-                     options={'maxiter': 80})
-    return np.asarray(found.x[:-1]), float(found.x[-1])
+    optimum = minimize(objective, np.zeros(x.shape[1] + 1), jac=True, method='L-BFGS-B',
+                       options={'maxiter': 80})
+    return np.asarray(optimum.x[:-1]), float(optimum.x[-1])
 
 
 def _best_ridge(x: Floats, y: Floats, of: 'np.ndarray[tuple[int], np.dtype[np.int64]]',

@@ -105,17 +105,18 @@ def test_requests_are_those_of_the_manual(made, manual):
     assert made == bytes.fromhex(manual)
 
 
-@pytest.mark.parametrize(('frame', 'found', 'position', 'requested'), [
+@pytest.mark.parametrize(('frame', 'status', 'position', 'requested'), [
     ('090306 3900 00FF 0E0A F78B', 0, 0x0E, 0xFF),
     ('090306 B900 00FF BD00 1D7C', 2, 0xBD, 0xFF),
     ('090306 F900 0000 0D00 564C', 3, 0x0D, 0x00),
 ])
-def test_replies_are_read_as_the_manual_says(frame, found, position, requested):
+def test_replies_are_read_as_the_manual_says(frame, status, position, requested):
     inputs = read_reply(9, bytes.fromhex(frame))
-    assert (inputs.object_status, inputs.position, inputs.requested) == (found, position, requested)
+    assert inputs.object_status == status
+    assert (inputs.position, inputs.requested) == (position, requested)
     assert inputs.activated
     assert inputs.status == 3
-    assert inputs.current_a == pytest.approx(0.1 if found == 0 else 0.0)
+    assert inputs.current_a == pytest.approx(0.1 if status == 0 else 0.0)
 
 
 @pytest.mark.parametrize(('frame', 'said'), [

@@ -13,7 +13,7 @@ from arena_robot.policy.examples.vision_sight import (
     PAINTS,
     PANEL,
     TRAY,
-    Found,
+    Sighting,
     blobs,
     fitted,
     height_of,
@@ -109,7 +109,8 @@ def test_joints_bring_the_pads_where_they_are_wanted():
 def test_two_views_tell_the_height(height, eye):
     hover = WristEye.at(joints_for(np.array(RESET_JOINTS), np.array([0.5, 0.1, 0.16]),
                                    downward(0.0), 60))
-    seen = [Found('red', np.array([*one.on_plane(one.project(np.array([0.5, 0.1, height])), 0.022)[
-        0], 0.022]), 0.0, 1.0, one.position) for one in (eye, hover)]
+    block = np.array([0.5, 0.1, height])
+    seen = [Sighting('red', np.array([*view.on_plane(view.project(block), 0.022)[0], 0.022]), 0.0,
+                     1.0, view.position) for view in (eye, hover)]
     assert height_of(*seen) == pytest.approx(height, abs=1e-9)
     assert height_of(seen[0], seen[0]) == np.inf

@@ -70,7 +70,7 @@ def near(labels: Labels, eye: WristEye, colour: str, area_m2: tuple[float, float
 
 
 @dataclass(frozen=True)
-class Found:
+class Sighting:
     """
     A thing seen: ``position`` (3,) of its middle, ``yaw`` rad, how ``sure`` from 0 to 1.
 
@@ -89,20 +89,20 @@ class Found:
         return float(np.hypot(*(self.position[:2] - place[:2])))
 
 
-def cubes(labels: Labels, eye: WristEye, colour: str = '', base: float = 0.0) -> list[Found]:
+def cubes(labels: Labels, eye: WristEye, colour: str = '', base: float = 0.0) -> list[Sighting]:
     """Return the blocks seen of one colour (or of every one), the best fits first."""
     blocks = [fitted(eye, blob, CUBE, base)
               for blob in near(labels, eye, colour, (0.0005, 0.008))[:_MOST]]
     return sorted(blocks, key=lambda block: -block.sure)
 
 
-def trays(labels: Labels, eye: WristEye) -> list[Found]:
+def trays(labels: Labels, eye: WristEye) -> list[Sighting]:
     """Return the square trays, whatever their colours."""
     return [fitted(eye, filled(blob), TRAY)
             for blob in near(labels, eye, '', (0.008, 0.032))[:_MOST]]
 
 
-def button(labels: Labels, eye: WristEye) -> Found | None:
+def button(labels: Labels, eye: WristEye) -> Sighting | None:
     """Return the push button by its housing; ``position`` is the housing's middle."""
     for blob in blobs(labels, 'housing')[:1]:
         housing = fitted(eye, filled(blob), HOUSING)
@@ -111,7 +111,7 @@ def button(labels: Labels, eye: WristEye) -> Found | None:
     return None
 
 
-def panels(labels: Labels, eye: WristEye) -> list[Found]:
+def panels(labels: Labels, eye: WristEye) -> list[Sighting]:
     """Return candidates for a drawer's front panel, the best fits first."""
     fronts = [fitted(eye, filled(blob), PANEL)
               for blob in near(labels, eye, '', (0.003, 0.06))[:_MOST]]
@@ -166,7 +166,7 @@ BOTTLE = Solid((_turned((0.029, 0.0), (0.029, 0.11), (0.022, 0.133), (0.012, 0.1
 
 
 def likest(labels: Labels, eye: WristEye, solid: Solid, colour: str = '', base: float = 0.0,
-           rivals: Sequence[Solid] = (CUBE,)) -> list[Found]:
+           rivals: Sequence[Solid] = (CUBE,)) -> list[Sighting]:
     """Return candidates for ``solid``, those first that fit it better than its rivals."""
     fits = []
     for blob in near(labels, eye, colour, (0.0008, 0.02))[:_MOST]:
@@ -179,7 +179,7 @@ def likest(labels: Labels, eye: WristEye, solid: Solid, colour: str = '', base: 
             for i, (more, blob, mine) in enumerate(fits)]
 
 
-def ring(pixels: Pixels, eye: WristEye, radius: float, z: float) -> Found:
+def ring(pixels: Pixels, eye: WristEye, radius: float, z: float) -> Sighting:
     """Return the round thing whose rim has ``radius`` at height ``z``, wherever it fits best."""
     soft = cv2.GaussianBlur(pixels, (3, 3), 0).astype(float)
     soft[pixels.max(axis=2) < _DARK] = np.nan
@@ -188,7 +188,7 @@ def ring(pixels: Pixels, eye: WristEye, radius: float, z: float) -> Found:
     for step in (0.004, 0.0015):
         offsets = np.arange(-3, 4) * step
         place, score = _best_ring(soft, eye, radius, z, place[0] + offsets, place[1] + offsets)
-    return Found('', np.array([*place, z]), 0.0, score, eye.position)
+    return Sighting('', np.array([*place, z]), 0.0, score, eye.position)
 
 
 def _best_ring(soft: Floats, eye: WristEye, radius: float, z: float, xs: Floats,
@@ -320,7 +320,8 @@ class _Drawing:
         return both / max(int(np.count_nonzero(canvas)) + self._area - both, 1)
 
 
-def fitted(eye: WristEye, blob: Blob, solid: Solid, base: float = 0.0, fine: bool = True) -> Found:
+def fitted(eye: WristEye, blob: Blob, solid: Solid, base: float = 0.0, fine: bool = True,
+           ) -> Sighting:
     """
     Return where ``solid``, standing at height ``base``, fits a patch best.
 
@@ -343,7 +344,7 @@ def fitted(eye: WristEye, blob: Blob, solid: Solid, base: float = 0.0, fine: boo
 
 
 def _fitted_at(eye: WristEye, blob: Blob, solid: Solid, base: float, yaw: float, place: Floats,
-               drawing: _Drawing, rounds: int) -> Found:
+               drawing: _Drawing, rounds: int) -> Sighting:
     """Return the fit of one turn: moved so that outline and patch have the same centre."""
     z = base + solid.height / 2
     for left in range(rounds, -1, -1):
@@ -353,10 +354,10 @@ def _fitted_at(eye: WristEye, blob: Blob, solid: Solid, base: float, yaw: float,
             break
         ends = eye.on_plane(np.array([blob.centre, seen]), z)
         place = place + ends[0] - ends[1]
-    return Found(blob.colour, np.array([*place, z]), yaw, drawing.overlap(canvas), eye.position)
+    return Sighting(blob.colour, np.array([*place, z]), yaw, drawing.overlap(canvas), eye.position)
 
 
-def height_of(first: Found, second: Found) -> float:
+def height_of(first: Sighting, second: Sighting) -> float:
     """
     Return the height (m) of an object from two views: where their lines of sight are closest.
 

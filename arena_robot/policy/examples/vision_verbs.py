@@ -21,8 +21,8 @@ from arena_robot.policy.examples.vision_sight import (
     CUBE,
     CUP,
     CUP_DOWN,
-    Found,
     Labels,
+    Sighting,
     height_of,
     labelled,
 )
@@ -49,7 +49,7 @@ _MOST_TILT = 0.06
 SAME_M = 0.05          # what two looks see less than this apart is one thing
 RAISED_M = (0.025, 0.12)   # standing on something else
 Task = Generator[None, None, bool]
-Again = Callable[[float], list[Found]]
+Again = Callable[[float], list[Sighting]]
 """Looks again for a thing that stands at a height (m) above the table."""
 
 
@@ -102,27 +102,27 @@ class Worker:
             hands.tilt_error = tilt
         self.labels = labelled(hands.picture())
 
-    def best(self, sightings: list[Found], least: float = 0.3) -> Found | None:
+    def best(self, sightings: list[Sighting], least: float = 0.3) -> Sighting | None:
         """Return the first of ``sightings``, if it is sure enough."""
         return sightings[0] if sightings and sightings[0].sure > least else None
 
-    def cube(self, colour: str, base: float = 0.0) -> Found | None:
+    def cube(self, colour: str, base: float = 0.0) -> Sighting | None:
         """Return the block of a colour in the newest picture."""
         return self.best(sight.cubes(self.labels, self.eye, colour, base))
 
-    def blurred(self, sighting: Found) -> Found:
+    def blurred(self, sighting: Sighting) -> Sighting:
         """Return an object with this worker's position error."""
         noise = self._random.normal(0.0, 1.0, 2) * self._traits.noise_m
         return replace(sighting, position=sighting.position + np.array([*noise, 0.0]))
 
-    def wanted(self, colour: str, seen: list[Found]) -> str:
+    def wanted(self, colour: str, seen: list[Sighting]) -> str:
         """Return the colour to take; a confused worker may choose another visible one."""
         others = sorted({sighting.colour for sighting in seen} - {colour})
         if self._random.random() >= self._traits.confuses or not others:
             return colour
         return str(self._random.choice(others))
 
-    def colour_of(self, noun: str, seen: list[Found]) -> str:
+    def colour_of(self, noun: str, seen: list[Sighting]) -> str:
         """Return the colour the prompt gives to a thing, or that of the likest one seen."""
         named = [thing.colour for thing in self.goal.things
                  if thing.noun == noun and thing.colour in COLOURS]
@@ -130,7 +130,7 @@ class Worker:
 
     # -- doing -----------------------------------------------------------------------------
 
-    def pick(self, sighting: Found, yaw: float, height: float, again: Again) -> Task:
+    def pick(self, sighting: Sighting, yaw: float, height: float, again: Again) -> Task:
         """
         Grasp a thing ``height`` above its foot and lift it; False when the gripper stays empty.
 
@@ -162,11 +162,11 @@ class Worker:
         yield from hands.go(_above(low, LIFT_M), yaw)
         return True
 
-    def _closer(self, sighting: Found, again: list[Found]) -> list[Found]:
+    def _closer(self, sighting: Sighting, again: list[Sighting]) -> list[Sighting]:
         return [closer for closer in again
                 if closer.away(sighting.position) < SAME_M and closer.sure > SURE]
 
-    def pick_cube(self, cube: Found) -> Task:
+    def pick_cube(self, cube: Sighting) -> Task:
         """Pick a block."""
         return (yield from self.pick(
             cube, self.clear_yaw(cube), CUBE.height / 2,
@@ -200,7 +200,7 @@ class Worker:
         """Draw whether the worker takes the wrong object this time."""
         return bool(self._random.random() < self._traits.confuses)
 
-    def clear_yaw(self, cube: Found) -> float:
+    def clear_yaw(self, cube: Sighting) -> float:
         """Return the yaw to grasp a block that leaves more room for the fingers."""
         others = [block.position[:2] for block in sight.cubes(self.labels, self.eye)
                   if block.away(cube.position) > 0.03]
@@ -278,7 +278,7 @@ def put_cup(worker: Worker) -> Task:
     """Put a cup on the plate, upright."""
     yield from worker.look_over()
 
-    def cups(colour: str = '', base: float = 0.0) -> list[Found]:
+    def cups(colour: str = '', base: float = 0.0) -> list[Sighting]:
         return sight.likest(worker.labels, worker.eye, CUP, colour, base)
 
     seen = cups()
@@ -376,11 +376,11 @@ def _again(worker: Worker, colour: str) -> Again:
     return lambda base: _cups_down(worker, colour, base)
 
 
-def _cups_down(worker: Worker, colour: str = '', base: float = 0.0) -> list[Found]:
+def _cups_down(worker: Worker, colour: str = '', base: float = 0.0) -> list[Sighting]:
     return sight.likest(worker.labels, worker.eye, CUP_DOWN, colour, base)
 
 
-def _aside(cup: Found, others: list[Floats]) -> Floats:
+def _aside(cup: Sighting, others: list[Floats]) -> Floats:
     """Return the free place (2,) beside a cup that is farthest from the others."""
     angles = np.radians(np.arange(0.0, 360.0, 45.0))
     places = [cup.position[:2] + ASIDE_M * np.array([math.cos(a), math.sin(a)]) for a in angles]

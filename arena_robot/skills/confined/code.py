@@ -51,10 +51,10 @@ class RewardCode:
 
     def __call__(self, view: SceneView) -> tuple[float, bool]:
         """Return reward and success in the present state."""
-        found = Walker(readings(view)).run(self._body)
-        if not isinstance(found, tuple) or len(found) != 2:
+        answer = Walker(readings(view)).run(self._body)
+        if not isinstance(answer, tuple) or len(answer) != 2:
             raise CodeRefused(f'{REWARD_FUNCTION} must return reward and success')
-        reward, success = number(found[0]), number(found[1])
+        reward, success = number(answer[0]), number(answer[1])
         if not isinstance(reward, int | float):
             raise CodeRefused('the reward must be one number')
         return float(reward), _success(success)
@@ -83,12 +83,12 @@ def check_code(subtask: Subtask) -> None:
 
 
 def _plain(function: ast.FunctionDef) -> bool:
-    found = function.args
-    extras = (found.posonlyargs, found.kwonlyargs, found.defaults, found.kw_defaults,
+    args = function.args
+    extras = (args.posonlyargs, args.kwonlyargs, args.defaults, args.kw_defaults,
               function.decorator_list)
-    return (function.name == REWARD_FUNCTION and [one.arg for one in found.args] == [SELF]
-            and found.vararg is None and found.kwarg is None and not any(extras)
-            and function.returns is None and found.args[0].annotation is None)
+    return (function.name == REWARD_FUNCTION and [arg.arg for arg in args.args] == [SELF]
+            and args.vararg is None and args.kwarg is None and not any(extras)
+            and function.returns is None and args.args[0].annotation is None)
 
 
 def _success(value: object) -> bool:
@@ -99,12 +99,12 @@ def _success(value: object) -> bool:
 
 def _counted(functions: Functions) -> Functions:
     """Return the functions with a limit on the number of motions, and RoboGen's results."""
-    made: list[str] = []
+    motions: list[str] = []
 
     def moving(name: str) -> Callable[..., tuple[Opaque, Opaque]]:
         def motion(*names: str) -> tuple[Opaque, Opaque]:
-            made.append(name)
-            if len(made) > MOST_MOTIONS:
+            motions.append(name)
+            if len(motions) > MOST_MOTIONS:
                 raise CodeRefused(f'a subtask makes at most {MOST_MOTIONS} motions')
             functions[name](*names)
             return Opaque(), Opaque()

@@ -38,10 +38,10 @@ def number(value: object) -> Number:
 
 def truth(value: object) -> bool:
     """Return a condition; CodeRefused when it is not one scalar."""
-    found = number(value)
-    if isinstance(found, np.ndarray):
+    condition = number(value)
+    if isinstance(condition, np.ndarray):
         raise CodeRefused('a condition must be one value, found an array')
-    return bool(found)
+    return bool(condition)
 
 
 def operand(value: object, depth: int = 0) -> Number:
@@ -60,13 +60,13 @@ def power(base: Number, exponent: Number) -> Number:
     """Return a power with a small exponent."""
     if isinstance(exponent, np.ndarray) or abs(exponent) > MOST_EXPONENT:
         raise CodeRefused(f'an exponent must be a scalar of at most {MOST_EXPONENT:g}')
-    found: Number = np.asarray(base, dtype=float) ** float(exponent)
-    return found
+    result: Number = np.asarray(base, dtype=float) ** float(exponent)
+    return result
 
 
 def in_bbox(position: object, low: object, high: object) -> bool:
     """Return whether a point (3,) lies within two corners."""
-    point, lower, upper = (np.asarray(operand(one)) for one in (position, low, high))
+    point, lower, upper = (np.asarray(operand(corner)) for corner in (position, low, high))
     if not point.shape == lower.shape == upper.shape == (3,):
         raise CodeRefused('in_bbox takes a position and two corners of three numbers')
     return bool(np.all(point >= lower) and np.all(point <= upper))
@@ -82,7 +82,7 @@ def _extreme(pick: Callable[..., Any]) -> Callable[..., Any]:
     def extreme(*values: Number) -> Any:
         if len(values) == 1 and isinstance(values[0], np.ndarray):
             return pick(values[0].ravel().tolist())
-        if any(isinstance(one, np.ndarray) for one in values):
+        if any(isinstance(value, np.ndarray) for value in values):
             raise CodeRefused('min and max compare scalars; np.minimum compares arrays')
         return pick(values)
     return extreme
@@ -101,13 +101,13 @@ PLAIN: dict[str, tuple[Callable[..., Any], tuple[int, int]]] = {
 ONE, TWO = (1, 1), (2, 2)
 NUMPY: dict[str, tuple[Callable[..., Any], tuple[int, int]]] = {
     'np.linalg.norm': (np.linalg.norm, ONE), 'np.array': (_array, ONE),
-    **{f'np.{one.__name__}': (one, ONE) for one in (
+    **{f'np.{function.__name__}': (function, ONE) for function in (
         np.sqrt, np.exp, np.log, np.square, np.sin, np.cos, np.tan, np.tanh, np.arccos,
         np.arcsin, np.arctan, np.sign, np.sum, np.mean, np.all, np.any, np.deg2rad, np.rad2deg,
         np.radians, np.degrees, np.logical_not, np.floor, np.ceil)},
     'np.abs': (np.abs, ONE), 'np.absolute': (np.abs, ONE), 'np.min': (np.min, ONE),
     'np.max': (np.max, ONE),
-    **{f'np.{one.__name__}': (one, TWO) for one in (
+    **{f'np.{function.__name__}': (function, TWO) for function in (
         np.dot, np.arctan2, np.minimum, np.maximum, np.logical_and, np.logical_or,
         np.isclose, np.allclose)},
     'np.power': (power, TWO), 'np.clip': (np.clip, (3, 3)),

@@ -50,9 +50,9 @@ class Walker:
             self._burn()
             if isinstance(node, ast.Return) and node.value is not None:
                 return self._value(node.value)
-            found = self._step(node)
-            if found is not None:
-                return found
+            returned = self._step(node)
+            if returned is not None:
+                return returned
         return None
 
     def _step(self, node: ast.stmt) -> Any:
@@ -83,9 +83,9 @@ class Walker:
             raise CodeRefused(f'a loop of {len(items)} rounds, allowed are {MOST_LOOPS}')
         for item in items:
             self._bind(node.target, item)
-            found = self.run(node.body)
-            if found is not None:
-                return found
+            returned = self.run(node.body)
+            if returned is not None:
+                return returned
         return None
 
     def _bind(self, target: ast.expr, value: Any) -> None:
@@ -127,8 +127,8 @@ class Walker:
                           if isinstance(node.op, ast.USub) else operand(value))
         if isinstance(node, ast.BoolOp):
             stop = isinstance(node.op, ast.Or)
-            return any(truth(self._value(one)) for one in node.values) if stop else all(
-                truth(self._value(one)) for one in node.values)
+            return any(truth(self._value(value)) for value in node.values) if stop else all(
+                truth(self._value(value)) for value in node.values)
         if isinstance(node, ast.Compare):
             return self._compare(node)
         if isinstance(node, ast.IfExp):
@@ -136,13 +136,13 @@ class Walker:
         raise CodeRefused(f'{type(node).__name__} is not allowed')
 
     def _compare(self, node: ast.Compare) -> Any:
-        left, found = operand(self._value(node.left)), None
+        left, result = operand(self._value(node.left)), None
         for op, right_node in zip(node.ops, node.comparators, strict=True):
             right = operand(self._value(right_node))
             holds = _computed(_COMPARE[type(op)], left, right)
-            found = holds if found is None else _computed(np.logical_and, found, holds)
+            result = holds if result is None else _computed(np.logical_and, result, holds)
             left = right
-        return found
+        return result
 
     def _binary(self, op: ast.operator, left: Any, right: Any) -> Any:
         if isinstance(left, tuple) and isinstance(right, tuple):
@@ -158,25 +158,25 @@ class Walker:
                 ends = [None if end is None else self._whole(end)
                         for end in (node.slice.lower, node.slice.upper)]
                 return value[slice(*ends)]
-            found = value[self._whole(node.slice)]
+            item = value[self._whole(node.slice)]
         except IndexError as error:
             raise CodeRefused('an index is out of range') from error
-        return found.item() if isinstance(found, np.generic) else found
+        return item.item() if isinstance(item, np.generic) else item
 
     def _call(self, node: ast.Call) -> Any:
         name = dotted(node.func)
         if name in self._functions:
-            given = [self._value(one) for one in node.args
-                     if not (isinstance(one, ast.Name) and one.id == SELF)]
+            given = [self._value(arg) for arg in node.args
+                     if not (isinstance(arg, ast.Name) and arg.id == SELF)]
             return self._scene(name, given)
-        given = [self._value(one) for one in node.args]
+        given = [self._value(arg) for arg in node.args]
         if name == 'len':
             return PLAIN[name][0](*given)
         function = (PLAIN.get(name) or NUMPY[name])[0]
-        return _computed(function, *(operand(one) for one in given))
+        return _computed(function, *(operand(value) for value in given))
 
     def _scene(self, name: str, given: list[Any]) -> Any:
-        if name != 'in_bbox' and not all(isinstance(one, str) for one in given):
+        if name != 'in_bbox' and not all(isinstance(value, str) for value in given):
             raise CodeRefused(f'{name} takes names in quotes')
         try:
             return self._functions[name](*given)

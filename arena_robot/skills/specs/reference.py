@@ -84,7 +84,7 @@ def reference_solution(task: SkillTask) -> Solution:
             steps += [grasp_step(goal.object), reward_step('lift it', lift)]
         else:
             steps += _of_joint(task, goal)
-    scene = {'objects': [one.name for one in task.spec.objects],
+    scene = {'objects': [thing.name for thing in task.spec.objects],
              'joints': dict(task.spec.initial)}
     return Solution(task.spec.name, scene, tuple(steps), REFERENCE)
 

@@ -32,32 +32,33 @@ def slug(name: str) -> str:
 
 def find_task(name: str) -> SkillTask:
     """Return a task by its name or slug; ConfigError names the nearest."""
-    found = SKILL_TASKS.get(name) or _BY_SLUG.get(slug(name))
-    if found is None:
+    task = SKILL_TASKS.get(name) or _BY_SLUG.get(slug(name))
+    if task is None:
         near = difflib.get_close_matches(slug(name), _BY_SLUG, n=1)
         hint = f"; did you mean '{near[0]}'?" if near else ''
         raise ConfigError(f"no skill task is named '{name}'{hint} `arena skill spec` lists them")
-    return found
+    return task
 
 
 def _of_joint(row: JointRow) -> SkillTask:
-    others = [one.name for one in row.thing.joints if one.name != row.joint]
+    others = [joint.name for joint in row.thing.joints if joint.name != row.joint]
     objects = (row.thing, of.CUBE) if others or row.thing is of.DIMMER else (
         row.thing, of.DIMMER, of.CUBE)
     key = f'{row.thing.name}/{row.joint}'
     rest = {f'{thing.name}/{joint.name}': _REST for thing in objects for joint in thing.joints}
     spec = TaskSpec(row.name, row.description, row.family, objects, rest | {key: row.start})
     return SkillTask(spec, (JointGoal(row.thing.name, row.joint, *row.goal),),
-                     {key: row.link}, tuple(one for one in rest if one != key), not row.pushed)
+                     {key: row.link}, tuple(name for name in rest if name != key), not row.pushed)
 
 
 def _pressing(name: str, description: str, *buttons: str) -> SkillTask:
     joints = of.DISHWASHER.joints
-    initial = {f'Dishwasher/{one.name}': 1.0 for one in joints}
+    initial = {f'Dishwasher/{joint.name}': 1.0 for joint in joints}
     spec = TaskSpec(name, description, 'button', (of.DISHWASHER, of.DIMMER, of.CUBE),
                     initial | {'Dimmer/slide': _REST})
-    return SkillTask(spec, tuple(PressGoal('Dishwasher', one) for one in buttons),
-                     {f'Dishwasher/{one.name}': one.link for one in joints if one.name in buttons},
+    return SkillTask(spec, tuple(PressGoal('Dishwasher', button) for button in buttons),
+                     {f'Dishwasher/{joint.name}': joint.link for joint in joints
+                      if joint.name in buttons},
                      ('Dimmer/slide',), grasps=False)
 
 
