@@ -175,17 +175,17 @@ def run_backup(args: argparse.Namespace) -> int:
     from arena_robot.server.upkeep.backup import back_up
 
     config = config_at(args)
-    found = back_up(config, args.folder, SystemClock())
-    _print_backup(args, found, str(args.folder))
+    backup = back_up(config, args.folder, SystemClock())
+    _print_backup(args, backup, str(args.folder))
     return 0
 
 
-def _print_backup(args: argparse.Namespace, found: 'Backup', where: str,
-                  said: str = '') -> None:
-    text = (f'{where}: {found.sessions} sessions, {found.files} files, '
-            f'{found.bytes / 1e6:.1f} MB, schema {found.schema}{said}')
-    note = f'\nnote: {found.unchecked}' if found.unchecked else ''
-    print(json_text({'folder': where, **dataclasses.asdict(found)}) if args.json else text + note)
+def _print_backup(args: argparse.Namespace, backup: 'Backup', where: str,
+                  checked: str = '') -> None:
+    text = (f'{where}: {backup.sessions} sessions, {backup.files} files, '
+            f'{backup.bytes / 1e6:.1f} MB, schema {backup.schema}{checked}')
+    note = f'\nnote: {backup.unchecked}' if backup.unchecked else ''
+    print(json_text({'folder': where, **dataclasses.asdict(backup)}) if args.json else text + note)
 
 
 def restore_arguments(parser: argparse.ArgumentParser) -> None:
@@ -209,8 +209,8 @@ def run_restore(args: argparse.Namespace) -> int:
     from arena_robot.server.upkeep.backup import restore
 
     config = config_at(args)
-    found = restore(config, args.folder, SystemClock())
-    _print_backup(args, found, str(config.data), '; ledger, log and files are whole')
+    backup = restore(config, args.folder, SystemClock())
+    _print_backup(args, backup, str(config.data), '; ledger, log and files are whole')
     return 0
 
 

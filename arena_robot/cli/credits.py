@@ -38,20 +38,20 @@ def run_credits(args: argparse.Namespace) -> int:
                           '--policy POLICY')
     server = calls(args)
     if args.give is not None:
-        found = server('GiveCredits', pb.GiveRequest(to=args.to, amount=args.give, request=name))
+        account = server('GiveCredits', pb.GiveRequest(to=args.to, amount=args.give, request=name))
     elif args.request is not None:
-        found = server('RequestComparisons', pb.ComparisonsRequest(
+        account = server('RequestComparisons', pb.ComparisonsRequest(
             policy=args.policy, amount=args.request, request=name))
     else:
-        found = server('Credits', pb.Empty())
+        account = server('Credits', pb.Empty())
     if args.json:
-        print(json_text({'balance': found.balance, 'paid': dict(found.paid), 'lines': [
-            {'created': to_iso(one.created_ns), 'amount': one.amount, 'reason': one.reason}
-            for one in found.lines]}))
+        print(json_text({'balance': account.balance, 'paid': dict(account.paid), 'lines': [
+            {'created': to_iso(line.created_ns), 'amount': line.amount, 'reason': line.reason}
+            for line in account.lines]}))
         return 0
-    print(f'{found.balance} credits')
-    for policy, amount in sorted(found.paid.items()):
+    print(f'{account.balance} credits')
+    for policy, amount in sorted(account.paid.items()):
         print(f'{policy}: {amount} comparisons are paid for')
-    for one in found.lines:
-        print(f'  {to_iso(one.created_ns)}  {one.amount:+5}  {one.reason}')
+    for line in account.lines:
+        print(f'  {to_iso(line.created_ns)}  {line.amount:+5}  {line.reason}')
     return 0

@@ -40,21 +40,21 @@ def run_doctor(args: argparse.Namespace) -> int:
         ports = [int(word) for word in args.ports.split(',') if word]
     except ValueError as error:
         raise ConfigError(f"--ports '{args.ports}' is not a list of numbers") from error
-    found = all_checks(args.data.expanduser(), args.min_free_gb, ports)
+    findings = all_checks(args.data.expanduser(), args.min_free_gb, ports)
     if args.station:
         from arena_robot.cli.doctor_station import station_checks
-        found += station_checks(args.station)
+        findings += station_checks(args.station)
     if args.json:
-        print(json_text([vars(one) for one in found]))
+        print(json_text([vars(finding) for finding in findings]))
     else:
         colour = colours(sys.stdout)
-        for one in found:
-            mark = ('\033[32m✓\033[0m' if one.ok else '\033[31m✗\033[0m') if colour else \
-                ('ok  ' if one.ok else 'FAIL')
-            print(f'{mark} {one.name:<18} {one.found}')
-            if not one.ok:
-                print(f"{' ' * (2 if colour else 5)}{'':<18} → {one.advice}")
-        wrong = sum(not one.ok for one in found)
+        for finding in findings:
+            mark = ('\033[32m✓\033[0m' if finding.ok else '\033[31m✗\033[0m') if colour else \
+                ('ok  ' if finding.ok else 'FAIL')
+            print(f'{mark} {finding.name:<18} {finding.found}')
+            if not finding.ok:
+                print(f"{' ' * (2 if colour else 5)}{'':<18} → {finding.advice}")
+        wrong = sum(not finding.ok for finding in findings)
         print('\nevery check passed' if not wrong else
               f"\n{wrong} check{'s' if wrong > 1 else ''} failed")
-    return 0 if all(one.ok for one in found) else 1
+    return 0 if all(finding.ok for finding in findings) else 1

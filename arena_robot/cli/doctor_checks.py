@@ -88,9 +88,9 @@ def all_checks(data: Path, min_free_gb: float, ports: Sequence[int]) -> list[Doc
 
 def python(version: tuple[int, int] | None = None) -> str:
     """Check that wheels of ROS 2 Jazzy exist for this Python."""
-    found = version or sys.version_info[:2]
-    text = '.'.join(map(str, found))
-    if not OLDEST <= found <= NEWEST:
+    running = version or sys.version_info[:2]
+    text = '.'.join(map(str, running))
+    if not OLDEST <= running <= NEWEST:
         raise Wrong(text, 'ROS 2 Jazzy has wheels for 3.10 to 3.13: '
                     'make setup PYTHON=/path/to/python3.12')
     return f'{text} at {sys.executable}'
@@ -108,9 +108,9 @@ def libraries(names: Sequence[str] = LIBRARIES) -> str:
 def compiler(path: str | None = None) -> str:
     """Check for a C++ compiler; the message package is built with it."""
     for name in COMPILERS:
-        found = shutil.which(name, path=path)
-        if found:
-            return found
+        program = shutil.which(name, path=path)
+        if program:
+            return program
     raise Wrong('none', 'sudo apt-get install g++ (needed once, to build arena_msgs)')
 
 

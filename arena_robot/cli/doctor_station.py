@@ -16,7 +16,9 @@ from arena_robot.core.errors import DriverError
 from arena_robot.nodes.station.files import driver_params
 
 SYS = Path('/sys')
+# One second shows a habit of the machine; a control loop of 1 kHz has a millisecond per state.
 SPIN_S, LATE_MS = 1.0, 1.0
+# A Franka ends its motion after 20 ms without a command.
 LONGEST_GAP_MS, MOST_LOST = 20.0, 0.01
 SLOW_USB = 5000         # Mbit/s of USB 3
 FRANKA = ('franka_rs', 'libfranka')
@@ -29,9 +31,9 @@ FRAME = {'zed': ('HD720', 60), 'uvc': ('HD720', 15)}    # a camera's resolution 
 def station_checks(path: Path) -> list[DoctorFinding]:
     """Return the results for the parts that a station file describes."""
     out, cameras = [], {}
-    for key, found in read_yaml(path).items():
+    for key, section in read_yaml(path).items():
         name = str(key).rsplit('/', 1)[-1]
-        values = found.get('ros__parameters', {}) if isinstance(found, dict) else {}
+        values = section.get('ros__parameters', {}) if isinstance(section, dict) else {}
         backend = str(values.get('backend', 'sim'))
         if name.endswith('_camera') and backend in FRAME:
             cameras[name] = values
@@ -52,9 +54,9 @@ def _checks(name: str, backend: str,
                 ('robot', partial(franka_robot, _ip(values), robot_type)),
                 ('kernel', partial(kernel, real_time)), ('punctuality', punctuality)]
     if backend == 'droid_nuc':
-        own = driver_params(values)
-        where = str(own.get('robot_ip', _ip(values)))
-        return [('NUC', partial(reachable, where, int(own.get('port', 4242)),
+        driver_values = driver_params(values)
+        where = str(driver_values.get('robot_ip', _ip(values)))
+        return [('NUC', partial(reachable, where, int(driver_values.get('port', 4242)),
                                 "start DROID's server on the NUC"))]
     if name == 'gripper_node' and backend == 'robotiq':
         return [('serial port', partial(
@@ -72,22 +74,22 @@ def _checks(name: str, backend: str,
 def franka_library(backend: str, robot_type: str = 'fr3') -> str:
     """Check that the library of a backend is installed in the version that was tried."""
     from arena_robot.drivers.table import driver
-    found = driver('arm', backend)
+    driver_class = driver('arm', backend)
     try:
-        found.require_library()
+        driver_class.require_library()
     except DriverError as error:
         raise Wrong('not installed', str(error)) from error
-    if robot_type not in found.ROBOTS:
-        raise Wrong(f'{backend} drives {" and ".join(found.ROBOTS)} only, robot_type is '
+    if robot_type not in driver_class.ROBOTS:
+        raise Wrong(f'{backend} drives {" and ".join(driver_class.ROBOTS)} only, robot_type is '
                     f'{robot_type}', 'correct robot_type, or set backend: franka_rs')
-    name = str(found.INSTALL).partition('==')[0]
+    name = str(driver_class.INSTALL).partition('==')[0]
     try:
         installed = f'{name}=={importlib.metadata.version(name)}'
     except importlib.metadata.PackageNotFoundError:
         installed = f'{name} of an unknown version'
-    if installed != found.INSTALL:
-        raise Wrong(f'{installed} is installed, {found.INSTALL} is what this package was tried '
-                    'with', f'pip install {found.INSTALL}')
+    if installed != driver_class.INSTALL:
+        raise Wrong(f'{installed} is installed, {driver_class.INSTALL} is what this package was '
+                    'tried with', f'pip install {driver_class.INSTALL}')
     return installed
 
 
@@ -98,20 +100,20 @@ def franka_robot(address: str, robot_type: str, seconds: float = SPIN_S) -> str:
     try:
         look = look_at(address, seconds)
     except DriverError as error:
-        found, _, advice = str(error).partition(': ')
-        raise Wrong(found, advice or 'see the message') from error
-    said = (f'FCI version {look.version} ({system_of(look.version)}), {look.states} states in '
-            f'{seconds:g} s, {look.lost} '
-            f'lost, longest gap {look.gap_ms:.1f} ms')
+        problem, _, advice = str(error).partition(': ')
+        raise Wrong(problem, advice or 'see the message') from error
+    measured = (f'FCI version {look.version} ({system_of(look.version)}), {look.states} states in '
+                f'{seconds:g} s, {look.lost} '
+                f'lost, longest gap {look.gap_ms:.1f} ms')
     if advice := misfit(look.version, robot_type):
-        raise Wrong(said, f'robot_type is {robot_type}, which has version '
+        raise Wrong(measured, f'robot_type is {robot_type}, which has version '
                     f'{VERSIONS.get(robot_type)}: {advice}')
     if advice := HINTS.get(look.mode, RECOVER.get(look.mode, '')):
-        raise Wrong(f'the robot is in {look.mode.name}; {said}', advice)
+        raise Wrong(f'the robot is in {look.mode.name}; {measured}', advice)
     if look.gap_ms > LONGEST_GAP_MS or look.lost > MOST_LOST * max(1, look.states):
-        raise Wrong(said, 'connect the robot by a cable of its own, without a switch, to a '
+        raise Wrong(measured, 'connect the robot by a cable of its own, without a switch, to a '
                     'network card of the machine itself; end other programs')
-    return said
+    return measured
 
 
 def kernel(wanted: bool, sys: Path = SYS) -> str:
@@ -133,12 +135,13 @@ def punctuality(seconds: float = SPIN_S, most_ms: float = LATE_MS) -> str:
         now = time.monotonic()
         late.append(1e3 * (now - due))
         due = max(due, now - 0.001)
-    share = sum(one > most_ms for one in late) / len(late)
-    said = f'{100 * share:.1f} % of wake-ups later than {most_ms:g} ms, latest {max(late):.1f} ms'
+    share = sum(wake_ms > most_ms for wake_ms in late) / len(late)
+    measured = (f'{100 * share:.1f} % of wake-ups later than {most_ms:g} ms, latest '
+                f'{max(late):.1f} ms')
     if share > MOST_LOST:
-        raise Wrong(said, 'end other programs, keep cameras and policies off this machine, and '
-                    "set the processor's governor to performance")
-    return said
+        raise Wrong(measured, 'end other programs, keep cameras and policies off this machine, '
+                    "and set the processor's governor to performance")
+    return measured
 
 
 def reachable(host: str, port: int, advice: str, timeout_s: float = 2.0) -> str:
@@ -156,9 +159,9 @@ def serial_port(path: str, sys: Path = SYS) -> str:
     """Check a serial port: there, permitted, answering at once."""
     port = Path(path)
     if not path or not port.exists():
-        known = sorted(str(one) for one in Path('/dev/serial/by-id').glob('*'))
+        adapters = sorted(str(adapter) for adapter in Path('/dev/serial/by-id').glob('*'))
         raise Wrong(f"there is no port '{path}'", 'plug the adapter in, or correct '
-                    f"driver.com_port; found: {', '.join(known) or 'none'}")
+                    f"driver.com_port; found: {', '.join(adapters) or 'none'}")
     if not os.access(port, os.R_OK | os.W_OK):
         raise Wrong(f'no permission for {path}', 'sudo usermod -aG dialout $USER, then log in '
                     'again')
@@ -175,12 +178,12 @@ def zed_camera(serial: str) -> str:
     try:
         sl = load_sl()
     except DriverError as error:
-        found, _, advice = str(error).partition(': ')
-        raise Wrong(found, advice or 'see the message') from error
-    known = [str(one.serial_number) for one in sl.Camera.get_device_list()]
-    if serial not in known:
-        raise Wrong(f"no ZED {serial or 'without a number'}; found: {', '.join(known) or 'none'}",
-                    'plug it in, or correct serial_number')
+        problem, _, advice = str(error).partition(': ')
+        raise Wrong(problem, advice or 'see the message') from error
+    serials = [str(camera.serial_number) for camera in sl.Camera.get_device_list()]
+    if serial not in serials:
+        raise Wrong(f"no ZED {serial or 'without a number'}; found: "
+                    f"{', '.join(serials) or 'none'}", 'plug it in, or correct serial_number')
     return f'{serial}, SDK {sl.Camera.get_sdk_version()}'
 
 
@@ -188,18 +191,18 @@ def usb_speed(backend: str, serial: str, sys: Path = SYS) -> str:
     """Check that a camera is plugged into USB 3."""
     from arena_robot.drivers.uvc import choose, video_devices
     try:
-        one = choose(video_devices(sys), serial)
+        camera = choose(video_devices(sys), serial)
     except DriverError as error:
         if backend == 'uvc':
-            found, _, advice = str(error).partition('; ')
-            raise Wrong(found, f'plug it in, or correct serial_number; {advice}') from error
+            problem, _, advice = str(error).partition('; ')
+            raise Wrong(problem, f'plug it in, or correct serial_number; {advice}') from error
         return 'its speed cannot be told here'      # its library finds it in another way
-    usb = (sys / 'class/video4linux' / Path(one.path).name / 'device').resolve().parent
+    usb = (sys / 'class/video4linux' / Path(camera.path).name / 'device').resolve().parent
     speed = _text(usb / 'speed')
     if speed.isdigit() and int(speed) < SLOW_USB:
-        raise Wrong(f'{one.serial} runs at {speed} Mbit/s', 'plug it into a USB 3 port of the '
+        raise Wrong(f'{camera.serial} runs at {speed} Mbit/s', 'plug it into a USB 3 port of the '
                     'machine itself, with its own cable')
-    return f'{one.serial} at {one.path}' + (f', {speed} Mbit/s' if speed else '')
+    return f'{camera.serial} at {camera.path}' + (f', {speed} Mbit/s' if speed else '')
 
 
 def _ip(values: Section) -> str:
@@ -220,12 +223,12 @@ def usb_bandwidth(cameras: Mapping[str, Mapping[str, Any]], sys: Path) -> str:
     They share the rate of the controller, the ``usbN`` of their path in ``/sys``.
     """
     from arena_robot.drivers.uvc import video_devices
-    found = {one.serial: Path(one.path).name for one in video_devices(sys)}
+    videos = {camera.serial: Path(camera.path).name for camera in video_devices(sys)}
     needs: dict[Path, dict[str, float]] = defaultdict(dict)
     for name, values in cameras.items():
-        if video := found.get(str(values.get('serial_number', ''))):
+        if video := videos.get(str(values.get('serial_number', ''))):
             needs[_controller(sys / 'class/video4linux' / video)][name] = _mbit_s(values)
-    said = []
+    loads = []
     for controller, shares in sorted(needs.items()):
         speed = (controller / 'speed').read_text(encoding='utf-8').strip()
         words = (f"{', '.join(sorted(shares))}: {sum(shares.values()):.0f} of "
@@ -233,22 +236,23 @@ def usb_bandwidth(cameras: Mapping[str, Mapping[str, Any]], sys: Path) -> str:
         if sum(shares.values()) > MOST_SHARE * float(speed):
             raise Wrong(words, 'plug one of them into another USB controller (a port of another '
                         'card), or lower fps or resolution')
-        said.append(words)
-    return '; '.join(said) or 'none of the cameras is plugged in'
+        loads.append(words)
+    return '; '.join(loads) or 'none of the cameras is plugged in'
 
 
 def _controller(video: Path) -> Path:
     """Return the folder of the USB controller that a camera hangs at."""
     device = (video / 'device').resolve()
-    return next(one for one in reversed((device, *device.parents))
-                if one.name.startswith('usb') and one.name[3:].isdigit())
+    return next(folder for folder in reversed((device, *device.parents))
+                if folder.name.startswith('usb') and folder.name[3:].isdigit())
 
 
 def _mbit_s(values: Mapping[str, Any]) -> float:
     from arena_robot.drivers.uvc import eye_size
     backend = str(values['backend'])
-    own = driver_params(values)
-    width, height = eye_size(str(own.get('resolution', FRAME[backend][0])))
-    eyes = 2 if own.get('side_by_side', True) else 1
-    size = MJPEG_BYTES if own.get('pixel_format') == 'mjpeg' else BYTES
-    return eyes * width * height * size * 8 * float(own.get('fps', FRAME[backend][1])) / 1e6
+    driver_values = driver_params(values)
+    width, height = eye_size(str(driver_values.get('resolution', FRAME[backend][0])))
+    eyes = 2 if driver_values.get('side_by_side', True) else 1
+    size = MJPEG_BYTES if driver_values.get('pixel_format') == 'mjpeg' else BYTES
+    fps = float(driver_values.get('fps', FRAME[backend][1]))
+    return eyes * width * height * size * 8 * fps / 1e6

@@ -66,12 +66,12 @@ def run_check(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         ended = f'interrupted; the {args.part} was stopped and closed'
     report = ConformanceReport(f'{args.part} {args.backend}', tuple(results))
-    held = report.passed and not ended
+    passed = report.passed and not ended
     if args.json:
-        print(json_text({**report.as_dict(), 'passed': held, 'ended': ended}))
+        print(json_text({**report.as_dict(), 'passed': passed, 'ended': ended}))
     else:
         print('\n'.join(line for line in (report.counts(), ended) if line))
-    return 0 if held else INTERRUPTED if ended.startswith('interrupted') else 1
+    return 0 if passed else INTERRUPTED if ended.startswith('interrupted') else 1
 
 
 def _shown(args: argparse.Namespace) -> int:
@@ -82,31 +82,31 @@ def _shown(args: argparse.Namespace) -> int:
 
     checks = suite.SUITES[args.part].moving
     with driver_rig(args.part, args.backend, parse_kwargs(args.param)) as rig:
-        found = suite.would_send(checks, rig) if checks else []
+        planned = suite.would_send(checks, rig) if checks else []
     if args.json:
-        print(json_text({'dry_run': dict(found)}))
+        print(json_text({'dry_run': dict(planned)}))
         return 0
     print(f'{args.part} {args.backend}: nothing is sent; the checks that move would send')
-    for name, lines in found:
+    for name, lines in planned:
         print('\n'.join((f'  {name}', *(f'    {line}' for line in lines))))
     return 0
 
 
-def _checked(args: argparse.Namespace, rig: 'AnyRig', told: 'Callable[[Result], None]') -> str:
+def _checked(args: argparse.Namespace, rig: 'AnyRig', show: 'Callable[[Result], None]') -> str:
     """Run the checks; return why not all of them were run, '' when they were."""
     from arena_robot.core.conformance import FAIL
     from arena_robot.drivers.conformance import suite
 
     checks = suite.SUITES[args.part]
-    still = suite.run_still(checks, rig, told)
+    still = suite.run_still(checks, rig, show)
     if not checks.moving:
         return ''
     why = ('a check that moves nothing failed' if any(r.outcome == FAIL for r in still)
            else '' if args.yes else _asked(checks.warning))
     if why:
-        suite.leave_out(checks.moving, why, told)
+        suite.leave_out(checks.moving, why, show)
         return f'the checks that move the {args.part} were not run: {why}'
-    suite.run_moving(checks, rig, told)
+    suite.run_moving(checks, rig, show)
     return ''
 
 

@@ -17,13 +17,13 @@ def run_help(args: argparse.Namespace) -> int:
         arena help
         arena help policy serve
     """
-    found = parser(typed(args.verb)).leaf(args.verb)
-    known = found.prog.split()[1:]
-    if known != args.verb:
-        if found.groups():
-            found.parse_args(args.verb[len(known):])    # names the nearest verb
-        found.error(f"'{' '.join(args.verb)}' is no verb; `{found.prog}` is")
-    found.print_help()
+    leaf = parser(typed(args.verb)).leaf(args.verb)
+    words = leaf.prog.split()[1:]
+    if words != args.verb:
+        if leaf.groups():
+            leaf.parse_args(args.verb[len(words):])    # names the nearest verb
+        leaf.error(f"'{' '.join(args.verb)}' is no verb; `{leaf.prog}` is")
+    leaf.print_help()
     return 0
 
 

@@ -26,10 +26,10 @@ class VerbParser(argparse.ArgumentParser):
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse; an unknown option is an error that names the most similar one."""
         words = sys.argv[1:] if args is None else list(args)
-        found, unknown = self.parse_known_args(words, namespace)
+        values, unknown = self.parse_known_args(words, namespace)
         if unknown:
             self.leaf(words).error(f"unknown: {' '.join(unknown)}")
-        return found
+        return values
 
     def groups(self) -> 'list[argparse._SubParsersAction[VerbParser]]':
         """Return the verbs that may follow, as argparse keeps them."""
@@ -44,11 +44,11 @@ class VerbParser(argparse.ArgumentParser):
 
     def similar_options(self) -> list[str]:
         """Return for each unknown option the most similar one, as a question."""
-        known = [o for action in self._actions for o in action.option_strings if o[:2] == '--']
+        options = [o for action in self._actions for o in action.option_strings if o[:2] == '--']
         words = [word.split('=')[0] for word in self._words if word[:2] == '--']
-        near = [difflib.get_close_matches(word, known, n=1) for word in words
-                if word not in known]
-        return [f"Did you mean '{found[0]}'?" for found in near if found]
+        near = [difflib.get_close_matches(word, options, n=1) for word in words
+                if word not in options]
+        return [f"Did you mean '{matches[0]}'?" for matches in near if matches]
 
     def error(self, message: str) -> NoReturn:
         """Print what is wrong, with the options that may have been meant, and exit with 2."""
@@ -59,8 +59,8 @@ class VerbParser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Raise ArgumentError, with the nearest choice, for a value that is none."""
         if action.choices is not None and value not in action.choices:
-            known = [str(choice) for choice in action.choices]
-            what = 'verb' if isinstance(action, argparse._SubParsersAction) else 'choice'
+            choices = [str(choice) for choice in action.choices]
+            kind = 'verb' if isinstance(action, argparse._SubParsersAction) else 'choice'
             raise argparse.ArgumentError(
-                None if what == 'verb' else action,
-                f"there is no {what} '{value}'.{nearest(str(value), known)}")
+                None if kind == 'verb' else action,
+                f"there is no {kind} '{value}'.{nearest(str(value), choices)}")

@@ -93,43 +93,45 @@ def run_verify(args: argparse.Namespace) -> int:
     from arena_robot.records.session_file import RECEIPT_FILE, read_session, session_paths
     from arena_robot.server.transparency.verify import check_bundle
     receipts = sorted(args.receipts.glob(f'*/{RECEIPT_FILE}')) if args.receipts else []
-    found = check_bundle(_read(args.log), args.key, [_read(path) for path in args.head],
-                         [_read(path) for path in receipts],
-                         [read_session(path.parent) for path in session_paths(args.receipts)]
-                         if args.receipts else [])
+    checked = check_bundle(_read(args.log), args.key, [_read(path) for path in args.head],
+                           [_read(path) for path in receipts],
+                           [read_session(path.parent) for path in session_paths(args.receipts)]
+                           if args.receipts else [])
     if args.json:
         print(json_text({
-            'entries': found.head.size, 'comparisons': len(found.comparisons),
-            'withdrawn': found.withdrawn, 'erased': found.erased, 'origins': dict(found.origins),
-            'root': found.head.root, 'key': found.head.key, 'method': found.method,
-            'omitted': [session for session, _ in found.omitted],
-            'late_probation': list(found.late_probation), 'heads': found.heads,
-            'receipts': found.receipts}))
+            'entries': checked.head.size, 'comparisons': len(checked.comparisons),
+            'withdrawn': checked.withdrawn, 'erased': checked.erased,
+            'origins': dict(checked.origins), 'root': checked.head.root,
+            'key': checked.head.key, 'method': checked.method,
+            'omitted': [session for session, _ in checked.omitted],
+            'late_probation': list(checked.late_probation), 'heads': checked.heads,
+            'receipts': checked.receipts}))
     else:
-        print('\n'.join(_checked_lines(found, bool(args.key))))
+        print('\n'.join(_checked_lines(checked, bool(args.key))))
     return 0
 
 
-def _checked_lines(found: 'Checked', key_known: bool) -> Iterator[str]:
+def _checked_lines(checked: 'Checked', key_known: bool) -> Iterator[str]:
     from arena_robot.core.clock import to_iso
-    yield (f'{found.head.size} entries, {len(found.comparisons)} comparisons count, '
-           f'{found.withdrawn} withdrawn'
-           + (f', files of {found.erased} deleted' if found.erased else ''))
-    for origin, number in sorted(found.origins.items()):
+    yield (f'{checked.head.size} entries, {len(checked.comparisons)} comparisons count, '
+           f'{checked.withdrawn} withdrawn'
+           + (f', files of {checked.erased} deleted' if checked.erased else ''))
+    for origin, number in sorted(checked.origins.items()):
         yield f'  {number} {origin}'
-    yield f'root {found.head.root}'
-    yield f'key  {found.head.key}' + (
+    yield f'root {checked.head.root}'
+    yield f'key  {checked.head.key}' + (
         '' if key_known else '   (not compared with a key known from elsewhere)')
-    yield (f'scores and counts of the standings ({found.method}) follow from the log'
-           if found.method else 'there are no standings to check: no two policies can be compared')
-    for session, time_ns in found.omitted:
+    yield (f'scores and counts of the standings ({checked.method}) follow from the log'
+           if checked.method else
+           'there are no standings to check: no two policies can be compared')
+    for session, time_ns in checked.omitted:
         yield (f'session {session} is not in the log, and the server signed at {to_iso(time_ns)} '
                'that it took a valid verdict of it; its notice at the station says why it does '
                'not count')
-    for session in found.late_probation:
+    for session in checked.late_probation:
         yield (f'session {session} is left out as one of a policy on probation, and both of its '
                'policies had counted before')
-    yield f'nothing was removed since {found.heads} saved heads and {found.receipts} receipts'
+    yield f'nothing was removed since {checked.heads} saved heads and {checked.receipts} receipts'
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -234,10 +236,10 @@ def _sessions(args: argparse.Namespace) -> int:
     problems: list[str] = []
     say = sentences(args)
     with closing(chat_client(args)) as chat, opened(config_at(args)) as (database, blobs):
-        kept, model = Categories(database, SystemClock()), SceneModel(chat)
+        table, model = Categories(database, SystemClock()), SceneModel(chat)
         try:
             for session_id, prompt, pictures in unseen_sessions(
-                    database, blobs, kept, chat.model, args.limit):
+                    database, blobs, table, chat.model, args.limit):
                 if args.dry_run:
                     say(model.preview(prompt, pictures))
                     continue
@@ -245,13 +247,13 @@ def _sessions(args: argparse.Namespace) -> int:
                 if problem:
                     say(f'{session_id}: by rules: {problem}')
                 problems.append(problem)
-                kept.store(session_id, category)
+                table.store(session_id, category)
         except BudgetSpent as error:
             say(f'stopped: {error}')
         bad = sum(map(bool, problems))
         say(f'{len(problems) - bad} sessions categorised by {chat.model}'
-              + f', {bad} without a fitting answer by rules' * (bad > 0)
-              + f'; {chat.usage.calls} calls, cost {chat.usage.cost:.4f}')
+            + f', {bad} without a fitting answer by rules' * (bad > 0)
+            + f'; {chat.usage.calls} calls, cost {chat.usage.cost:.4f}')
         if args.json:
             print(json_text({'model': chat.model, 'categorised': len(problems) - bad,
                              'by_rules': bad, 'calls': chat.usage.calls,
@@ -268,26 +270,28 @@ def _check(args: argparse.Namespace) -> int:
     scenes = _scenes(args, texts)
     if not scenes:
         return 0
-    said = {text: scene.category for text, scene in zip(texts, scenes, strict=True)}
-    found = agreement(labels, [said[label.instruction] for label in labels])
-    told: dict[str, Any] = {'right': found.right, 'of': found.count, 'interval': found.interval}
-    say(found.words())
-    right, count = membership(args.check, said)
+    categories = {text: scene.category for text, scene in zip(texts, scenes, strict=True)}
+    measured = agreement(labels, [categories[label.instruction] for label in labels])
+    result: dict[str, Any] = {'right': measured.right, 'of': measured.count,
+                              'interval': measured.interval}
+    say(measured.words())
+    right, count = membership(args.check, categories)
     if count > len(labels):
         low, high = wilson(right, count)
-        told['membership'] = {'right': right, 'of': count, 'interval': (low, high)}
+        result['membership'] = {'right': right, 'of': count, 'interval': (low, high)}
         say(f'\nof {count} answers "of this category" or "not of it" {right} right: '
-              f'{right / count:.3f} ({low:.3f} to {high:.3f})')
+            f'{right / count:.3f} ({low:.3f} to {high:.3f})')
     if not args.model:
-        others = [one for path in args.also for one in read_labels(path)]
-        found = agreement(labels, left_out(labels, others))
-        low, high = found.interval
-        told['words_of_others'] = {'right': found.right, 'of': found.count,
-                                   'interval': found.interval}
-        say(f'\nby the words alone that another label has as well: {found.right} of '
-              f'{found.count}, accuracy {found.right / found.count:.3f} ({low:.3f} to {high:.3f})')
+        others = [label for path in args.also for label in read_labels(path)]
+        measured = agreement(labels, left_out(labels, others))
+        low, high = measured.interval
+        result['words_of_others'] = {'right': measured.right, 'of': measured.count,
+                                     'interval': measured.interval}
+        say(f'\nby the words alone that another label has as well: {measured.right} of '
+            f'{measured.count}, accuracy {measured.right / measured.count:.3f} '
+            f'({low:.3f} to {high:.3f})')
     if args.json:
-        print(json_text(told))
+        print(json_text(result))
     return 0
 
 
@@ -295,7 +299,7 @@ def _scenes(args: argparse.Namespace, instructions: Sequence[str]) -> 'list[Task
     """Return the category of each instruction; nothing in a dry run, which prints instead."""
     from arena_robot.reports.task_scenes import SceneModel, by_rules
     if not args.model:
-        return [by_rules(one) for one in instructions]
+        return [by_rules(text) for text in instructions]
     chat = chat_client(args)
     try:
         model = SceneModel(chat)

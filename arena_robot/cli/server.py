@@ -50,9 +50,9 @@ def run_server(args: argparse.Namespace) -> int:
     tuning.switch_threads_soon()
     logging.basicConfig(level=logging.INFO, format='%(asctime)s %(levelname)s %(message)s')
     config = load(ServerConfig, args.config) if args.config else ServerConfig()
-    given = {name: getattr(args, name) for name in (
+    options = {name: getattr(args, name) for name in (
         'data', 'host', 'port', 'site_port', 'insecure')}
-    config = dataclasses.replace(config, **{k: v for k, v in given.items() if v is not None})
+    config = dataclasses.replace(config, **{k: v for k, v in options.items() if v is not None})
     _more_files()
     stopping = ended_by_signal()
     with ArenaServer(config, SystemClock(), conformance, probe, spec,

@@ -96,9 +96,9 @@ class ListRows(argparse.Action):
                  values: str | Sequence[Any] | None, option_string: str | None = None) -> None:
         """Print name and summary of every row."""
         from arena_robot.core.extensions import Table, load_object
-        found = load_object(self.table)
-        assert isinstance(found, Table)
-        rows = found.rows()
+        listed = load_object(self.table)
+        assert isinstance(listed, Table)
+        rows = listed.rows()
         width = max(len(name) for name in rows)
         for name, row in rows.items():
             print(f'{name:{width}}  {row.summary}')

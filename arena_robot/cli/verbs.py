@@ -202,7 +202,7 @@ class MapParser(VerbParser):
 def typed(words: Sequence[str]) -> tuple[Verb, ...]:
     """Return the verb at the start of ``words``, alone; nothing where there is none."""
     return tuple(verb for verb in VERBS
-                 if (own := verb.words.split()) == list(words[:len(own)]))
+                 if (verb_words := verb.words.split()) == list(words[:len(verb_words)]))
 
 
 def parser(verbs: Sequence[Verb] = ()) -> MapParser:
@@ -214,8 +214,8 @@ def parser(verbs: Sequence[Verb] = ()) -> MapParser:
     for verb in verbs or VERBS:
         first, _, last = verb.words.rpartition(' ')
         if first not in groups:
-            one = groups[''].add_parser(first, help=f'{first} …')
-            groups[first] = one.add_subparsers(metavar='VERB', required=True)
+            group_parser = groups[''].add_parser(first, help=f'{first} …')
+            groups[first] = group_parser.add_subparsers(metavar='VERB', required=True)
         leaf = groups[first].add_parser(last, help=verb.help, formatter_class=argparse
                                         .RawDescriptionHelpFormatter)
         if verbs:
@@ -225,7 +225,7 @@ def parser(verbs: Sequence[Verb] = ()) -> MapParser:
 
 def _fill(leaf: argparse.ArgumentParser, verb: Verb) -> None:
     add_arguments, run = verb.load()
-    alone = sum(other.module == verb.module for other in VERBS) == 1
+    alone = sum(row.module == verb.module for row in VERBS) == 1
     leaf.description = inspect.getdoc(inspect.getmodule(run) if alone else run)
     add_arguments(leaf)
     if verb.prints_data:

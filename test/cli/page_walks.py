@@ -43,12 +43,12 @@ class WalkBlock:
 
 def walks():
     """Return the blocks by name of the walk, and the page of each."""
-    found, pages = {}, {}
+    by_name, pages = {}, {}
     for page in PAGES:
         for kind, name, word, text in MARK.findall(page.read_text(encoding='utf-8')):
-            found.setdefault(name, []).append(WalkBlock(kind, word.strip(), text))
+            by_name.setdefault(name, []).append(WalkBlock(kind, word.strip(), text))
             assert pages.setdefault(name, page) == page, f'{name} is a walk of two pages'
-    return {name: (pages[name], blocks) for name, blocks in found.items()}
+    return {name: (pages[name], blocks) for name, blocks in by_name.items()}
 
 
 class Walk:
@@ -103,7 +103,7 @@ class Walk:
         """Set a variable as the reader's shell does."""
         done = subprocess.run(['bash', '-c', f'{line}; env -0'], cwd=self.folder, text=True,
                               env=self.environment, capture_output=True, check=True)
-        self.environment = dict(one.split('=', 1) for one in done.stdout.split('\0') if one)
+        self.environment = dict(pair.split('=', 1) for pair in done.stdout.split('\0') if pair)
 
     def background_log(self):
         return ''.join(f'--- {path.name}\n{path.read_text(errors="replace")[-3000:]}\n'
@@ -127,7 +127,7 @@ class Walk:
             time.sleep(0.1)
 
     def talk(self, text, _):
-        first, *asked = text.strip().splitlines()
+        first, *questions = text.strip().splitlines()
         line = first.removeprefix('$ ')
         main, side = pty.openpty()
         process = subprocess.Popen(['bash', '-c', f'exec {line}'], cwd=self.folder, stdin=side,
@@ -137,8 +137,8 @@ class Walk:
         self.said += f'$ {line}\n'
         place = len(self.said)
         try:
-            for one in asked:
-                question, _, answer = one.rpartition(':')
+            for question_answer in questions:
+                question, _, answer = question_answer.rpartition(':')
                 place = self.hear(main, question + ':', place, process)
                 os.write(main, f'{answer.strip()}\n'.encode())
             self.hear(main, '', place, process)

@@ -60,22 +60,22 @@ def audit(*words):
 
 def test_sessions_by_the_oracle(sessions, tmp_path, capsys):
     assert audit(sessions, '--judge', 'oracle', '--cache', tmp_path, '--json', '--save') == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [e['name'] for e in found['episodes']] == ['one/A', 'one/B', 'two/A', 'two/B']
+    report = json.loads(capsys.readouterr().out)
+    assert [e['name'] for e in report['episodes']] == ['one/A', 'one/B', 'two/A', 'two/B']
     declared = {'name': 'oracle', 'kind': 'absolute', 'deterministic': True, 'max_views': 0}
-    assert declared.items() <= found['judge'].items()
-    first = found['episodes'][0]
+    assert declared.items() <= report['judge'].items()
+    first = report['episodes'][0]
     assert first['policy'] == 'fast'
     assert first['success'] is True
     assert 0.5 < first['metrics']['ppl'] < 0.8
     assert first['metrics']['cra'] > 0.0
     assert first['refused'] == {}
-    assert {p['policy']: p['episodes'] for p in found['policies']} == {'fast': 2, 'slow': 2}
-    assert found['policies'][0]['successes']['ppl']['count'] == 2
-    assert found['policies'][1]['failures']['ppl']['count'] == 2
+    assert {p['policy']: p['episodes'] for p in report['policies']} == {'fast': 2, 'slow': 2}
+    assert report['policies'][0]['successes']['ppl']['count'] == 2
+    assert report['policies'][1]['failures']['ppl']['count'] == 2
     (file,) = audits_of(sessions / 'one' / 'A')
-    kept = read_audit(file)
-    assert kept.phi == tuple(first['phi'])
+    stored = read_audit(file)
+    assert stored.phi == tuple(first['phi'])
     assert file.name == 'oracle.json'
     file.write_text('{"version": 1}')
     with pytest.raises(DataError):
@@ -93,10 +93,10 @@ def test_tables_jobs_and_plots(sessions, tmp_path, capsys):
 
 def test_refused_metrics_are_not_computed(sessions, tmp_path, capsys):
     assert audit(sessions / 'one', '--judge', 'elapsed', '--no-cache', '--json') == 0
-    (one, _) = json.loads(capsys.readouterr().out)['episodes']
-    assert {m for m, v in one['metrics'].items() if v is None} == {'mp', 'mc', 'ppl'}
-    assert 'a clock sees no pictures' in one['refused']['mp']
-    assert one['metrics']['cra'] == 0.0
+    (episode, _) = json.loads(capsys.readouterr().out)['episodes']
+    assert {m for m, v in episode['metrics'].items() if v is None} == {'mp', 'mc', 'ppl'}
+    assert 'a clock sees no pictures' in episode['refused']['mp']
+    assert episode['metrics']['cra'] == 0.0
 
 
 def test_an_episode_that_cannot_be_judged(sessions, tmp_path, capsys):
@@ -142,14 +142,14 @@ def test_the_cache_asks_once_and_goes_on_after_a_failure(tmp_path):
     assert not audit_clip(judge, small_clip(), cache=cache).valid
     judge.broken = False
     first = audit_clip(judge, small_clip(), cache=cache)
-    again = audit_clip(judge, small_clip(), AuditSettings('v1'), cache=cache)
+    second = audit_clip(judge, small_clip(), AuditSettings('v1'), cache=cache)
     assert first.valid
-    assert first.phi == again.phi
+    assert first.phi == second.phi
     assert first.raw == ('x',)
     assert judge.asked == 2
-    for other in (small_clip(9), dataclasses.replace(small_clip(), instruction='y'),
-                  dataclasses.replace(small_clip(), times_s=np.arange(4.0) * 2)):
-        audit_clip(judge, other, cache=cache)
+    for changed in (small_clip(9), dataclasses.replace(small_clip(), instruction='y'),
+                    dataclasses.replace(small_clip(), times_s=np.arange(4.0) * 2)):
+        audit_clip(judge, changed, cache=cache)
     audit_clip(judge, small_clip(), cache=TraceCache(tmp_path / 'c', 'counting 2'))
     assert judge.asked == 6
     for path in (tmp_path / 'c').iterdir():
@@ -201,10 +201,10 @@ def test_preference_against_audit():
     rows = [(SessionFile(f's{k}', evaluator='e', station='lab',
                          verdict=Verdict(preference=Preference(p), valid=True)),
              audited('a', a), audited('b', b)) for k, (p, a, b) in enumerate(verdicts)]
-    found = agreements(rows)
-    assert [f.audit for f in found] == ['A', 'A', 'TIE', 'TIE', 'B']
-    assert agreement_rate(found) == (2 / 3, 3)
-    assert [f.station for f in found] == ['lab'] * 5
+    compared = agreements(rows)
+    assert [f.audit for f in compared] == ['A', 'A', 'TIE', 'TIE', 'B']
+    assert agreement_rate(compared) == (2 / 3, 3)
+    assert [f.station for f in compared] == ['lab'] * 5
     assert FoundEpisode(Path('x')).success is None
     assert not_calibrated(rows) == 0
     away = [(s, dataclasses.replace(a, calibrated=False), b) for s, a, b in rows]
@@ -221,8 +221,9 @@ def test_uncalibrated_sessions_say_nothing_of_the_evaluator(sessions, capsys):
             write_session(sessions / name, dataclasses.replace(
                 read_session(sessions / name), verdict=verdict))
         assert audit(sessions, '--judge', 'elapsed', '--no-cache', '--json') == 0
-        told = json.loads(capsys.readouterr().out)['agreement']
-        assert (told['not_calibrated'], told['sessions'], told['evaluators']) == (2, [], [])
+        agreement = json.loads(capsys.readouterr().out)['agreement']
+        assert (agreement['not_calibrated'], agreement['sessions'], agreement['evaluators']) == (
+            2, [], [])
         assert audit(sessions, '--judge', 'elapsed', '--no-cache') == 0
         assert 'calibrated there: 2' in capsys.readouterr().out
     finally:
@@ -240,20 +241,20 @@ class FourFrames(OracleJudge):
 def test_metrics_at_different_intervals_are_not_in_one_mean(sessions, capsys):
     words = ('--judge', 'test_audit_episodes:FourFrames', '--no-cache')
     assert audit(sessions, *words, '--json') == 0
-    told = json.loads(capsys.readouterr().out)
-    low, high = told['intervals_s']
+    report = json.loads(capsys.readouterr().out)
+    low, high = report['intervals_s']
     assert high > 1.5 * low
-    assert {m: told['policies'][0]['overall'][m]['count'] for m in ('mp', 'ppl', 'str')} == {
+    assert {m: report['policies'][0]['overall'][m]['count'] for m in ('mp', 'ppl', 'str')} == {
         'mp': 2, 'ppl': 0, 'str': 0}
-    assert told['policies'][0]['overall']['str']['mean'] is None
-    assert told['episodes'][0]['metrics']['ppl'] is not None
+    assert report['policies'][0]['overall']['str']['mean'] is None
+    assert report['episodes'][0]['metrics']['ppl'] is not None
     assert audit(sessions, *words) == 0
     assert 'PPL and STR are not in the tables' in capsys.readouterr().out
-    asked = told['refused']['str'].split('--interval ')[1].split('`')[0]
-    assert audit(sessions, *words, '--json', '--interval', asked) == 0
-    again = json.loads(capsys.readouterr().out)
-    assert again['refused'] == {}
-    assert again['policies'][0]['overall']['str']['count'] == 2
+    interval = report['refused']['str'].split('--interval ')[1].split('`')[0]
+    assert audit(sessions, *words, '--json', '--interval', interval) == 0
+    repeated = json.loads(capsys.readouterr().out)
+    assert repeated['refused'] == {}
+    assert repeated['policies'][0]['overall']['str']['count'] == 2
 
 
 def test_a_budget_is_for_one_process(sessions, capsys, monkeypatch):

@@ -93,22 +93,22 @@ def test_a_recording_gives_the_pose_and_the_old_file_is_kept(recording, station,
     words = ['calibrate', 'camera', '--config', str(station), '--camera', 'wrist_camera',
              '--episode', str(recording)]
     assert main([*words, '--dry-run', '--json']) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert (said['written'], station.read_text()) == ('', STATION)
+    result = json.loads(capsys.readouterr().out)
+    assert (result['written'], station.read_text()) == ('', STATION)
     assert main(words) == 0
     assert '10 of 10 pictures' in capsys.readouterr().out
     after = station.read_text()
-    for kept in ('# our lab', 'robot_type: fr3   # since May', "'10000003'  # on its case",
-                 '    # 512 is enough\n    width: 512'):
-        assert kept in after
+    for unchanged in ('# our lab', 'robot_type: fr3   # since May', "'10000003'  # on its case",
+                      '    # 512 is enough\n    width: 512'):
+        assert unchanged in after
     values = yaml.safe_load(after)['/**/wrist_camera']['ros__parameters']
-    assert values['extrinsics'] == said['extrinsics']
+    assert values['extrinsics'] == result['extrinsics']
     mount = CameraParams(extrinsics=tuple(values['extrinsics']),
                          extrinsics_frame=values['extrinsics_frame']).mount
     assert mount.parent == 'fr3_link8'
     apart = np.linalg.inv(matrix_of(TRUTH[True])) @ matrix_of(mount.pose)
     assert 1e3 * np.linalg.norm(apart[:3, 3]) <= 1.0
-    assert [one.read_text() for one in station.parent.glob('*.old')] == [STATION]
+    assert [file.read_text() for file in station.parent.glob('*.old')] == [STATION]
     assert main(words) == 0
     assert len(list(station.parent.glob('*.old'))) == 2
 

@@ -81,8 +81,8 @@ def test_drawing_that_works():
 
 
 def test_a_port_that_is_taken():
-    with socket.create_server(('127.0.0.1', 0)) as held:
-        port = held.getsockname()[1]
+    with socket.create_server(('127.0.0.1', 0)) as listener:
+        port = listener.getsockname()[1]
         said(lambda: checks.free_port(port), 'in use', str(port))
     assert checks.free_port(port) == 'free'
     said(lambda: checks.free_port(70_000), '--port')
@@ -140,22 +140,23 @@ def test_a_time_server_is_understood():
 def test_a_check_that_breaks_is_a_verdict():
     def broken():
         raise OSError('out of order')
-    found = checks.verdict('lamp', broken)
-    assert not found.ok
-    assert 'out of order' in found.found
-    assert found.advice
+    finding = checks.verdict('lamp', broken)
+    assert not finding.ok
+    assert 'out of order' in finding.found
+    assert finding.advice
 
 
 def test_the_verb_says_what_is_wrong(tmp_path, capsys):
-    with socket.create_server(('127.0.0.1', 0)) as held:
-        port = held.getsockname()[1]
+    with socket.create_server(('127.0.0.1', 0)) as listener:
+        port = listener.getsockname()[1]
         code = main(['doctor', '--data', str(tmp_path), '--min-free-gb', '0', '--json',
                      '--ports', str(port)])
-    found = {one['name']: one for one in json.loads(capsys.readouterr().out)}
+    findings = {finding['name']: finding for finding in json.loads(capsys.readouterr().out)}
     assert code == 1
-    assert not found[f'port {port}']['ok']
-    assert found['disk']['ok']
-    assert all(one['found'] and (one['ok'] or one['advice']) for one in found.values())
+    assert not findings[f'port {port}']['ok']
+    assert findings['disk']['ok']
+    assert all(finding['found'] and (finding['ok'] or finding['advice'])
+               for finding in findings.values())
     assert main(['doctor', '--ports', 'many']) == 2
 
 

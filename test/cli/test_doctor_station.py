@@ -33,7 +33,7 @@ def said(look, *words):
 
 
 def by_name(path):
-    return {one.name: one for one in checks.station_checks(path)}
+    return {finding.name: finding for finding in checks.station_checks(path)}
 
 
 @pytest.fixture(scope='module')
@@ -60,9 +60,9 @@ def test_a_robot_is_looked_at_without_moving_it(box):
 def test_a_robot_with_another_system_is_told_to_be_updated(version, system, monkeypatch):
     monkeypatch.setitem(DIALECTS, 11, replace(DIALECTS[10], version=11))
     monkeypatch.setitem(COMMANDS, 11, COMMANDS[10])
-    with Fr3Emulator(port=0, version=version, lock_step=True) as other:
+    with Fr3Emulator(port=0, version=version, lock_step=True) as robot:
         monkeypatch.delitem(DIALECTS, 11)
-        said(lambda: checks.franka_robot(f'127.0.0.1:{other.port}', 'fr3', 0.05), system,
+        said(lambda: checks.franka_robot(f'127.0.0.1:{robot.port}', 'fr3', 0.05), system,
              'update the robot to system 5.9.0')
 
 
@@ -170,8 +170,8 @@ def test_cameras_that_share_a_usb_controller(tmp_path):
     cameras['left_camera'] = {'backend': 'uvc', 'serial_number': '0',
                               'driver.pixel_format': 'mjpeg'}
     assert ': 973 of 3200' in usb_bandwidth(cameras, tmp_path)
-    for one in cameras.values():
-        one |= {'driver': {'fps': 60}}
+    for parameters in cameras.values():
+        parameters |= {'driver': {'fps': 60}}
     cameras['left_camera'] = {**cameras['right_camera'], 'serial_number': '0'}
     said(lambda: usb_bandwidth(cameras, tmp_path), 'left_camera, right_camera, wrist_camera: 5308',
          'another USB controller')
@@ -193,13 +193,13 @@ def test_a_station_file_has_the_checks_of_its_parts(tmp_path, monkeypatch):
 /**/right_camera:
   ros__parameters: {role: right, backend: sim}
 """)
-    found = by_name(path)
-    assert set(found) == {
+    findings = by_name(path)
+    assert set(findings) == {
         'arm_node: library', 'arm_node: robot', 'arm_node: kernel', 'arm_node: punctuality',
         'gripper_node: NUC', 'left_camera: USB'}
-    assert not found['arm_node: robot'].ok
-    assert not found['gripper_node: NUC'].ok
-    assert found['arm_node: kernel'].ok == (checks._text(checks.SYS / 'kernel/realtime') == '1')
+    assert not findings['arm_node: robot'].ok
+    assert not findings['gripper_node: NUC'].ok
+    assert findings['arm_node: kernel'].ok == (checks._text(checks.SYS / 'kernel/realtime') == '1')
 
 
 @pytest.fixture
@@ -235,19 +235,19 @@ def lab(box, tmp_path, monkeypatch):
 def doctor(capsys, path):
     """Return the exit code and the findings by name."""
     code = main(['doctor', '--station', path, '--json'])
-    return code, {one['name']: one for one in json.loads(capsys.readouterr().out)}
+    return code, {finding['name']: finding for finding in json.loads(capsys.readouterr().out)}
 
 
 def test_a_station_whose_devices_answer_is_green(lab, box, capsys):
-    code, found = doctor(capsys, lab())
-    assert {name: one['found'] for name, one in found.items() if not one['ok']} == {}
+    code, findings = doctor(capsys, lab())
+    assert [finding for finding in findings.values() if not finding['ok']] == []
     assert code == 0
-    assert set(found) == {
+    assert set(findings) == {
         'arm_node: library', 'arm_node: robot', 'arm_node: kernel', 'arm_node: punctuality',
         'gripper_node: serial port', 'left_camera: SDK', 'left_camera: USB'}
-    assert found['arm_node: library']['found'] == 'franka-rs==0.4.0'
-    assert 'FCI version 10 (system 5.9.0 or newer' in found['arm_node: robot']['found']
-    assert SERIAL in found['left_camera: SDK']['found']
+    assert findings['arm_node: library']['found'] == 'franka-rs==0.4.0'
+    assert 'FCI version 10 (system 5.9.0 or newer' in findings['arm_node: robot']['found']
+    assert SERIAL in findings['left_camera: SDK']['found']
     assert all('moves' not in words for _, words in box.events)
 
 
@@ -259,17 +259,17 @@ def test_a_station_whose_devices_answer_is_green(lab, box, capsys):
 ])
 def test_one_that_does_not_fit_is_told_and_the_others_stay_green(lab, capsys, before, after, name,
                                                                  words):
-    code, found = doctor(capsys, lab(before, after))
+    code, findings = doctor(capsys, lab(before, after))
     assert code == 1
-    assert [one for one in found if not found[one]['ok']] == [name]
-    assert words in found[name]['advice']
+    assert [title for title in findings if not findings[title]['ok']] == [name]
+    assert words in findings[name]['advice']
 
 
 def test_a_robot_in_programming_mode_is_told_and_printed(lab, box, capsys):
     box.program()
     assert main(['doctor', '--station', lab()]) == 1
-    said = capsys.readouterr().out
-    assert 'FAIL arm_node: robot' in said
-    assert 'USER_STOPPED' in said
-    assert 'choose execution mode' in said
-    assert '1 check failed' in said
+    printed = capsys.readouterr().out
+    assert 'FAIL arm_node: robot' in printed
+    assert 'USER_STOPPED' in printed
+    assert 'choose execution mode' in printed
+    assert '1 check failed' in printed

@@ -39,12 +39,12 @@ LINKS = re.compile(r'(?<!!)\[[^\]]*\]\(([^)#]+)(?:#[^)]*)?\)')
 @pytest.fixture(scope='module')
 def messages():
     """Every string of the package, and what scripts of `make setup` print, as one text."""
-    found = []
+    strings = []
     for path in sorted((ROOT / 'arena_robot').rglob('*.py')):
         for node in ast.walk(ast.parse(path.read_text(encoding='utf-8'))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                found.append(node.value)
-    return '\n'.join(found).lower()
+                strings.append(node.value)
+    return '\n'.join(strings).lower()
 
 
 def quoted():
@@ -80,13 +80,13 @@ def test_ports_are_the_same_everywhere():
     policy = parser(VERBS).parse_args(['policy', 'serve', 'frozen']).port
     config = ServerConfig()
     metrics = 9464    # the usual one of such exporters; the server has none by default
-    known = {metrics, NUC_PORT, console, policy, policy + 1, config.port, config.site_port, 0}
+    expected = {metrics, NUC_PORT, console, policy, policy + 1, config.port, config.site_port, 0}
     for path in WRITTEN:
         text = path.read_text(encoding='utf-8')
-        said = {int(n) for n in re.findall(
+        ports = {int(n) for n in re.findall(
             r'(?:localhost|127\.0\.0\.1|example\.org|gpu-machine|--port|port):? ?(\d{4,5})\b',
             text)}
-        assert said <= known | {1234}, path.name
+        assert ports <= expected | {1234}, path.name
 
 
 def test_file_names_are_the_same_everywhere():
@@ -96,9 +96,9 @@ def test_file_names_are_the_same_everywhere():
         text = page.read_text(encoding='utf-8')
         names['station file'] |= set(re.findall(r'station --config (\S+)', text))
         names['token file'] |= set(re.findall(r'server [^\n`]*--token-file (\S+?)[`\s]', text))
-    own = {name for name in names['station file'] if not name.startswith('config/stations/')}
-    assert own == {'my_lab.yaml', 'my_session.yaml'}
-    assert all((ROOT / name).is_file() for name in names['station file'] - own)
+    stations = {name for name in names['station file'] if not name.startswith('config/stations/')}
+    assert stations == {'my_lab.yaml', 'my_session.yaml'}
+    assert all((ROOT / name).is_file() for name in names['station file'] - stations)
     assert names['token file'] == {'maintainer.token'}
 
 
@@ -106,7 +106,7 @@ def test_every_state_of_the_console_and_every_page_of_the_site_has_a_picture():
     docs = {name: (ROOT / 'docs' / name).read_text(encoding='utf-8') for name in (
         'console_pictures.py', 'site_pictures.py', 'evaluators.md', 'site.md')}
     taken = re.findall(r"show\('(\w+)', State\.(\w+)", docs['console_pictures.py'])
-    assert {state for _, state in taken} == {one.name for one in State}
+    assert {state for _, state in taken} == {state.name for state in State}
     shown = {name for name, _ in taken} | set(
         re.findall(r"photo\('(\w+)'", docs['console_pictures.py']))
     assert not {name for name in shown if f'img/console_{name}.webp' not in docs['evaluators.md']}
@@ -125,14 +125,14 @@ RIDDLES = ('is not well', 'did A come', 'how the code is cut', 'goes on where it
 
 def shown():
     """Return the texts that people read: pages, the evaluator's page, messages."""
-    found = {path: path.read_text(encoding='utf-8') for path in (
+    texts = {path: path.read_text(encoding='utf-8') for path in (
         *PAGES, *sorted((ROOT / 'arena_robot').rglob('*.html')),
         *sorted((ROOT / 'arena_robot').rglob('*.js')))}
     for path in sorted((ROOT / 'arena_robot').rglob('*.py')):
         strings = [node.value for node in ast.walk(ast.parse(path.read_text(encoding='utf-8')))
                    if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-        found[path] = '\n'.join(strings)
-    return found
+        texts[path] = '\n'.join(strings)
+    return texts
 
 
 def test_sentences_are_plain():
@@ -157,20 +157,20 @@ def numbers():
     return [(row[0], row[-1].strip('`| '), ' '.join(row[:-1])) for row in rows[1:]]
 
 
-@pytest.mark.parametrize(('what', 'command', 'row'), numbers(), ids=lambda one: one[:40])
-def test_every_number_of_the_readme_is_printed_by_the_command_beside_it(what, command, row):
+@pytest.mark.parametrize(('number', 'command', 'row'), numbers(), ids=lambda words: words[:40])
+def test_every_number_of_the_readme_is_printed_by_the_command_beside_it(number, command, row):
     """The benches are those that `make bench` runs, and options that are quoted exist."""
     make = (ROOT / 'Makefile').read_text(encoding='utf-8')
     first, *options = command.split()
     if first == 'make':
-        assert re.search(rf'^{options[0]}:', make, re.MULTILINE), what
+        assert re.search(rf'^{options[0]}:', make, re.MULTILINE), number
         return
     assert 'for file in bench/bench_*.py' in make
     bench = (ROOT / 'bench' / f'{first}.py').read_text(encoding='utf-8')
     quoted = {word for code in re.findall(r'`([^`]+)`', row) for word in re.findall(
         r'--[a-z-]+', code)}
     for option in {*quoted, *(word for word in options if word.startswith('--'))}:
-        assert f"add_argument('{option}'" in bench, (what, option)
+        assert f"add_argument('{option}'" in bench, (number, option)
 
 
 def test_every_invariant_names_tests_that_exist():
@@ -191,20 +191,20 @@ def texts_of(path):
     """Return the strings of a module with placeholders, or the text of another file."""
     if path.suffix != '.py':
         return [path.read_text(encoding='utf-8')]
-    found = []
+    texts = []
     for node in ast.walk(ast.parse(path.read_text(encoding='utf-8'))):
         if isinstance(node, ast.JoinedStr):
-            found.append(''.join(one.value if isinstance(one, ast.Constant) else 'X'
-                                 for one in node.values))
+            texts.append(''.join(part.value if isinstance(part, ast.Constant) else 'X'
+                                 for part in node.values))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found.append(node.value)
-    return found
+            texts.append(node.value)
+    return texts
 
 
 @functools.cache
 def hints():
     """Return the file of each command that a text names."""
-    found = {}
+    lines = {}
     for path in [*TEXTS, *CODE]:
         for text in texts_of(path):
             for pattern in (MARKED, SPOKEN, LINE):
@@ -212,8 +212,8 @@ def hints():
                     continue
                 for words in pattern.findall(text):
                     line = re.sub(r'\s+#.*|\s+', ' ', words).strip()
-                    found[line] = path.relative_to(ROOT).as_posix()
-    return found
+                    lines[line] = path.relative_to(ROOT).as_posix()
+    return lines
 
 
 @functools.cache
@@ -229,24 +229,24 @@ def whole():
 
 def leaf(words):
     """Return the parser of the longest verb at the start of ``words``, and the words after it."""
-    own = everything()
+    root = everything()
     while True:
-        groups = [a for a in own._actions if isinstance(a, argparse._SubParsersAction)]
+        groups = [a for a in root._actions if isinstance(a, argparse._SubParsersAction)]
         if not groups:
-            return own, words
+            return root, words
         if not words or words[0] not in groups[0].choices:
-            return own, None if words and WORDS.fullmatch(words[0]) else words
-        own, words = groups[0].choices[words[0]], words[1:]
+            return root, None if words and WORDS.fullmatch(words[0]) else words
+        root, words = groups[0].choices[words[0]], words[1:]
 
 
 def wrong(line):
     """Return what is wrong with a command, or nothing."""
-    own, rest = leaf(line.replace(',', ' ').split())
+    root, rest = leaf(line.replace(',', ' ').split())
     if rest is None:
         return f'arena {line}: there is no such verb'
-    known = {option for action in own._actions for option in action.option_strings}
-    given = OPTION.findall(re.split(r' [|;&>] | && ', ' '.join(rest))[0])
-    return f'arena {line}: no option {set(given) - known}' if set(given) - known else ''
+    options = {option for action in root._actions for option in action.option_strings}
+    used = OPTION.findall(re.split(r' [|;&>] | && ', ' '.join(rest))[0])
+    return f'arena {line}: no option {set(used) - options}' if set(used) - options else ''
 
 
 def test_every_verb_and_its_options_exist():
@@ -315,13 +315,13 @@ def test_links_and_pictures_are_there(page):
 def test_launch_arguments_are_those_of_the_launch_file():
     declared = set(re.findall(r"DeclareLaunchArgument\('([a-z_]+)'",
                               (ROOT / 'launch' / 'station.launch.py').read_text(encoding='utf-8')))
-    told = set()
+    named = set()
     for page in PAGES:
         for line in blocks(page):
             if 'ros2 launch' in line:
-                told |= set(re.findall(r'([a-z_]+):=', line))
+                named |= set(re.findall(r'([a-z_]+):=', line))
     table = (ROOT / 'README.md').read_text(encoding='utf-8').split('| argument |')[1]
-    told |= set(re.findall(r'`([a-z_]+)`', '\n'.join(
+    named |= set(re.findall(r'`([a-z_]+)`', '\n'.join(
         row.split('|')[1] for row in table.split('\n\n')[0].splitlines()[2:])))
-    assert told <= declared
-    assert declared <= told | {'use_mock_hardware'}
+    assert named <= declared
+    assert declared <= named | {'use_mock_hardware'}

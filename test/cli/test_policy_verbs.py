@@ -88,14 +88,14 @@ def test_a_safety_stop_is_a_failure_but_no_breakdown():
 def test_the_command_prints_json(capsys):
     assert main(['policy', 'rates', '--policies', 'frozen,random_walk', '--tasks', 'lift_cube',
                  '--seeds', '2', '--max-steps', '20', '--jobs', '1', '--json']) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert set(found) == {'frozen', 'random_walk'}
-    own = found['frozen']
-    assert own['episodes'] == 2
-    assert own['successes'] == 0
-    assert own['steps'] == 20
-    assert [run['seed'] for run in own['runs']] == [0, 1]
-    assert own['tasks']['lift_cube']['high'] == pytest.approx(wilson(0, 2)[1])
+    results = json.loads(capsys.readouterr().out)
+    assert set(results) == {'frozen', 'random_walk'}
+    rates = results['frozen']
+    assert rates['episodes'] == 2
+    assert rates['successes'] == 0
+    assert rates['steps'] == 20
+    assert [run['seed'] for run in rates['runs']] == [0, 1]
+    assert rates['tasks']['lift_cube']['high'] == pytest.approx(wilson(0, 2)[1])
 
 
 def test_a_policy_that_breaks_down_is_reported(capsys, monkeypatch):

@@ -33,8 +33,10 @@ def tables(tmp_path):
         ran = rng.permutation(4)
         score = np.clip(skill + rng.normal(0, 0.25, 4), 0, 1).round(2)
         a, b = ran[:2]
-        said = 'TIE' if abs(score[a] - score[b]) < 0.05 else 'A' if score[a] > score[b] else 'B'
-        sessions.append((f's{s}', 1, said, POLICIES[a], POLICIES[b], f'e{s % 3}', f'h{s % 2}'))
+        gap = score[a] - score[b]
+        preference = 'TIE' if abs(gap) < 0.05 else 'A' if gap > 0 else 'B'
+        sessions.append((f's{s}', 1, preference, POLICIES[a], POLICIES[b], f'e{s % 3}',
+                         f'h{s % 2}'))
         episodes += [(f's{s}', POLICIES[k], score[k]) for k in ran]
     sessions.append(('lone', 1, 'A', 'erin', 'amber', 'e0', 'h0'))
     return (write(tmp_path / 's.csv', 'session_uuid valid preference policy_a policy_b evaluator '
@@ -94,16 +96,16 @@ def test_a_policy_that_lost_its_only_comparison_is_ranked_and_told(tables, capsy
 
 
 def test_intervals_can_count_evaluators_as_one_observation_each(tables, capsys):
-    told = {}
-    for by in ('session', 'evaluator', 'institution', 'auto'):
-        _, out, _ = ask(capsys, 'rank', '--sessions', tables[0], '--cluster-by', by, '--json')
-        told[by] = json.loads(out)
-    kinds = {by: one['diagnostics']['intervals'] for by, one in told.items()}
+    reports = {}
+    for unit in ('session', 'evaluator', 'institution', 'auto'):
+        _, out, _ = ask(capsys, 'rank', '--sessions', tables[0], '--cluster-by', unit, '--json')
+        reports[unit] = json.loads(out)
+    kinds = {unit: report['diagnostics']['intervals'] for unit, report in reports.items()}
     assert (kinds['session']['clusters'], kinds['auto']['by']) == (241, 'session')
     assert (kinds['evaluator']['clusters'], kinds['institution']['clusters']) == (3, 2)
-    assert all(row['too_few'] for row in told['institution']['standings'])
+    assert all(row['too_few'] for row in reports['institution']['standings'])
     assert any('3 evaluators are too few to measure how evaluators differ' in text
-               for text in told['auto']['diagnostics']['warnings'])
+               for text in reports['auto']['diagnostics']['warnings'])
 
 
 @pytest.mark.parametrize('method', [
@@ -132,10 +134,10 @@ def test_pairs_and_evaluators_are_reported(tables, capsys):
     _, out, _ = ask(capsys, *words, '--json')
     report = json.loads(out)
     assert report['evidence']['better'] == 'dun'
-    assert {one['name'] for one in report['evaluators']} == {'e0', 'e1', 'e2'}
-    assert {one['name'] for one in report['institutions']} == {'h0', 'h1'}
-    assert {one['name'] for one in report['influence']} == {'e0', 'e1', 'e2'}
-    assert all(one['largest'] > 0 for one in report['influence'])
+    assert {row['name'] for row in report['evaluators']} == {'e0', 'e1', 'e2'}
+    assert {row['name'] for row in report['institutions']} == {'h0', 'h1'}
+    assert {row['name'] for row in report['influence']} == {'e0', 'e1', 'e2'}
+    assert all(row['largest'] > 0 for row in report['influence'])
     _, out, _ = ask(capsys, *words)
     assert 'dun is better, decided after' in out
     assert 'evaluators' in out
@@ -161,13 +163,13 @@ def test_study_methods_has_the_agreed_form(tables, capsys, tmp_path):
     assert report['settings']['left_out'] == ['erin']
     assert set(report['reference']) == set(POLICIES)
     assert picture.read_text().startswith('<?xml')
-    _, again, _ = ask(capsys, *words, '--json')
-    assert json.loads(again) == report
+    _, repeated, _ = ask(capsys, *words, '--json')
+    assert json.loads(repeated) == report
     _, out, _ = ask(capsys, *words)
     assert 'fresh draws of the compared pair' in out
 
 
-@pytest.mark.parametrize(('words', 'said', 'code'), [
+@pytest.mark.parametrize(('words', 'problem', 'code'), [
     (('rank', '--method', 'beauty'), "no ranking method 'beauty'. Did you mean 'bt'?", 2),
     (('rank', '--option', 'k'), 'is not KEY=VALUE', 2),
     (('rank', '--option', 'k=3'), "'bt' does not take", 2),
@@ -181,18 +183,18 @@ def test_study_methods_has_the_agreed_form(tables, capsys, tmp_path):
     (('study', 'methods'), 'study methods needs --episodes', 2),
     (('study', 'methods', '--episodes', 'E', '--sizes', 'many'), 'not a list of whole numbers', 2),
     (('study', 'methods', '--episodes', 'E', '--splits', '0'), 'must be at least 1', 2)])
-def test_wrong_usage_is_told(tables, capsys, words, said, code):
+def test_wrong_usage_is_told(tables, capsys, words, problem, code):
     words = [tables[1] if word == 'E' else word for word in words]
-    got, out, err = ask(capsys, *words, '--sessions', tables[0])
-    assert (got, out) == (code, '')
-    assert said in err
+    exit_code, out, err = ask(capsys, *words, '--sessions', tables[0])
+    assert (exit_code, out) == (code, '')
+    assert problem in err
 
 
 def test_options_reach_the_method(tables, capsys):
     _, out, _ = ask(capsys, 'rank', '--sessions', tables[0], '--method', 'elo', '--intervals',
                     '0', '--json', '--option', 'k=64', '--option', 'orders=3')
-    told = json.loads(out)['diagnostics']
-    assert (told['k'], told['orders']) == (64, 3)
+    diagnostics = json.loads(out)['diagnostics']
+    assert (diagnostics['k'], diagnostics['orders']) == (64, 3)
 
 
 def test_the_origin_of_what_is_ranked_is_told(tmp_path, capsys):
@@ -221,11 +223,11 @@ def test_waiting_is_told_apart_from_skill(tmp_path, tables, capsys):
     code, out, _ = ask(capsys, *words)
     assert code == 0
     assert 'waiting is known of 400 of 401 comparisons' in out
-    told = json.loads(ask(capsys, *words, '--json')[1])['waiting']
-    assert told['low'] < -6.0 < told['high'] < 0.0
-    assert [one['policy'] for one in told['standings']] == ['skilled', 'other']
-    assert sum(one['score'] for one in told['standings']) == pytest.approx(0.0, abs=1e-9)
-    assert told['standings'][0]['score'] != told['standings'][0]['with_waiting']
+    waiting = json.loads(ask(capsys, *words, '--json')[1])['waiting']
+    assert waiting['low'] < -6.0 < waiting['high'] < 0.0
+    assert [row['policy'] for row in waiting['standings']] == ['skilled', 'other']
+    assert sum(row['score'] for row in waiting['standings']) == pytest.approx(0.0, abs=1e-9)
+    assert waiting['standings'][0]['score'] != waiting['standings'][0]['with_waiting']
     code, _, err = ask(capsys, 'rank', '--sessions', tables[0], '--waiting')
     assert code == 2
     assert 'none of these has both' in err
@@ -233,32 +235,34 @@ def test_waiting_is_told_apart_from_skill(tmp_path, tables, capsys):
 
 def agreements(capsys, *words):
     assert main(['study', 'papers', *words, '--json']) == 0
-    return {one['what']: one for one in json.loads(capsys.readouterr().out)}
+    return {line['what']: line for line in json.loads(capsys.readouterr().out)}
 
 
 def test_without_data_only_what_is_printed_whole_is_checked(capsys):
-    found = agreements(capsys)
-    assert found['table 2, four strategies have one deviation rating']['agreement'] == 'reproduced'
-    nash = found['table 2, uniform rating of N']
+    by_title = agreements(capsys)
+    row = by_title['table 2, four strategies have one deviation rating']
+    assert row['agreement'] == 'reproduced'
+    nash = by_title['table 2, uniform rating of N']
     assert (nash['agreement'], nash['found'], nash['published']) == (
         'differs', '-2496/964', '-2497/964')
-    assert found['figure 2, four models share the first place']['agreement'] == 'cannot be checked'
+    row = by_title['figure 2, four models share the first place']
+    assert row['agreement'] == 'cannot be checked'
     assert main(['study', 'papers']) == 0
     assert '4 reproduced, 1 differs, 0 within the noise, 4 cannot' in capsys.readouterr().out
 
 
 def test_roboarenas_tables_are_compared_line_by_line(capsys):
-    found = agreements(capsys, '--roboarena', str(SAMPLE))
-    assert found['rollouts behind the oracle']['found'] == '464'
-    assert found['rollouts behind the oracle']['agreement'] == 'differs'
-    assert 'snapshot' in found['rollouts behind the oracle']['why']
-    task = found['figure 6, TASK agrees better with the oracle than Elo and Bradley–Terry']
+    by_title = agreements(capsys, '--roboarena', str(SAMPLE))
+    assert by_title['rollouts behind the oracle']['found'] == '464'
+    assert by_title['rollouts behind the oracle']['agreement'] == 'differs'
+    assert 'snapshot' in by_title['rollouts behind the oracle']['why']
+    task = by_title['figure 6, TASK agrees better with the oracle than Elo and Bradley–Terry']
     assert task['agreement'] == 'within the noise'
     assert re.search(r'smallest margin [-+]0\.\d{4} \[-0\.\d{4}, \+0\.\d{4}\]', task['found'])
-    flow = found['figure 5, FAST is better than flow (pi0)']
+    flow = by_title['figure 5, FAST is better than flow (pi0)']
     assert (flow['agreement'], '[+0.' in flow['found']) == ('reproduced', True)
-    assert '%' in found['preference does not agree with progress']['found']
-    assert '%' in found['figure 8, accuracy of task categories']['found']
+    assert '%' in by_title['preference does not agree with progress']['found']
+    assert '%' in by_title['figure 8, accuracy of task categories']['found']
 
 
 def test_a_table_that_is_none_is_refused(tmp_path, capsys):
@@ -278,7 +282,7 @@ def test_the_printed_tables_are_whole_and_a_made_up_one_differs():
     scores = np.random.default_rng(0).random((8, 54))
     lines = atari_lines(agents, scores)
     assert len(lines) == 12
-    assert sum(one.agreement.value == 'differs' for one in lines) >= 9
+    assert sum(line.agreement.value == 'differs' for line in lines) >= 9
     assert min(elo(agents, scores).values()) == 0
 
 

@@ -20,14 +20,14 @@ def test_the_curve_follows_the_messages(tmp_path, message_folders, monkeypatch):
     folder = tmp_path / 'one' / 'A'
     SampleMaker(SampleEpisode(30, width=64, height=36, slot='A', session_id='one',
                               potential=True), message_folders).write(folder)
-    out, held = Terminal(), []
+    out, topics = Terminal(), []
     args = argparse.Namespace(judge='oracle', param=[], folder=folder, json=False,
                               plot=tmp_path / 'p.png')
     with BagReader(folder) as bag:
         monkeypatch.setattr(sys, 'stdout', out)
-        with replay._curve(bag, args, lambda message: held.append(message.topic)) as hold:
+        with replay.judged_curve(bag, args, lambda message: topics.append(message.topic)) as hold:
             assert not any(hold(message) for message in bag.messages())
-        assert len(held) == sum(1 for _ in bag.messages()), 'it is asked for each message'
+        assert len(topics) == sum(1 for _ in bag.messages()), 'it is asked for each message'
     first, *lines = out.getvalue().split('\r')
     assert first == ''
     assert len(lines) == 10, 'one for each frame of the judge'

@@ -62,11 +62,11 @@ def typed(monkeypatch):
         made.append(Evaluator(monkeypatch, lines))
         return made[-1]
     yield make
-    for one in made:
-        one.close()
+    for opened in made:
+        opened.close()
 
 
-NOTHING = ['' for one in asked_at(Asked.JUDGE) if not one.required]
+NOTHING = ['' for field in asked_at(Asked.JUDGE) if not field.required]
 LINES = [TASK, '', '', 'fifty', '50', 'slow', 'y', 'm', '', '25', '', 'n', 'q',
          'A did it, B did not', *NOTHING, 'a', 'A did it, B did not', *NOTHING, 'x', 'b', '0',
          'looked again', '', 's']
@@ -87,10 +87,10 @@ def test_a_session_by_keys_and_lines(desk, typed, capsys):
     assert [state.verdict.progress_a, state.verdict.progress_b] == [0.5, 0.0]
     assert (state.verdict.preference, evaluator.lines) == ('A', [])
     assert (state.verdict.unsafe_a, state.verdict.unsafe_b) == (True, False)
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     for words in ("'fifty' is not a number", 'choose A, TIE or B', 'matches the commitment',
                   '100  green', 'Keep a hand near STOP'):
-        assert words in said
+        assert words in printed
 
 
 def test_arm_and_gripper_are_brought_back_at_any_prompt(desk, typed, capsys):
@@ -100,8 +100,8 @@ def test_arm_and_gripper_are_brought_back_at_any_prompt(desk, typed, capsys):
     typed([TASK, '!recover', 'yes', '!recover', 'clear', '!gripper', 'clear', '?'])
     assert Terminal(desk).lead('ada', '') == 1
     assert done == ['arm', 'gripper']
-    said = capsys.readouterr().out
-    assert "type 'clear' when nobody and nothing is near it; typed was 'yes'" in said
+    printed = capsys.readouterr().out
+    assert "type 'clear' when nobody and nothing is near it; typed was 'yes'" in printed
     assert desk.state().state is State.ASSIGNED
 
 
@@ -152,7 +152,7 @@ def test_a_failure_is_run_again_and_a_mistake_says_why(desk, typed, capsys):
     desk.start = started
     assert Terminal(desk).lead('ada', '') == 1
     assert rollouts == [Slot.A, Slot.A, Slot.A]
-    assert [one.cause.value for one in desk.conductor.record.reruns] == ['fault', 'mistake']
+    assert [rerun.cause.value for rerun in desk.conductor.record.reruns] == ['fault', 'mistake']
     assert 'This says nothing about the policy' in capsys.readouterr().out
 
 
@@ -177,8 +177,9 @@ def test_a_red_scene_is_asked_about_once_more(desk, typed, monkeypatch):
     desk.state = lambda: dataclasses.replace(state(), match=0.2)
     assert Terminal(desk).lead('ada', '') == 1
     assert begun == [Slot.A, Slot.B]
-    asked = [one for one in evaluator.asked if 'anyway' in one]
-    assert asked == ['The scene is only 20 % like the start. Start B from it anyway? [y/n]: '] * 2
+    warnings = [question for question in evaluator.asked if 'anyway' in question]
+    assert warnings == [
+        'The scene is only 20 % like the start. Start B from it anyway? [y/n]: '] * 2
 
 
 def test_nothing_is_wider_than_the_terminal():
@@ -213,10 +214,10 @@ def test_people_in_the_pictures_are_told_before_the_pair_is_asked_for(desk, type
 
 
 def test_what_arm_and_gripper_need_is_said_with_what_to_type():
-    said = ' '.join(state_lines(DeskState(repairs=('recover', 'activate_gripper'))))
-    assert 'The arm has stopped by itself' in said
-    assert 'Type !recover at any prompt' in said
-    assert 'Type !gripper at any prompt' in said
+    text = ' '.join(state_lines(DeskState(repairs=('recover', 'activate_gripper'))))
+    assert 'The arm has stopped by itself' in text
+    assert 'Type !recover at any prompt' in text
+    assert 'Type !gripper at any prompt' in text
 
 
 def test_ending_asks_why(desk, typed):

@@ -39,9 +39,9 @@ def said(capsys, *words):
 def test_solutions_are_written_and_scored(dataset, tmp_path, capsys):
     pool, model = tmp_path / 'pool.json', tmp_path / 'verifier.json'
     code, out = said(capsys, 'pool', pool, '--grow', dataset, '--bar', 'open_drawer', '--json')
-    found = json.loads(out)
-    assert (code, found['barred']) == (0, ['Open Drawer'])
-    assert 'Open Drawer' not in [one['task'] for one in found['exemplars']]
+    answer = json.loads(out)
+    assert (code, answer['barred']) == (0, ['Open Drawer'])
+    assert 'Open Drawer' not in [exemplar['task'] for exemplar in answer['exemplars']]
     code, out = said(capsys, 'pool', pool, '--like', 'open_drawer')
     assert out.count('likeness') == 2
     code, out = said(capsys, 'generate', 'open_drawer', '--count', '3', '--pool', pool, '--out',
@@ -55,9 +55,9 @@ def test_solutions_are_written_and_scored(dataset, tmp_path, capsys):
     code, out = said(capsys, 'verify', model, *files, '--json', '--threshold', '0')
     rows = json.loads(out)['solutions']
     assert code == 0
-    assert [len(one['prefixes']) for one in rows] == [
-        len(one['subtasks']) for one in made['solutions']]
-    assert any(one['best'] for one in rows)
+    assert [len(row['prefixes']) for row in rows] == [
+        len(solution['subtasks']) for solution in made['solutions']]
+    assert any(row['best'] for row in rows)
     assert said(capsys, 'verify', 'rule', *files, '--threshold', '1.1')[0] == 1
 
 
@@ -79,8 +79,8 @@ def test_label_executes_on_the_simulated_station_and_goes_on(tmp_path, capsys):
     path = tmp_path / 'made.jsonl'
     words = ('label', path, '--tasks', 'close_window', '--bases', '2', '--completions', '0')
     code, out = said(capsys, *words, '--json')
-    found = json.loads(out)
-    assert (code, found['tasks'], found['solutions'], found['malformed']) == (0, 1, 2, 0)
+    report = json.loads(out)
+    assert (code, report['tasks'], report['solutions'], report['malformed']) == (0, 1, 2, 0)
     first = path.read_bytes()
     assert said(capsys, *words)[0] == 0
     assert path.read_bytes() == first
@@ -88,7 +88,7 @@ def test_label_executes_on_the_simulated_station_and_goes_on(tmp_path, capsys):
     page = (tmp_path / 'page' / 'index.html').read_text()
     films = re.findall(r'<video[^>]* src="([^"]+)" aria-label="Video of solution', page)
     assert code == 0
-    assert all(sum(1 for _ in read_video(tmp_path / 'page' / one)) > 10 for one in films)
+    assert all(sum(1 for _ in read_video(tmp_path / 'page' / film)) > 10 for film in films)
     assert 1 <= len(films) == page.count('<video')
     for row in json.loads(out):
         assert all(escape(step['name']) in page for step in row['subtasks'])
@@ -108,9 +108,9 @@ def test_a_chat_model_writes_and_what_cannot_be_read_is_counted(monkeypatch, cap
         monkeypatch.setenv('ARENA_MODEL', 'm')
         code, out = said(capsys, 'generate', 'open_drawer', '--policy', 'chat', '--count', '2',
                          '--json')
-    found = json.loads(out)
-    assert (code, found['policy'], found['malformed']) == (0, 'chat:m', 1)
-    assert [one['policy'] for one in found['solutions']] == ['chat:m']
+    answer = json.loads(out)
+    assert (code, answer['policy'], answer['malformed']) == (0, 'chat:m', 1)
+    assert [solution['policy'] for solution in answer['solutions']] == ['chat:m']
 
 
 def executed(capsys, *words):
@@ -136,10 +136,10 @@ def test_a_solution_is_run_and_filmed(capsys, tmp_path):
     path.write_text(executed(capsys, 'spec', 'turn_on_left_lamp', '--reference')[1].out)
     code, out = executed(capsys, 'run', 'turn_on_left_lamp', '--solution', path, '--video',
                      tmp_path / 'lamp.mp4', '--json')
-    found = json.loads(out.out)
-    assert (code, found['success'], len(found['results'])) == (0, True, 1)
+    result = json.loads(out.out)
+    assert (code, result['success'], len(result['results'])) == (0, True, 1)
     frames = sum(1 for _ in read_video(tmp_path / 'lamp.mp4'))
-    assert 10 < frames <= found['results'][0]['sim_steps'] + 10
+    assert 10 < frames <= result['results'][0]['sim_steps'] + 10
     assert executed(capsys, 'run', 'open_drawer', '--solution', path)[0] == 2
 
 

@@ -17,7 +17,7 @@ from arena_robot.nodes.station.files import shipped
 from arena_robot.nodes.station.processes import write_parameters
 
 
-@pytest.mark.parametrize(('words', 'said'), [
+@pytest.mark.parametrize(('words', 'problem'), [
     (('--console',), '--console needs --session'),
     (('--data', 'd'), '--data needs --session'),
     (('--max-steps', '9'), '--max-steps needs --session'),
@@ -26,9 +26,9 @@ from arena_robot.nodes.station.processes import write_parameters
     (('--session', '--policies', 'no_such_file'), 'no file no_such_file'),
     (('--session', '--session-config', 'no_such_file'), 'no file no_such_file'),
 ])
-def test_options_that_do_not_go_together(words, said, capsys):
+def test_options_that_do_not_go_together(words, problem, capsys):
     assert main(['station', *words]) == 2
-    assert said in capsys.readouterr().err
+    assert problem in capsys.readouterr().err
 
 
 def test_a_real_station_without_settings_of_its_session(tmp_path, capsys):
@@ -40,18 +40,18 @@ def test_a_real_station_without_settings_of_its_session(tmp_path, capsys):
 @pytest.fixture
 def started(monkeypatch):
     """Return the processes that would be started."""
-    found = []
+    kept = []
     monkeypatch.setattr(station, 'supervise',
-                        lambda processes, *_: found.extend(processes) or 0)
-    return found
+                        lambda processes, *_: kept.extend(processes) or 0)
+    return kept
 
 
 def test_one_verb_starts_everything_of_the_simulated_station(started, capsys):
     assert main(['station', '--sim', '--session', '--console', '--port', '0',
                  '--namespace', 'left']) == 0
-    assert [one.name for one in started] == ['sim_station', 'recorder_node', 'session_node',
-                                             'console']
-    assert all('__ns:=/left' in ' '.join(one.command()) for one in started[:3])
+    assert [process.name for process in started] == [
+        'sim_station', 'recorder_node', 'session_node', 'console']
+    assert all('__ns:=/left' in ' '.join(process.command()) for process in started[:3])
     assert {'--namespace', 'left', '--port', '0'} <= set(started[3].command())
     assert 'starting sim_station, recorder_node' in capsys.readouterr().out
 
@@ -59,7 +59,7 @@ def test_one_verb_starts_everything_of_the_simulated_station(started, capsys):
 def test_sessions_in_a_faster_simulation_get_its_clock_and_longer_limits(started, monkeypatch):
     read = []
     monkeypatch.setattr(station, 'supervise', lambda processes, *_: read.extend(
-        last_file(one) for one in processes) or 0)
+        last_file(process) for process in processes) or 0)
     assert main(['station', '--sim', '--session', '--speed', '2', '--task', 'lift_cube']) == 0
     sim, recorder, session = read
     assert sim['/**/sim_station'] == {'real_time_factor': 2.0, 'publish_clock': True,
@@ -81,9 +81,9 @@ def test_one_verb_starts_everything_of_a_lab(started, tmp_path, capsys):
         'arm_node': {}, 'gripper_node': {}, 'wrist_camera': {},
         'session_node': {'arena_file': 'pool.yaml'}})
     assert main(['station', '--config', str(lab), '--session', '--fake']) == 0
-    assert [one.name for one in started] == ['arm_node', 'gripper_node', 'wrist_camera',
-                                             'recorder_node', 'session_node']
-    fake = ['use_fake_hardware:=true' in one.command() for one in started]
+    assert [process.name for process in started] == ['arm_node', 'gripper_node', 'wrist_camera',
+                                                     'recorder_node', 'session_node']
+    fake = ['use_fake_hardware:=true' in process.command() for process in started]
     assert fake == [True, True, True, False, False]
     assert 'run a session in another terminal: arena session ' in capsys.readouterr().out
 
@@ -101,7 +101,7 @@ def test_options_of_the_scene_win_over_a_section_with_the_nodes_full_name(starte
                             ('--ros-args', *processes[0].arguments))) or 0)
     words = ['station', '--config', str(lab), '--task', 'do_not_move', '--seed', '7']
     assert main(words) == main([*words, '--session']) == 0
-    assert [(one['task'], one['seed']) for one in heard] == [('do_not_move', 7)] * 2
+    assert [(reset['task'], reset['seed']) for reset in heard] == [('do_not_move', 7)] * 2
 
 
 def parameters(words):
@@ -112,9 +112,10 @@ def parameters(words):
     with Spin(['test', *words]) as spin:
         node = Node('sim_station', context=spin.context, start_parameter_services=False,
                     automatically_declare_parameters_from_overrides=True)
-        found = {name: one.value for name, one in node.get_parameters_by_prefix('').items()}
+        values = {name: parameter.value
+                  for name, parameter in node.get_parameters_by_prefix('').items()}
         node.destroy_node()
-    return found
+    return values
 
 
 SUPERVISING = """
@@ -156,17 +157,18 @@ def pattern(monkeypatch):
 
 
 def emulators(path):
-    with emulated(path) as found:
-        return [' '.join(one.arguments) for one in found], os.environ.get('PYTHONPATH', '')
+    with emulated(path) as started:
+        return ([' '.join(process.arguments) for process in started],
+                os.environ.get('PYTHONPATH', ''))
 
 
 def test_the_shipped_files_name_their_emulators(tmp_path, monkeypatch):
     monkeypatch.setenv('PYTHONPATH', '/before')
     robot = 'fr3 --host 127.0.0.1 --port 1337 --robot fr3'
     gripper = 'robotiq --link /tmp/robotiq --activated'
-    with emulated(shipped('config/stations/franka_rs.yaml')) as found:
-        assert [' '.join(one.arguments) for one in found] == [robot, gripper]
-        assert found[0].command()[-len(robot.split()) - 1:] == ['emulate', *robot.split()]
+    with emulated(shipped('config/stations/franka_rs.yaml')) as started:
+        assert [' '.join(emulator.arguments) for emulator in started] == [robot, gripper]
+        assert started[0].command()[-len(robot.split()) - 1:] == ['emulate', *robot.split()]
         folder, before = os.environ['PYTHONPATH'].split(os.pathsep)
         assert set(zed.Cameras(zed.Path(folder)).plugged_in()) == {
             '20000001', '20000002', '10000003'}
@@ -178,18 +180,18 @@ def test_the_shipped_files_name_their_emulators(tmp_path, monkeypatch):
 
 def test_a_camera_without_sdk_reads_a_file_that_is_written_for_it(tmp_path):
     frames = tmp_path / 'cameras' / 'left.yuyv'
-    own = {'resolution': 'VGA', 'device': str(frames), 'focal': 0.4, 'baseline_m': 0.12}
+    driver_values = {'resolution': 'VGA', 'device': str(frames), 'focal': 0.4, 'baseline_m': 0.12}
     lab = write_parameters(tmp_path / 'lab.yaml', {'left_camera': {
-        'role': 'left', 'backend': 'uvc', 'serial_number': '7', 'driver': own}})
+        'role': 'left', 'backend': 'uvc', 'serial_number': '7', 'driver': driver_values}})
     assert emulators(lab) == ([], os.environ.get('PYTHONPATH', ''))
-    with UvcCamera('7', **own) as camera:
+    with UvcCamera('7', **driver_values) as camera:
         frame = camera.wait_frame(30.0)
     assert frame.left.pixels.shape == (376, 672, 3)
     assert abs(int(frame.left.pixels.mean()) - int(frame.right.pixels.mean())) < 5
     assert frame.left.pixels.std() > 20
 
 
-@pytest.mark.parametrize(('node', 'values', 'said'), [
+@pytest.mark.parametrize(('node', 'values', 'problem'), [
     ('arm_node', {'backend': 'franka_rs', 'robot_ip': '172.16.0.2'}, "'172.16.0.2' could be"),
     ('arm_node', {'backend': 'libfranka'}, "'' could be a real robot"),
     ('gripper_node', {'backend': 'droid_nuc', 'driver.robot_ip': 'nuc'}, "'nuc' could be"),
@@ -198,11 +200,12 @@ def test_a_camera_without_sdk_reads_a_file_that_is_written_for_it(tmp_path):
     ('left_camera', {'backend': 'uvc', 'role': 'left'}, 'could be a real camera'),
     ('arm_node', {'backend': 'sim'}, 'names no device that can be emulated'),
 ])
-def test_what_could_be_a_real_device_is_refused(node, values, said, tmp_path, capsys, monkeypatch):
+def test_what_could_be_a_real_device_is_refused(node, values, problem, tmp_path, capsys,
+                                                monkeypatch):
     monkeypatch.setattr(station, 'supervise', lambda *_: pytest.fail('something was emulators'))
     lab = write_parameters(tmp_path / 'lab.yaml', {node: values})
     assert main(['station', '--config', str(lab), '--emulate']) == 2
-    assert said in capsys.readouterr().err
+    assert problem in capsys.readouterr().err
 
 
 def test_emulators_need_a_station_file(capsys):

@@ -48,14 +48,15 @@ def raising(error, cause=None):
 ])
 def test_exit_codes(monkeypatch, capsys, run, code, text):
     monkeypatch.setattr(Verb, 'load', lambda verb: (
-        lambda own: own.add_argument('--n', type=int), run))
-    found, _, err = said(capsys, 'policy', 'list', '--n', '3')
-    assert found == code
+        lambda leaf: leaf.add_argument('--n', type=int), run))
+    exit_code, _, err = said(capsys, 'policy', 'list', '--n', '3')
+    assert exit_code == code
     assert text in err
 
 
 def test_a_module_that_cannot_be_imported_is_not_an_interruption(monkeypatch):
-    monkeypatch.setattr(Verb, 'load', lambda verb: (lambda own: None, raising(ImportError('cv2'))))
+    monkeypatch.setattr(Verb, 'load',
+                        lambda verb: (lambda leaf: None, raising(ImportError('cv2'))))
     with pytest.raises(ImportError, match='cv2'):
         main(['policy', 'list'])
 
@@ -78,8 +79,8 @@ def test_every_verb_explains_itself(verb, capsys):
 
 @every_verb
 def test_every_verb_that_prints_data_has_json(verb):
-    own = parser([verb]).leaf(verb.words.split())
-    has = any('--json' in action.option_strings for action in own._actions)
+    leaf = parser([verb]).leaf(verb.words.split())
+    has = any('--json' in action.option_strings for action in leaf._actions)
     assert has is not (verb.words in PROGRAMS or verb.words.startswith('emulate '))
 
 
@@ -102,10 +103,10 @@ def test_words_that_begin_no_verb_find_none(words):
     (('--help',), []), (('policy',), []), (('help', 'rank'), ['help', 'rank']),
     (('policy', 'list'), ['policy list']), (('dont',), [])])
 def test_a_verb_loads_no_other(words, loaded, monkeypatch, capsys):
-    found, load = [], Verb.load
-    monkeypatch.setattr(Verb, 'load', lambda verb: found.append(verb.words) or load(verb))
+    loads, load = [], Verb.load
+    monkeypatch.setattr(Verb, 'load', lambda verb: loads.append(verb.words) or load(verb))
     said(capsys, *words)
-    assert found == loaded
+    assert loads == loaded
 
 
 def test_the_map_is_one_screen_with_every_verb_or_its_group(capsys):

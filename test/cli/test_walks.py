@@ -17,12 +17,12 @@ LONG = pytest.mark.skipif('ARENA_TEST_WALKS' not in os.environ,
 
 def submitted(folder):
     """Return the sessions in a folder that were submitted, and revealed as promised."""
-    found = []
+    paths = []
     for path in folder.rglob('session.json'):
         data = json.loads(path.read_text(encoding='utf-8'))
         if data.get('state') == 'done' and data.get('verified'):
-            found.append(path)
-    return found
+            paths.append(path)
+    return paths
 
 
 @pytest.mark.parametrize('name', [name if name in SHORT else pytest.param(name, marks=LONG)

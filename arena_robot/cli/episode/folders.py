@@ -37,8 +37,8 @@ def run_check(args: argparse.Namespace) -> int:
 
     folders = [folder for place in args.folder for folder in episodes(place)]
     with ProgressBar() as bar:
-        reports = workers(args).map(check, folders, lambda done, one: bar.show(
-            done, len(folders), one.folder.name))
+        reports = workers(args).map(check, folders, lambda done, report: bar.show(
+            done, len(folders), report.folder.name))
     bad = {FindingLevel.FAILURE, FindingLevel.WARNING} if args.strict else {FindingLevel.FAILURE}
     if args.json:
         print(json_text([{'folder': str(r.folder), 'passed': r.passed,
@@ -97,9 +97,9 @@ def _derived(args: argparse.Namespace, folders: list[Path]) -> Iterator['Episode
         return
     work = functools.partial(derive, videos=not args.no_videos)
     with ProgressBar() as bar:
-        found = at_work.map(work, folders,
-                            lambda done, _: bar.show(done, len(folders), 'episodes'))
-    yield from found
+        summaries = at_work.map(work, folders,
+                                lambda done, _: bar.show(done, len(folders), 'episodes'))
+    yield from summaries
 
 
 def recover_arguments(parser: argparse.ArgumentParser) -> None:

@@ -41,21 +41,21 @@ def run_export(args: argparse.Namespace) -> int:
 
     output = args.output or Path('export') / args.format
     groups = [sources(place) for place in args.folder]
-    found = [source for group in groups for source in group]
+    episodes = [source for group in groups for source in group]
     if args.format == 'droid':
         from arena_robot.recording.formats.droid import export_droid
         with ProgressBar() as bar:
             written = workers(args).map(
-                functools.partial(export_droid, output=output), found,
-                lambda done, folder: bar.show(done, len(found), folder.name))
+                functools.partial(export_droid, output=output), episodes,
+                lambda done, folder: bar.show(done, len(episodes), folder.name))
     elif args.format == 'roboarena':
         written = _roboarena(args, groups, output)
     else:
         from arena_robot.recording.formats.lerobot import export_lerobot
-        written = export_lerobot(found, output, workers(args))
-    print(json_text({'format': args.format, 'episodes': len(found),
+        written = export_lerobot(episodes, output, workers(args))
+    print(json_text({'format': args.format, 'episodes': len(episodes),
                      'written': [str(folder) for folder in written]}) if args.json else
-          '\n'.join([*map(str, written), f'{len(found)} episodes exported as {args.format}']))
+          '\n'.join([*map(str, written), f'{len(episodes)} episodes exported as {args.format}']))
     return 0
 
 
@@ -105,22 +105,22 @@ def run_import(args: argparse.Namespace) -> int:
     tell_refused(data)
     sessions, count = data.sessions, len(data.sessions)
     write_evaluations(sessions, args.output, args.source.name)
-    told = {'sessions': count, 'valid': sum(s.counts for s in sessions),
-            'rollouts': sum(len(s.rollouts) for s in sessions), 'output': str(args.output),
-            'refused': list(data.refusals()), 'server': None}
+    summary = {'sessions': count, 'valid': sum(s.counts for s in sessions),
+               'rollouts': sum(len(s.rollouts) for s in sessions), 'output': str(args.output),
+               'refused': list(data.refusals()), 'server': None}
     say = sentences(args)
-    say(f"{count} sessions, {told['valid']} with a valid verdict, {told['rollouts']} rollouts, "
-        f'written to {args.output}')
-    said = dump_totals(args.source).get('total_sessions', count)
-    if said != count + len(data.refused):
-        say(f'the dump says that it holds {said} sessions; the rest is missing on this disk')
+    say(f"{count} sessions, {summary['valid']} with a valid verdict, {summary['rollouts']} "
+        f'rollouts, written to {args.output}')
+    declared = dump_totals(args.source).get('total_sessions', count)
+    if declared != count + len(data.refused):
+        say(f'the dump says that it holds {declared} sessions; the rest is missing on this disk')
     if args.server_data or args.database:
         done = _load(args, sessions)
-        told['server'] = asdict(done)
+        summary['server'] = asdict(done)
         say(f'the server has {done.sessions} more sessions and {done.episodes} more rollouts; '
             f'{done.known} sessions were there')
     if args.json:
-        print(json_text(told))
+        print(json_text(summary))
     return 0
 
 

@@ -87,7 +87,7 @@ def _play(bag: Any, args: argparse.Namespace) -> int:
         wait=args.wait)
     names, pace = params.names(), PausablePace(args.start_paused)
     hold = _asking(bag) if args.step else None
-    with nullcontext() if args.step else pausing_keys(pace), _curve(bag, args, hold) as hold:
+    with nullcontext() if args.step else pausing_keys(pace), judged_curve(bag, args, hold) as hold:
         done = replay(bag, params, hold, pace)
     late, counts = done.report.late_ms, sorted(done.report.counts.items())
     if args.json:
@@ -108,7 +108,7 @@ def _play(bag: Any, args: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _curve(bag: Any, args: argparse.Namespace, hold: Any) -> Iterator[Any]:
+def judged_curve(bag: Any, args: argparse.Namespace, hold: Any) -> Iterator[Any]:
     """Yield what may hold up messages and, with --judge, draws the progress."""
     if not args.judge:
         yield hold
@@ -118,10 +118,10 @@ def _curve(bag: Any, args: argparse.Namespace, hold: Any) -> Iterator[Any]:
     line = CurveLine(audit, {t.name for t in bag.of_type(STEP)})
     yield lambda message: line.follow(message) or bool(hold and hold(message))
     line.end()
-    told = '' if audit.calibrated else f'; not calibrated here: {audit.detail}'
+    calibration = '' if audit.calibrated else f'; not calibrated here: {audit.detail}'
     sentences(args)(
           f'{audit.judge}: {100 * audit.phi[-1]:.0f} % at the end, '
-          f'{100 * max(audit.phi):.0f} % at best{told}')
+          f'{100 * max(audit.phi):.0f} % at best{calibration}')
     if args.plot:
         from arena_robot.reports.audit_plots import plot_curves
         plot_curves([audit], args.plot)
@@ -176,9 +176,9 @@ def _ask(bag: Any, args: argparse.Namespace) -> int:
     from arena_robot.reports.audit_plots import plot_chunks
 
     with connect(args.policy) as policy, ProgressBar() as bar:
-        asked = Resizing(policy)
-        compared = ask_again(bag, Codec(), lambda o: asked.infer(o, 'replay'), bar.show)
-        asked.reset('replay')
+        resized = Resizing(policy)
+        compared = ask_again(bag, Codec(), lambda o: resized.infer(o, 'replay'), bar.show)
+        resized.reset('replay')
     path = args.plot or args.folder / 'replay.png'
     plot_chunks(compared, path)
     if args.json:

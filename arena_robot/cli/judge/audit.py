@@ -124,20 +124,20 @@ def run_on_episodes(args: argparse.Namespace, settings: 'AuditSettings') -> int:
                    None if args.no_cache else args.cache.expanduser(), args.save)
     _check_budget(args, job.params)
     judge = made(job)
-    found = [episode for place in args.place for episode in find_episodes(place)]
+    episodes = [episode for place in args.place for episode in find_episodes(place)]
     with ProgressBar() as bar:
-        audits = workers(args).map(functools.partial(audit_folder, job=job), found,
-                                   lambda done, a: bar.show(done, len(found), a.name))
+        audits = workers(args).map(functools.partial(audit_folder, job=job), episodes,
+                                   lambda done, a: bar.show(done, len(episodes), a.name))
     refused = not_comparable(audits)
-    rows = [audited(f, a, refused) for f, a in zip(found, audits, strict=True) if a.valid]
+    rows = [audited(f, a, refused) for f, a in zip(episodes, audits, strict=True) if a.valid]
     tables, prints = summaries(rows, args.by_task), fingerprints(rows)
-    sessions = audited_sessions(found, audits)
+    sessions = audited_sessions(episodes, audits)
     if args.plots:
         from arena_robot.reports.audit_plots import plot_curves, plot_fingerprints
         plot_curves(audits, args.plots / 'curves.png')
         plot_fingerprints(prints, args.plots / 'fingerprints.png')
-    where = {f.session: f.folder.parent for f in found}
-    report = {'judge': _declared(judge), **_report(found, audits, tables, prints),
+    where = {f.session: f.folder.parent for f in episodes}
+    report = {'judge': _declared(judge), **_report(episodes, audits, tables, prints),
               'intervals_s': intervals(audits), 'refused': refused, **_agreement(sessions, where)}
     print(json_text(report) if args.json else '\n'.join(
         [_episodes_text(audits, tables, prints, report), *_agreement_text(report)]))
@@ -159,12 +159,12 @@ def _declared(judge: 'Judge') -> dict[str, Any]:
     return {'name': judge.name, **declared, 'kind': judge.capabilities.kind.value}
 
 
-def _report(found: 'Sequence[FoundEpisode]', audits: 'Sequence[EpisodeAudit]',
+def _report(episodes: 'Sequence[FoundEpisode]', audits: 'Sequence[EpisodeAudit]',
             tables: 'Sequence[PolicySummary]', prints: 'Sequence[Fingerprint]') -> dict[str, Any]:
     from arena_robot.ranking.standings import plain
     return dict(plain({
         'episodes': [{**dataclasses.asdict(a), 'policy': f.policy, 'folder': str(f.folder)}
-                     for f, a in zip(found, audits, strict=True)],
+                     for f, a in zip(episodes, audits, strict=True)],
         'policies': [dataclasses.asdict(t) for t in tables],
         'fingerprints': [dataclasses.asdict(p) for p in prints]}))
 
@@ -179,36 +179,36 @@ def _agreement(sessions: 'Sequence[AuditedSession]', where: 'Mapping[str, Path]'
         by_institution,
         not_calibrated,
     )
-    found = agreements(sessions)
-    rate, decisive = agreement_rate(found)
+    compared = agreements(sessions)
+    rate, decisive = agreement_rate(compared)
     return {'agreement': plain({
         'rate': rate, 'decisive': decisive, 'not_calibrated': not_calibrated(sessions),
         'sessions': [{**dataclasses.asdict(a), 'folder': str(where.get(a.session, ''))}
-                     for a in found],
+                     for a in compared],
         'institutions': [{'institution': name, 'agree': agree, 'decisive': decisive}
-                         for name, (agree, decisive) in by_institution(found).items()],
+                         for name, (agree, decisive) in by_institution(compared).items()],
         'evaluators': [{**dataclasses.asdict(e), 'kind': e.kind.value}
-                       for e in by_evaluator(found)]})}
+                       for e in by_evaluator(compared)]})}
 
 
 def _agreement_text(report: dict[str, Any]) -> list[str]:
-    told = report['agreement']
-    out = told['not_calibrated']
+    agreement = report['agreement']
+    out = agreement['not_calibrated']
     left_out = ['', f'sessions left out of preference against audit, because the judge is not '
                 f'calibrated there: {out}'] if out else []
-    if not told['decisive']:
+    if not agreement['decisive']:
         return left_out
-    lines = [*left_out, '', f"evaluators and audit agree in {told['rate']:.0%} of "
-             f"{told['decisive']} "
+    lines = [*left_out, '', f"evaluators and audit agree in {agreement['rate']:.0%} of "
+             f"{agreement['decisive']} "
              'sessions that are decisive for both']
     lines += [f"  {e['evaluator'] or 'no name'}: {e['agree']} of {e['decisive']}, "
               f"{e['kind']}"
-              for e in told['evaluators']]
+              for e in agreement['evaluators']]
     lines += [f"  at {p['institution'] or 'no name'}: {p['agree']} of {p['decisive']}"
-              for p in told['institutions']] if len(told['institutions']) > 1 else []
+              for p in agreement['institutions']] if len(agreement['institutions']) > 1 else []
     lines += [f"  differs: {a['session']}, preferred {a['preference']}, audit {a['audit']}, "
               f"{a['folder']}"
-              for a in told['sessions'] if 'TIE' not in (a['preference'], a['audit'])
+              for a in agreement['sessions'] if 'TIE' not in (a['preference'], a['audit'])
               and a['preference'] != a['audit']]
     return lines
 

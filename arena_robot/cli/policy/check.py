@@ -20,7 +20,7 @@ from arena_robot.cli.terminal import json_text
 if TYPE_CHECKING:
     from arena_robot.policy.options import CallOptions
 
-EVERY_S = 10.0    # a line, where the output is not a terminal
+EVERY_S = 10.0    # a line, where the output is not a terminal: a log stays short in minutes
 
 
 def check_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +66,7 @@ def run_check(args: argparse.Namespace) -> int:
         policy = load_policy(args.address, parse_kwargs(args.kwargs))
         limits = dataclasses.replace(
             limits, resident_bytes=resident_bytes if resident_bytes() else None)
-        with _kept('arena_robot.policy.serving') as kept, \
+        with _tracebacks_of('arena_robot.policy.serving') as kept, \
                 SERVERS[args.protocol](policy) as server:
             report = run_suite(server.address, limits)
         tracebacks = [text for reference, text in kept.items() if reference in report.text()]
@@ -82,23 +82,23 @@ class _Tracebacks(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: dict[str, str] = {}
+        self.by_reference: dict[str, str] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep one."""
+        """Keep the traceback of a message that has one."""
         if record.exc_info:
             text = logging.Formatter('\n%(message)s').format(record)
-            self.found[record.getMessage().rpartition(' ')[2]] = text
+            self.by_reference[record.getMessage().rpartition(' ')[2]] = text
 
 
 @contextlib.contextmanager
-def _kept(name: str) -> Iterator[dict[str, str]]:
+def _tracebacks_of(name: str) -> Iterator[dict[str, str]]:
     """Keep the tracebacks of a logger by their references, and print nothing of it."""
     logger, handler = logging.getLogger(name), _Tracebacks()
     logger.addHandler(handler)
     before, logger.propagate = logger.propagate, False
     try:
-        yield handler.found
+        yield handler.by_reference
     finally:
         logger.propagate = before
         logger.removeHandler(handler)

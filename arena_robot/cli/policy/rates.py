@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from arena_robot.trials.trial import TrialOutcome
 
 PLAYED = ('done', 'timeout', 'safety_stop')   # end reasons that the policy causes
-SHOWN = 5
+SHOWN = 5    # episodes that ended early; the first ones tell what is wrong
 
 
 def rates_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,33 +75,34 @@ def run_rates(args: argparse.Namespace) -> int:
               for policy in policies for task in tasks]
     began = time.monotonic()
     with ProgressBar() as bar:
-        outcomes = run_all(trials, at_work, lambda done, one: bar.show(
-            done, len(trials), f'{one.trial.policy} {one.trial.task}'))
+        outcomes = run_all(trials, at_work, lambda done, outcome: bar.show(
+            done, len(trials), f'{outcome.trial.policy} {outcome.trial.task}'))
     print(json_text(as_dict(outcomes)) if args.json
           else table(outcomes, time.monotonic() - began))
-    return 1 if any(one.end not in PLAYED for one in outcomes) else 0
+    return 1 if any(outcome.end not in PLAYED for outcome in outcomes) else 0
 
 
 def in_order(outcomes: 'Sequence[TrialOutcome]') -> 'dict[str, list[TrialOutcome]]':
     """Return the outcomes by policy, sorted by successes, then by progress."""
     by_policy: dict[str, list[TrialOutcome]] = {}
-    for one in outcomes:
-        by_policy.setdefault(one.trial.policy, []).append(one)
+    for outcome in outcomes:
+        by_policy.setdefault(outcome.trial.policy, []).append(outcome)
     return dict(sorted(by_policy.items(), key=lambda item: (
-        -sum(one.succeeded for one in item[1]), -sum(one.progress for one in item[1]))))
+        -sum(outcome.succeeded for outcome in item[1]),
+        -sum(outcome.progress for outcome in item[1]))))
 
 
 def summary(outcomes: 'Sequence[TrialOutcome]') -> dict[str, Any]:
     """Return counts, rate, interval and means of some episodes."""
     from arena_robot.core.wilson import wilson
 
-    count, good = len(outcomes), sum(one.succeeded for one in outcomes)
+    count, good = len(outcomes), sum(outcome.succeeded for outcome in outcomes)
     low, high = wilson(good, count)
     return {
         'episodes': count, 'successes': good, 'rate': good / count, 'low': low, 'high': high,
-        'progress': sum(one.progress for one in outcomes) / count,
-        'steps': sum(one.steps for one in outcomes) / count,
-        'broken': sum(one.end not in PLAYED for one in outcomes),
+        'progress': sum(outcome.progress for outcome in outcomes) / count,
+        'steps': sum(outcome.steps for outcome in outcomes) / count,
+        'broken': sum(outcome.end not in PLAYED for outcome in outcomes),
     }
 
 
@@ -110,25 +111,26 @@ def as_dict(outcomes: 'Sequence[TrialOutcome]') -> dict[str, Any]:
     from dataclasses import asdict
 
     return {policy: {
-        **summary(own), 'tasks': {task: summary(part) for task, part in _by_task(own).items()},
-        'runs': [asdict(one.trial) | {key: value for key, value in asdict(one).items()
-                                      if key != 'trial'} for one in own],
-    } for policy, own in in_order(outcomes).items()}
+        **summary(played),
+        'tasks': {task: summary(part) for task, part in _by_task(played).items()},
+        'runs': [asdict(outcome.trial) | {key: value for key, value in asdict(outcome).items()
+                                          if key != 'trial'} for outcome in played],
+    } for policy, played in in_order(outcomes).items()}
 
 
 def table(outcomes: 'Sequence[TrialOutcome]', spent_s: float) -> str:
     """Return the table as text."""
     lines = [f'{"":26} {"success":>9} {"rate":>7}  {"95 % interval":>13} {"progress":>9} '
              f'{"steps":>6}']
-    for policy, own in in_order(outcomes).items():
-        lines += ['', _line(policy, own)]
-        lines += [_line(f'  {task}', part) for task, part in _by_task(own).items()]
-    steps = sum(one.steps for one in outcomes)
+    for policy, played in in_order(outcomes).items():
+        lines += ['', _line(policy, played)]
+        lines += [_line(f'  {task}', part) for task, part in _by_task(played).items()]
+    steps = sum(outcome.steps for outcome in outcomes)
     lines += ['', f'{len(outcomes)} episodes, {steps / 15 / 60:.0f} minutes of robot time in '
                   f'{spent_s / 60:.1f} minutes; episodes end when the task is done']
-    early = [one for one in outcomes if one.end not in ('done', 'timeout')]
-    lines += [f'{one.trial.policy} on {one.trial.task}, seed {one.trial.seed}: {one.end}, '
-              f'{one.detail}' for one in early[:SHOWN]]
+    early = [outcome for outcome in outcomes if outcome.end not in ('done', 'timeout')]
+    lines += [f'{outcome.trial.policy} on {outcome.trial.task}, seed {outcome.trial.seed}: '
+              f'{outcome.end}, {outcome.detail}' for outcome in early[:SHOWN]]
     lines += [f'… and {len(early) - SHOWN} more that ended early'] * (len(early) > SHOWN)
     return '\n'.join(lines)
 
@@ -141,7 +143,7 @@ def _line(name: str, outcomes: 'Sequence[TrialOutcome]') -> str:
 
 
 def _by_task(outcomes: 'Sequence[TrialOutcome]') -> 'dict[str, list[TrialOutcome]]':
-    found: dict[str, list[TrialOutcome]] = {}
-    for one in outcomes:
-        found.setdefault(one.trial.task, []).append(one)
-    return found
+    by_task: dict[str, list[TrialOutcome]] = {}
+    for outcome in outcomes:
+        by_task.setdefault(outcome.trial.task, []).append(outcome)
+    return by_task

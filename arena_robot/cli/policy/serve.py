@@ -119,13 +119,13 @@ def _tokens(args: argparse.Namespace) -> list[str]:
     if args.token_file is None:
         return [str(args.token)]
     try:
-        found: list[str] = args.token_file.read_text(encoding='utf-8').split()
+        tokens: list[str] = args.token_file.read_text(encoding='utf-8').split()
     except OSError as error:
         raise ConfigError(f'cannot read {args.token_file}: {error.strerror or error}') from error
-    if not found:
+    if not tokens:
         raise ConfigError(f'{args.token_file} has no token; write one, such as the output of '
                           'openssl rand -hex 32')
-    return found
+    return tokens
 
 
 def list_arguments(parser: argparse.ArgumentParser) -> None:

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from arena_robot.server.client import Calls
 
 SUBMITTED, SUSPENDED = 'submitted', 'suspended'
-LOOK_S = 0.5
+LOOK_S = 0.5    # between two questions to the server, whose check takes seconds
 
 
 def submit_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
     parser.add_argument('name')
-    parser.add_argument('address', nargs='?', help='grpc://, grpcs://, openpi:// or openpis://host:port')
+    parser.add_argument('address', nargs='?',
+                        help='grpc://, grpcs://, openpi:// or openpis://host:port')
     parser.add_argument('--description', default='')
     parser.add_argument('--open-source', action='store_true')
     parser.add_argument('--robot', choices=('any', *ROBOTS), default='any')
@@ -144,13 +145,14 @@ def review_lines(policy: Any) -> Iterator[str]:
         yield ('a maintainer has to approve it before the pool: '
                f'arena admin policy {policy.name} --approve')
     reports = policy.unsafe_reports
-    standing = sum(not one.cleared_by for one in reports)
+    standing = sum(not report.cleared_by for report in reports)
     if reports:
         yield f'{len(reports)} reports that it was unsafe, {standing} of them stand'
-    for one in reports:
-        who = f' by {one.evaluator} at {one.station}' if one.station else ''
-        end = f'; cleared by {one.cleared_by}: {one.cleared_why}' if one.cleared_by else ''
-        yield f'unsafe{who}: {one.reason}{end}'
+    for report in reports:
+        who = f' by {report.evaluator} at {report.station}' if report.station else ''
+        cleared = (f'; cleared by {report.cleared_by}: {report.cleared_why}'
+                   if report.cleared_by else '')
+        yield f'unsafe{who}: {report.reason}{cleared}'
     if policy.appeal:
         yield f'appeal: {policy.appeal}'
 
@@ -162,4 +164,4 @@ def policy_values(policy: Any) -> dict[str, Any]:
     return {**{name: getattr(policy, name) for name in (
         'name', 'owner', 'address', 'state', 'healthy', 'requested', 'reason', 'appeal',
         'waits_for_approval')}, 'unsafe_reports': [
-            {name: getattr(one, name) for name in report} for one in policy.unsafe_reports]}
+            {name: getattr(unsafe, name) for name in report} for unsafe in policy.unsafe_reports]}

@@ -70,31 +70,32 @@ def _deviation(game: 'GameInput') -> dict[str, Any]:
     from arena_robot.ranking.games.deviation import deviation_ratings, rate_table
 
     if game.scores is not None and game.kind is not None:
-        found = rate_table(game.scores, game.kind)
+        rated = rate_table(game.scores, game.kind)
     else:
-        found = deviation_ratings(game.payoffs or ())
+        rated = deviation_ratings(game.payoffs or ())
     return {
-        'ratings': [_floats(r) for r in found.ratings],
-        'equilibrium': {'joint': found.joint.tolist(), 'probability': _floats(found.mass)},
-        'contributions': None if found.contributions is None else _floats(found.contributions),
+        'ratings': [_floats(r) for r in rated.ratings],
+        'equilibrium': {'joint': rated.joint.tolist(), 'probability': _floats(rated.mass)},
+        'contributions': None if rated.contributions is None else _floats(rated.contributions),
         'diagnostics': {
-            'rating': 'deviation', 'residual': found.residual, 'stages': found.stages,
-            'linear_programs': found.programs, 'columns_used': found.columns,
-            'joint_strategies': found.size}}
+            'rating': 'deviation', 'residual': rated.residual, 'stages': rated.stages,
+            'linear_programs': rated.programs, 'columns_used': rated.columns,
+            'joint_strategies': rated.size}}
 
 
 def _nash(game: 'GameInput') -> dict[str, Any]:
     from arena_robot.ranking.games.nash_alpha import nash_average
 
-    found = nash_average(_two_player(game, 'Nash averaging'))
+    averaged = nash_average(_two_player(game, 'Nash averaging'))
     return {
-        'ratings': [_floats(r) for r in found.ratings],
-        'equilibrium': {'marginals': [_floats(found.first.mixed), _floats(found.second.mixed)]},
+        'ratings': [_floats(r) for r in averaged.ratings],
+        'equilibrium': {'marginals': [_floats(averaged.first.mixed),
+                                      _floats(averaged.second.mixed)]},
         'contributions': None,
-        'diagnostics': {'rating': 'nash', 'value': found.value,
-                        'unique': [found.first.unique, found.second.unique],
-                        'essential': [list(found.first.essential),
-                                      list(found.second.essential)]}}
+        'diagnostics': {'rating': 'nash', 'value': averaged.value,
+                        'unique': [averaged.first.unique, averaged.second.unique],
+                        'essential': [list(averaged.first.essential),
+                                      list(averaged.second.essential)]}}
 
 
 def _uniform(game: 'GameInput') -> dict[str, Any]:
@@ -112,19 +113,19 @@ def _alpha_rank(game: 'GameInput') -> dict[str, Any]:
     from arena_robot.ranking.games.nash_alpha import alpha_rank
 
     payoffs = game.payoffs if game.scores is None else _two_player(game, 'α-Rank')
-    found = alpha_rank(payoffs or ())
-    return {'ratings': [_floats(r) for r in found.ratings], 'equilibrium': None,
+    ranked = alpha_rank(payoffs or ())
+    return {'ratings': [_floats(r) for r in ranked.ratings], 'equilibrium': None,
             'contributions': None, 'diagnostics': {'rating': 'alpha_rank'}}
 
 
-def _two_player(game: 'GameInput', what: str) -> Any:
+def _two_player(game: 'GameInput', rating: str) -> Any:
     from arena_robot.core.errors import DataError
     from arena_robot.ranking.games.payoffs import MODEL_TASK
 
     if game.scores is None:
         return game.payoffs
     if game.kind != MODEL_TASK:
-        raise DataError(f"{what} of a table is for the kind '{MODEL_TASK}'; this one is "
+        raise DataError(f"{rating} of a table is for the kind '{MODEL_TASK}'; this one is "
                         f"'{game.kind}'. Use deviation ratings")
     return game.scores, -game.scores
 
@@ -137,7 +138,7 @@ def table(answer: dict[str, Any], game: 'GameInput') -> str:
         width = max(map(len, names))
         lines = [f'player {p + 1}: {answer["diagnostics"]["rating"]} ratings']
         for i in order:
-            rank = 1 + sum(round(other, 6) > round(ratings[i], 6) for other in ratings)
+            rank = 1 + sum(round(rating, 6) > round(ratings[i], 6) for rating in ratings)
             lines.append(f'  {rank:>3} {names[i]:<{width}} {ratings[i] + 0.:12.6f}')
         blocks.append('\n'.join(lines))
     return '\n\n'.join(blocks)

@@ -124,14 +124,14 @@ def run_rank(args: argparse.Namespace) -> int:
     ask = partial(rank_comparable if placed else rank, comparisons, args.method,
                   intervals=args.intervals, seed=args.seed, level=args.level,
                   cluster=args.cluster_by, workers=workers(args), **options)
-    found = ask()
-    result, left_out = found if isinstance(found, tuple) else (found, [])
+    answer = ask()
+    result, left_out = answer if isinstance(answer, tuple) else (answer, [])
     if placed:
         comparisons = comparisons.only(result.items)
     if left_out:
-        told = f"left out, not comparable with the others: {', '.join(left_out)}"
+        excluded = f"left out, not comparable with the others: {', '.join(left_out)}"
         diagnostics = dataclasses.replace(result.diagnostics,
-                                          warnings=(*result.diagnostics.warnings, told))
+                                          warnings=(*result.diagnostics.warnings, excluded))
         result = dataclasses.replace(result, diagnostics=diagnostics)
     _draw(args, comparisons, result, METHODS.find(args.method).unit)
     report = {**as_json(result), 'refused': list(data.refused),
@@ -146,11 +146,11 @@ def run_rank(args: argparse.Namespace) -> int:
 
 def _origins(data: 'RoboArenaData', ranked: Sequence[str]) -> dict[str, int]:
     from arena_robot.ranking.standings import origins
-    return origins(one for one in data.comparisons() if {one.a, one.b} <= set(ranked))
+    return origins(row for row in data.comparisons() if {row.a, row.b} <= set(ranked))
 
 
-def _origin_lines(found: Mapping[str, int]) -> list[str]:
-    return ['comparisons: ' + ', '.join(f'{number} {origin}' for origin, number in found.items())]
+def _origin_lines(counts: Mapping[str, int]) -> list[str]:
+    return ['comparisons: ' + ', '.join(f'{number} {origin}' for origin, number in counts.items())]
 
 
 def _extras(args: argparse.Namespace, comparisons: Any, fitter: Any) -> dict[str, Any]:
@@ -161,7 +161,7 @@ def _extras(args: argparse.Namespace, comparisons: Any, fitter: Any) -> dict[str
     from arena_robot.ranking.intervals.choice import chosen_cluster
     from arena_robot.ranking.intervals.needed import evidence
     from arena_robot.ranking.standings import plain
-    found: dict[str, Any] = {}
+    extras: dict[str, Any] = {}
     if args.pair:
         names = [name.strip() for name in args.pair.split(',')]
         if len(names) != 2:
@@ -169,20 +169,20 @@ def _extras(args: argparse.Namespace, comparisons: Any, fitter: Any) -> dict[str
         weighed = asdict(evidence(comparisons, *names, alpha=1 - args.level,
                                   by=chosen_cluster(comparisons, args.cluster_by)))
         weighed.pop('log_e_path')
-        found['evidence'] = weighed
+        extras['evidence'] = weighed
     if args.needed:
-        found['needed'] = needed(args, comparisons)
+        extras['needed'] = needed(args, comparisons)
     if args.waiting:
-        found['waiting'] = waiting_told(comparisons, args.level)
+        extras['waiting'] = waiting_effect(comparisons, args.level)
     if args.evaluators:
-        found['evaluators'] = [asdict(one) for one in evaluators(comparisons)]
-        found['institutions'] = [asdict(one) for one in institutions(comparisons)]
+        extras['evaluators'] = [asdict(evaluator) for evaluator in evaluators(comparisons)]
+        extras['institutions'] = [asdict(institution) for institution in institutions(comparisons)]
         if audits := read_audits(args):
             from arena_robot.audit.evaluators import evaluator_signals
-            found['audit'] = [asdict(one) for one in evaluator_signals(
+            extras['audit'] = [asdict(signal) for signal in evaluator_signals(
                 evaluators(comparisons), audits.evaluators)]
-        found['influence'] = [asdict(one) for one in influence(comparisons, fitter)]
-    return dict(plain(found))
+        extras['influence'] = [asdict(effect) for effect in influence(comparisons, fitter)]
+    return dict(plain(extras))
 
 
 def _extra_lines(report: dict[str, Any]) -> list[str]:
@@ -198,25 +198,26 @@ def _extra_lines(report: dict[str, Any]) -> list[str]:
                   f"{e['by']}: {verdict}"]
     for group in ('evaluators', 'institutions') if 'evaluators' in report else ():
         lines += ['', f'{group:<20} votes  agree  expected  first  ties   own scores  suspicion']
-        for one in report[group]:
-            cells = ''.join(f"{'-' if one[key] is None else format(one[key], '.2f'):>{width}}"
+        for voter in report[group]:
+            cells = ''.join(f"{'-' if voter[key] is None else format(voter[key], '.2f'):>{width}}"
                             for key, width in (('agreement', 7), ('expected', 10),
                                                ('first_share', 7), ('ties', 6),
                                                ('own_scores', 13)))
-            kind = one['kind'] + (f" to {one['favours']}" if one['favours'] else '')
-            lines.append(f"{one['name']:<20} {one['votes']:>5}{cells}"
-                         f"{one['suspicion']:>11.1f}  {kind}")
+            kind = voter['kind'] + (f" to {voter['favours']}" if voter['favours'] else '')
+            lines.append(f"{voter['name']:<20} {voter['votes']:>5}{cells}"
+                         f"{voter['suspicion']:>11.1f}  {kind}")
     lines += ['', 'against the audit    agree  decisive  suspicion (votes, audit)'] \
         if 'audit' in report else []
-    lines += [f"{one['name']:<20} {one['agree']:>5}  {one['decisive']:>8}  "
-              f"{one['suspicion']:.1f} ({one['votes_suspicion']:.1f}, "
-              f"{one['audit_suspicion']:.1f})  {one['audit_kind']}"
-              for one in report.get('audit', [])]
+    lines += [f"{evaluator['name']:<20} {evaluator['agree']:>5}  {evaluator['decisive']:>8}  "
+              f"{evaluator['suspicion']:.1f} ({evaluator['votes_suspicion']:.1f}, "
+              f"{evaluator['audit_suspicion']:.1f})  {evaluator['audit_kind']}"
+              for evaluator in report.get('audit', [])]
     lines += ['', 'without               votes  largest change'] if 'influence' in report else []
-    for one in report.get('influence', []):
-        moves = ', '.join(f'{name} {a} to {b}' for name, (a, b) in one['moved'].items())
-        change = one['failed'] or f"{one['largest']:.3f} ({one['policy']})  {moves or 'no rank'}"
-        lines.append(f"{one['name']:<20} {one['votes']:>6}  {change}")
+    for voter in report.get('influence', []):
+        moves = ', '.join(f'{name} {a} to {b}' for name, (a, b) in voter['moved'].items())
+        change = voter['failed'] or (f"{voter['largest']:.3f} ({voter['policy']})  "
+                                     f"{moves or 'no rank'}")
+        lines.append(f"{voter['name']:<20} {voter['votes']:>6}  {change}")
     return lines
 
 
@@ -237,11 +238,11 @@ def table(result: Any) -> str:
         line = (f'{rank}  {result.items[k]:{width}}  {result.scores[k]:9.3f}'
                 f'  {words:>18}  {result.solve[k]:6.3f}  {result.counts[k]:>5}')
         lines.append(line + (f'  {rank_words(result, k, "-")}' if wide else ''))
-    told = result.diagnostics
-    lines.append(f'{result.method}: ' + ('converged' if told.converged else 'NOT converged')
-                 + f' after {told.iterations} iterations'
-                 + (f', log-likelihood {told.log_likelihood:.2f}'
-                    if np.isfinite(told.log_likelihood) else ''))
+    diagnostics = result.diagnostics
+    lines.append(f'{result.method}: ' + ('converged' if diagnostics.converged else 'NOT converged')
+                 + f' after {diagnostics.iterations} iterations'
+                 + (f', log-likelihood {diagnostics.log_likelihood:.2f}'
+                    if np.isfinite(diagnostics.log_likelihood) else ''))
     return '\n'.join(lines)
 
 
@@ -258,18 +259,18 @@ def parsed_options(pairs: list[str]) -> dict[str, Any]:
     :raises ConfigError: a pair has no equals sign.
     """
     from arena_robot.core.errors import ConfigError
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for pair in pairs:
         key, equals, text = pair.partition('=')
         if not equals or not key:
             raise ConfigError(f"--option '{pair}' is not KEY=VALUE")
         for kind in (int, float, str):
             try:
-                found[key] = kind(text)
+                options[key] = kind(text)
                 break
             except ValueError:
                 continue
-    return found
+    return options
 
 
 def _draw(args: argparse.Namespace, comparisons: Any, result: Any, unit: str) -> None:
@@ -291,39 +292,39 @@ def needed(args: argparse.Namespace, comparisons: Any) -> dict[str, Any]:
     goal = 'top' if args.needed.isdecimal() else args.needed
     if goal not in ('first', 'top', 'order'):
         raise ConfigError(f"--needed '{args.needed}' is neither first nor order nor a number")
-    found = sessions_needed(comparisons, goal, int(args.needed) if goal == 'top' else 1,
-                            level=args.level, cluster=args.cluster_by, seed=args.seed)
-    return {**(asdict(found) if found else {'goal': goal}), 'words': needed_words(found),
+    estimate = sessions_needed(comparisons, goal, int(args.needed) if goal == 'top' else 1,
+                               level=args.level, cluster=args.cluster_by, seed=args.seed)
+    return {**(asdict(estimate) if estimate else {'goal': goal}), 'words': needed_words(estimate),
             'first_known_at_any_look': first_known(comparisons, alpha=1 - args.level,
                                                    cluster=args.cluster_by)}
 
 
-def waiting_told(comparisons: Any, level: float) -> dict[str, Any]:
+def waiting_effect(comparisons: Any, level: float) -> dict[str, Any]:
     """Return how much waiting explains, and abilities with and without it; ConfigError."""
     import numpy as np
 
     from arena_robot.core.errors import ConfigError
     from arena_robot.ranking.pairwise.covariates import adjusted, known_waits
-    kept, gap = known_waits(comparisons)
-    if not len(kept):
+    known, gap = known_waits(comparisons)
+    if not len(known):
         raise ConfigError('--waiting needs sessions with waited_a and waited_b, the shares of the '
                           'steps in which the arm waited; none of these has both')
-    found = adjusted(kept, gap, ['waiting'], level)
-    plain = adjusted(kept, np.zeros((len(kept), 0)))
-    return {'known': len(kept), 'of': len(comparisons), 'gamma': found.gamma[0],
-            'low': found.low[0], 'high': found.high[0],
-            'standings': [{'policy': kept.items[k], 'score': found.fit.scores[k],
+    with_gap = adjusted(known, gap, ['waiting'], level)
+    plain = adjusted(known, np.zeros((len(known), 0)))
+    return {'known': len(known), 'of': len(comparisons), 'gamma': with_gap.gamma[0],
+            'low': with_gap.low[0], 'high': with_gap.high[0],
+            'standings': [{'policy': known.items[k], 'score': with_gap.fit.scores[k],
                            'with_waiting': plain.fit.scores[k]}
-                          for k in np.argsort(-found.fit.scores, kind='stable')]}
+                          for k in np.argsort(-with_gap.fit.scores, kind='stable')]}
 
 
-def waiting_lines(told: dict[str, Any]) -> list[str]:
-    """Return that as text."""
-    width = max(len('policy'), *(len(one['policy']) for one in told['standings']))
-    change, low, high = (0.1 * told[name] for name in ('gamma', 'low', 'high'))
-    return ['', f"waiting is known of {told['known']} of {told['of']} comparisons; by "
+def waiting_lines(waiting: dict[str, Any]) -> list[str]:
+    """Return the effect of waiting as text."""
+    width = max(len('policy'), *(len(row['policy']) for row in waiting['standings']))
+    change, low, high = (0.1 * waiting[name] for name in ('gamma', 'low', 'high'))
+    return ['', f"waiting is known of {waiting['known']} of {waiting['of']} comparisons; by "
             'Bradley–Terry, waiting in 10 % of the time more than the other',
             f'changes a score by {change:+.2f} ({low:+.2f} to {high:+.2f})',
             f"{'policy':{width}}  without waiting  as it was",
-            *(f"{one['policy']:{width}}  {one['score']:15.3f}  {one['with_waiting']:9.3f}"
-              for one in told['standings'])]
+            *(f"{row['policy']:{width}}  {row['score']:15.3f}  {row['with_waiting']:9.3f}"
+              for row in waiting['standings'])]

@@ -55,10 +55,10 @@ def report_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--site', default='', metavar='URL',
                         help='address of the site that cited sessions are linked to')
     parser.add_argument('--output', type=Path, metavar='FILE', help='write it there instead')
-    other = parser.add_mutually_exclusive_group()
-    other.add_argument('--check', type=Path, metavar='JSON', help='check this report instead')
-    other.add_argument('--diff', type=Path, metavar='JSON',
-                       help='print what changed since this report instead')
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument('--check', type=Path, metavar='JSON', help='check this report instead')
+    instead.add_argument('--diff', type=Path, metavar='JSON',
+                         help='print what changed since this report instead')
     add_model_arguments(parser)
 
 
@@ -139,13 +139,13 @@ def _material(args: argparse.Namespace) -> 'ReportMaterial':
         from arena_robot.records.roboarena_files import read_folder
         data = read_folder(args.tables)
         tell_refused(data)
-        found = material_of(data.sessions)
+        material = material_of(data.sessions)
     else:
         from arena_robot.web.site.server_jobs import opened, server_material
         with opened(config_at(args)) as (database, blobs):
-            found = server_material(database, blobs)
-    names = [one.strip() for one in args.policies.split(',') if one.strip()]
-    return found.between(names) if names else found
+            material = server_material(database, blobs)
+    names = [name.strip() for name in args.policies.split(',') if name.strip()]
+    return material.between(names) if names else material
 
 
 def _shape(args: argparse.Namespace, report: 'PolicyReport') -> str:
@@ -160,13 +160,13 @@ def _check(args: argparse.Namespace, material: 'ReportMaterial') -> int:
     """Print what of a report does not hold."""
     from arena_robot.core.clock import SystemClock
     from arena_robot.reports.policy_report.compose import checker_of, finished_report
-    given = _read(args.check)
-    found = finished_report(checker_of(args.policy, material, args.since or given.since),
-                            given.sections, SystemClock(), given.since, given.method)
-    for one in found.dropped:
-        print(f'{one.section}: {one.text}\n    {one.why}')
-    print(found.counts.words())
-    return int(bool(found.dropped))
+    stored = _read(args.check)
+    checked = finished_report(checker_of(args.policy, material, args.since or stored.since),
+                              stored.sections, SystemClock(), stored.since, stored.method)
+    for drop in checked.dropped:
+        print(f'{drop.section}: {drop.text}\n    {drop.why}')
+    print(checked.counts.words())
+    return int(bool(checked.dropped))
 
 
 def _read(path: Path) -> 'PolicyReport':

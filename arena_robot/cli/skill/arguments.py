@@ -54,4 +54,4 @@ def specs(args: argparse.Namespace) -> 'list[TaskSpec]':
     """Return the specifications of the chosen tasks."""
     from arena_robot.skills.specs.table import SKILL_TASKS, find_task
     chosen = [find_task(name.strip()) for name in args.tasks.split(',') if name.strip()]
-    return [one.spec for one in chosen or SKILL_TASKS.values()]
+    return [task.spec for task in chosen or SKILL_TASKS.values()]

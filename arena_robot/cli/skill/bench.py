@@ -84,16 +84,16 @@ def run_bench(args: argparse.Namespace) -> int:
 
 def _plot(result: 'Mapping[str, Any]', path: Path) -> None:
     from arena_robot.reports.skill_page import plot_calibration
-    plot_calibration({split: found['calibration'] for split, found in result['splits'].items()},
+    plot_calibration({split: values['calibration'] for split, values in result['splits'].items()},
                      path)
 
 
 def _announce(solutions: int, tasks: int, args: argparse.Namespace) -> None:
-    kept = f'; the same call goes on in {args.folder} after an interruption' if args.folder else \
+    again = f'; the same call goes on in {args.folder} after an interruption' if args.folder else \
         '; with --folder, a call that was interrupted goes on'
     time = (f', about {max(1, round(solutions * CPU_S_PER_SOLUTION / 60))} minutes of processor '
             'time' if args.learner == 'search' else '')
-    print(f'{tasks} tasks, at most {solutions} solutions{time}{kept}', file=sys.stderr)
+    print(f'{tasks} tasks, at most {solutions} solutions{time}{again}', file=sys.stderr)
 
 
 def _plan(args: argparse.Namespace) -> 'SkillBenchPlan':

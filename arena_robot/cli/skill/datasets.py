@@ -66,21 +66,21 @@ def run_label(args: argparse.Namespace) -> int:
     tasks = specs(args)
     settings = LabelSettings(args.bases, args.completions, CompletedBase(args.completed),
                              args.exemplars, args.seed)
-    about = Provenance(name, executor_name, settings, args.batch, tuple(one.name for one in tasks),
-                       str(args.pool or 'pool'))
+    about = Provenance(name, executor_name, settings, args.batch,
+                       tuple(task.name for task in tasks), str(args.pool or 'pool'))
     with ProgressBar() as bar:
         data = make_dataset(args.file, tasks, about,
                             LabelMakers(maker, executor_of, settings),
                             read_pool(args.pool) if args.pool else None, workers(args), bar.show)
-    found = counts(data.tasks)
+    totals = counts(data.tasks)
     if args.json:
-        print(json_text({'policy': name, 'executor': executor_name, **found}))
+        print(json_text({'policy': name, 'executor': executor_name, **totals}))
     else:
-        print(f'{args.file}: {found["tasks"]} tasks, {found["solutions"]} solutions, '
-              f'{found["successful"]} successful ({found["claimed"]} by their own indicators), '
-              f'{found["malformed"]} malformed\n{found["subtasks"]} prefixes, '
-              f'{found["good_subtasks"]} good; ATSR {found["atsr"]:.3f}, ASSR '
-              f'{found["assr"]:.3f}')
+        print(f'{args.file}: {totals["tasks"]} tasks, {totals["solutions"]} solutions, '
+              f'{totals["successful"]} successful ({totals["claimed"]} by their own indicators), '
+              f'{totals["malformed"]} malformed\n{totals["subtasks"]} prefixes, '
+              f'{totals["good_subtasks"]} good; ATSR {totals["atsr"]:.3f}, ASSR '
+              f'{totals["assr"]:.3f}')
     return 0
 
 
@@ -116,7 +116,7 @@ def run_show(args: argparse.Namespace) -> int:
         raise ConfigError('--page is of one task; name it')
     if args.task:
         name = find_task(args.task).spec.name
-        chosen = [one for one in data.tasks if one.spec.name == name]
+        chosen = [task for task in data.tasks if task.spec.name == name]
         if not chosen:
             raise ConfigError(f'{args.dataset} has nothing of {name}')
         rows = solution_rows(chosen[0], read_verifier(args.verifier) if args.verifier else None)
@@ -124,7 +124,7 @@ def run_show(args: argparse.Namespace) -> int:
             print(_page(args.page, chosen[0], data, args, rows), file=sys.stderr)
         print(json_text(rows) if args.json else _text(rows, args.code))
         return 0
-    tasks = [{'task': one.spec.name, **counts([one])} for one in data.tasks]
+    tasks = [{'task': task.spec.name, **counts([task])} for task in data.tasks]
     if args.json:
         print(json_text({'policy': data.provenance.policy, 'executor': data.provenance.executor,
                           'tasks': tasks, **{'all': counts(data.tasks)}}))
@@ -136,7 +136,7 @@ def run_show(args: argparse.Namespace) -> int:
     return 0
 
 
-def _page(folder: Path, one: 'LabelledTask', data: 'SkillDataset', args: argparse.Namespace,
+def _page(folder: Path, task: 'LabelledTask', data: 'SkillDataset', args: argparse.Namespace,
           rows: list[dict[str, Any]]) -> Path:
     from arena_robot.reports.skill_page import write_skill_page
     from arena_robot.skills.specs.table import find_task
@@ -146,9 +146,9 @@ def _page(folder: Path, one: 'LabelledTask', data: 'SkillDataset', args: argpars
     folder.mkdir(parents=True, exist_ok=True)
     made_by = data.provenance
     with ProgressBar() as bar:
-        films = write_films(folder, find_task(one.spec.name), one.tried, made_by.settings.seed,
+        films = write_films(folder, find_task(task.spec.name), task.tried, made_by.settings.seed,
                             bar.show, motion_finder(learner_of(made_by.executor)))
-    return write_skill_page(folder, one, rows, films, {
+    return write_skill_page(folder, task, rows, films, {
         'policy': made_by.policy, 'executor': made_by.executor, 'seed': made_by.settings.seed,
         'verifier': args.verifier.name if args.verifier else ''})
 
@@ -205,11 +205,11 @@ def run_pool(args: argparse.Namespace) -> int:
     if args.like:
         near = pool.nearest(find_task(args.like).spec, args.exemplars)
         rows: list[dict[str, Any]] = [
-            {'task': one.spec.name, 'likeness': round(like, 3),
-             'subtasks': len(one.solution.subtasks)} for one, like in near]
+            {'task': exemplar.spec.name, 'likeness': round(like, 3),
+             'subtasks': len(exemplar.solution.subtasks)} for exemplar, like in near]
     else:
-        rows = [{'task': one.spec.name, 'subtasks': len(one.solution.subtasks),
-                 'policy': one.solution.policy} for one in pool.exemplars]
+        rows = [{'task': exemplar.spec.name, 'subtasks': len(exemplar.solution.subtasks),
+                 'policy': exemplar.solution.policy} for exemplar in pool.exemplars]
     if args.json:
         print(json_text({'exemplars': rows, 'barred': sorted(pool.barred)}))
         return 0
@@ -255,7 +255,7 @@ def run_train(args: argparse.Namespace) -> int:
         raise ConfigError('--gamma and --seed must be at least 0')
     data = read_dataset(args.dataset)
     out = {find_task(name).spec.name for name in args.without.split(',') if name}
-    tasks = [one for one in data.tasks if one.spec.name not in out]
+    tasks = [task for task in data.tasks if task.spec.name not in out]
     model = train_verifier(tasks, TrainingSettings(
         gamma=args.gamma, sees=args.sees, soft=args.soft, permuted=args.permuted,
         seed=args.seed), data.provenance.policy)

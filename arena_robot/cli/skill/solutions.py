@@ -46,27 +46,28 @@ def run_generate(args: argparse.Namespace) -> int:
 
     spec = find_task(args.task).spec
     exemplars = read_pool(args.pool).pairs(spec, args.exemplars) if args.pool else []
-    writer, found, malformed = policy(args)[1](), [], 0
+    writer, solutions, malformed = policy(args)[1](), [], 0
     with ProgressBar() as bar:
         for number in range(args.count):
             try:
-                found.append(writer.generate(spec, exemplars, args.seed * 1000 + number))
+                solutions.append(writer.generate(spec, exemplars, args.seed * 1000 + number))
             except ModelBadReply:
                 malformed += 1
             bar.show(number + 1, args.count, spec.name)
     if args.out:
         args.out.mkdir(parents=True, exist_ok=True)
-        for number, one in enumerate(found):
-            write_solution(args.out / f'{slug(spec.name)}-{args.seed}-{number}.json', one)
+        for number, solution in enumerate(solutions):
+            write_solution(args.out / f'{slug(spec.name)}-{args.seed}-{number}.json', solution)
     if args.json:
         print(json_text({'policy': writer.name, 'malformed': malformed,
-                          'exemplars': [other.name for other, _ in exemplars],
-                          'solutions': [to_json(one) for one in found]}))
+                          'exemplars': [example.name for example, _ in exemplars],
+                          'solutions': [to_json(solution) for solution in solutions]}))
     else:
-        for number, one in enumerate(found, 1):
-            print(f'# solution {number} of {spec.name}, by {one.policy}\n{subtasks_text(one)}\n')
-        print(f'{len(found)} solutions, {malformed} malformed replies')
-    return 0 if found else 1
+        for number, solution in enumerate(solutions, 1):
+            print(f'# solution {number} of {spec.name}, by {solution.policy}\n'
+                  f'{subtasks_text(solution)}\n')
+        print(f'{len(solutions)} solutions, {malformed} malformed replies')
+    return 0 if solutions else 1
 
 
 def verify_arguments(parser: argparse.ArgumentParser) -> None:
@@ -100,11 +101,11 @@ def run_verify(args: argparse.Namespace) -> int:
     with ProgressBar() as bar:
         for number, path in enumerate(args.solutions, 1):
             solution = read_solution(path)
-            found = scorer.prefixes(find_task(solution.task).spec, solution)
-            value = strategy(args.strategy)(found) if len(found) else 0.0
+            scores = scorer.prefixes(find_task(solution.task).spec, solution)
+            value = strategy(args.strategy)(scores) if len(scores) else 0.0
             rows.append({'file': str(path), 'task': solution.task, 'score': round(value, 4),
                          'accepted': value >= args.threshold,
-                         'prefixes': [round(float(one), 4) for one in found]})
+                         'prefixes': [round(float(score), 4) for score in scores]})
             bar.show(number, len(args.solutions), path.name)
     for row in rows:
         row['best'] = row['score'] == max(r['score'] for r in rows if r['task'] == row['task'])
@@ -113,7 +114,7 @@ def run_verify(args: argparse.Namespace) -> int:
                           'solutions': rows}))
     else:
         for row in rows:
-            parts = ' '.join(f'{one:.2f}' for one in row['prefixes'])
+            parts = ' '.join(f'{score:.2f}' for score in row['prefixes'])
             print(f'{row["score"]:.3f}  {"accepted" if row["accepted"] else "rejected"}  '
                   f'{"best" if row["best"] else "    "}  {row["file"]}  [{parts}]')
     return 0 if any(row['accepted'] for row in rows) else 1
@@ -159,35 +160,35 @@ def run_run(args: argparse.Namespace) -> int:
     solution = solution_of(task, args.solution)
     executor = station_executor(task.spec, args.learner)
     try:
-        found = executor.execute(task.spec, solution, args.seed)
-        if args.video and found.results:
+        execution = executor.execute(task.spec, solution, args.seed)
+        if args.video and execution.results:
             write_film(args.video, task, solution, args.seed,
                        executor.outcomes(task.spec, solution, args.seed))
     finally:
         executor.close()
-    print(json_text(_as_json(solution, found)) if args.json
-          else _text(solution, found))
-    return 0 if found.success else 1
+    print(json_text(_as_json(solution, execution)) if args.json
+          else _text(solution, execution))
+    return 0 if execution.success else 1
 
 
-def _as_json(solution: 'Solution', found: 'Execution') -> dict[str, Any]:
+def _as_json(solution: 'Solution', execution: 'Execution') -> dict[str, Any]:
     from arena_robot.skills.base import to_json
 
-    return {'task': solution.task, 'policy': solution.policy, **to_json(found),
-            'success': found.success}
+    return {'task': solution.task, 'policy': solution.policy, **to_json(execution),
+            'success': execution.success}
 
 
-def _text(solution: 'Solution', found: 'Execution') -> str:
+def _text(solution: 'Solution', execution: 'Execution') -> str:
     lines = []
-    for step, result in zip(solution.subtasks, found.results, strict=False):
+    for step, result in zip(solution.subtasks, execution.results, strict=False):
         word = 'done  ' if result.success else 'failed'
         lines.append(f'{word} {step.name} ({step.kind.value}; {result.sim_steps} steps, '
                      f'{result.cpu_s:.2f} s)' + (f': {result.error}' if result.error else ''))
-    left = len(solution.subtasks) - len(found.results)
+    left = len(solution.subtasks) - len(execution.results)
     lines += [f'{left} subtasks were not run'] * bool(left)
-    lines.append(f"claimed: {'yes' if found.claimed else 'no'}; oracle: "
-                 f"{'yes' if found.oracle else 'no'}; success: "
-                 f"{'yes' if found.success else 'no'}")
+    lines.append(f"claimed: {'yes' if execution.claimed else 'no'}; oracle: "
+                 f"{'yes' if execution.oracle else 'no'}; success: "
+                 f"{'yes' if execution.success else 'no'}")
     return '\n'.join(lines)
 
 
@@ -229,22 +230,22 @@ def run_export(args: argparse.Namespace) -> int:
     solution = solution_of(task, args.solution)
     tried = _tried(args, task, solution)
     executed = [scene.scene for scene in tried if scene.executed]
-    kept = [scene.scene for scene in tried if scene.motion is not None]
-    if kept:
+    verified = [scene.scene for scene in tried if scene.motion is not None]
+    if verified:
         write_recording(args.out, recording_of(task, solution, tried))
     place, say = address(slug(task.spec.name)), sentences(args)
     say(f'{len(tried)} scenes: {len(executed)} succeed with a gripper that opens fully, '
-        f'{len(kept)} again as a policy')
-    if kept:
+        f'{len(verified)} again as a policy')
+    if verified:
         say(f'serve it: arena policy serve skill:{args.out}\nits scenes at the simulated station: '
-            f'--task {place} --seed {kept[0]}')
+            f'--task {place} --seed {verified[0]}')
     else:
         print('no motion is kept, so there is no policy', file=sys.stderr)
     if args.json:
-        print(json_text({'task': task.spec.name, 'station_task': place, 'kept': kept,
-                         'file': args.out if kept else None, 'executed': executed,
+        print(json_text({'task': task.spec.name, 'station_task': place, 'kept': verified,
+                         'file': args.out if verified else None, 'executed': executed,
                          'scenes': [scene.scene for scene in tried]}))
-    return 0 if kept else 1
+    return 0 if verified else 1
 
 
 def _tried(args: argparse.Namespace, task: 'SkillTask', solution: 'Solution'

@@ -57,12 +57,12 @@ def _table(tasks: list['SkillTask']) -> str:
 def _text(task: 'SkillTask') -> str:
     spec = task.spec
     lines = [spec.name, spec.description, f'family: {spec.family}', '']
-    for thing in spec.objects:
-        lines.append(f'{thing.name} ({thing.category})')
+    for item in spec.objects:
+        lines.append(f'{item.name} ({item.category})')
         lines += [f'  link {link.name}{f" of {link.parent}" if link.parent else ""}: '
-                  f'{link.semantics}' for link in thing.links]
-        for joint in thing.joints:
-            start = spec.initial[f'{thing.name}/{joint.name}']
+                  f'{link.semantics}' for link in item.links]
+        for joint in item.joints:
+            start = spec.initial[f'{item.name}/{joint.name}']
             unit = 'rad' if joint.kind == 'hinge' else 'm'
             lines.append(f'  joint {joint.name} ({joint.kind}) moves {joint.link}: '
                          f'{joint.low:g} to {joint.high:g} {unit}, starts at {start:.0%}')

@@ -68,11 +68,11 @@ def run_camera(args: argparse.Namespace) -> int:
     views = found_in(board, shots, say)
     result = calibrate(views, k, on_flange)
     values = {'extrinsics': [round(v, 6) for v in result.pose], 'extrinsics_frame': parent}
-    kept = ''
+    old_file = ''
     if not args.dry_run:
         from arena_robot.nodes.station.files import save_parameters
-        kept = str(save_parameters(args.config, args.camera, values))
-    report(args, result, values, kept)
+        old_file = str(save_parameters(args.config, args.camera, values))
+    report(args, result, values, old_file)
     return 0
 
 
@@ -113,8 +113,8 @@ def recorded(args: argparse.Namespace, which: 'StationCamera'
     for folder in args.episode:
         with BagReader(folder) as bag:
             k, _frame = intrinsics(bag, f'{space}/{which.camera}/{info}')
-            shots += [(one.flange, one.picture)
-                      for one in still_views(bag, f'{space}/{which.camera}/{image}')]
+            shots += [(view.flange, view.picture)
+                      for view in still_views(bag, f'{space}/{which.camera}/{image}')]
     return shots, k
 
 
@@ -167,10 +167,10 @@ def poses_in(path: Path) -> 'list[Floats]':
     """Return the joints of a YAML list. Raises ConfigError."""
     try:
         values = yaml.safe_load(path.read_text(encoding='utf-8'))
-        out = [np.asarray(one, np.float64) for one in values]
+        out = [np.asarray(joints, np.float64) for joints in values]
     except (OSError, yaml.YAMLError, TypeError, ValueError) as error:
         raise ConfigError(f'{path} must be a list of seven joint angles each: {error}') from error
-    if not out or any(one.shape != (7,) or not np.all(np.isfinite(one)) for one in out):
+    if not out or any(joints.shape != (7,) or not np.all(np.isfinite(joints)) for joints in out):
         raise ConfigError(f'{path} must be a list of seven finite joint angles (rad) each')
     return out
 
@@ -190,16 +190,16 @@ def found_in(board: 'CharucoBoard', shots: 'Sequence[tuple[Floats, Pixels]]', sa
 
 
 def report(args: argparse.Namespace, result: 'Extrinsics', values: dict[str, Any],
-           kept: str) -> None:
+           old_file: str) -> None:
     """Print the result, and which pictures fit badly."""
     median = float(np.median(result.errors_px))
-    bad = [n for n, one in enumerate(result.errors_px, 1) if one > max(WORST * median, 1.0)]
+    bad = [n for n, px in enumerate(result.errors_px, 1) if px > max(WORST * median, 1.0)]
     if args.json:
         print(json_text({'camera': args.camera, **values, 'error_px': result.error_px,
                           'errors_px': result.errors_px, 'place_mm': result.place_mm,
                           'turn_deg': result.turn_deg, 'bad_pictures': bad,
                           'written': '' if args.dry_run else str(args.config),
-                          'old_file': kept}))
+                          'old_file': old_file}))
         return
     x, y, z, *turn = result.pose
     print(f"{args.camera} in {values['extrinsics_frame']}: x {x:.4f} y {y:.4f} z {z:.4f} m, roll "
@@ -210,7 +210,7 @@ def report(args: argparse.Namespace, result: 'Extrinsics', values: dict[str, Any
         print(f"pictures {', '.join(map(str, bad))} fit badly: leave them out, or let the arm "
               'come to rest before each')
     print(f'nothing written; {values}' if args.dry_run else
-          f'written to {args.config}; the old file is {kept}. Start the camera node again.')
+          f'written to {args.config}; the old file is {old_file}. Start the camera node again.')
 
 
 def draw(board: 'CharucoBoard', path: Path) -> int:

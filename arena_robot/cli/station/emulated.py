@@ -45,19 +45,20 @@ def emulated(path: Path | None) -> Iterator[list[EmulatorProcess]]:
     if path is None:
         yield []
         return
-    parts = {str(key).rsplit('/', 1)[-1]: found.get('ros__parameters') or {}
-             for key, found in read_yaml(path).items()}
-    found = [one for name, values in parts.items() for one in _emulators(name, values)]
+    parts = {str(key).rsplit('/', 1)[-1]: section.get('ros__parameters') or {}
+             for key, section in read_yaml(path).items()}
+    emulators = [emulator for name, values in parts.items()
+                 for emulator in _emulators(name, values)]
     cameras = {name: values for name, values in parts.items()
                if name.endswith(CAMERA_SUFFIX) and values.get('backend') in CAMERAS}
-    if not found and not cameras:
+    if not emulators and not cameras:
         raise ConfigError(f'{path} names no device that can be emulated: leave out --emulate')
     before = os.environ.get('PYTHONPATH')
     with tempfile.TemporaryDirectory(prefix='arena-zed-') as folder:
         if _stand_in(Path(folder), cameras):
             os.environ['PYTHONPATH'] = os.pathsep.join(filter(None, (folder, before)))
         try:
-            yield list(dict.fromkeys(found))
+            yield list(dict.fromkeys(emulators))
         finally:
             os.environ.pop('PYTHONPATH', None)
             if before is not None:
@@ -72,10 +73,10 @@ def _emulators(name: str, values: Section) -> list[EmulatorProcess]:
             'fr3', '--host', _here(name, host), '--port', port or '1337', '--robot',
             str(values.get('robot_type', 'panda'))))]
     if name in ('arm_node', 'gripper_node') and backend == 'droid_nuc':
-        own = driver_params(values)
-        host = str(values.get('robot_ip') or own.get('robot_ip', ''))
+        driver_values = driver_params(values)
+        host = str(values.get('robot_ip') or driver_values.get('robot_ip', ''))
         return [EmulatorProcess(('droid-nuc', '--host', _here(name, host), '--port',
-                                 str(own.get('port', 4242))))]
+                                 str(driver_values.get('port', 4242))))]
     if name == 'gripper_node' and backend == 'robotiq':
         port = str(driver_params(values).get('com_port', ''))
         if not port or port.startswith('/dev/'):
@@ -104,14 +105,15 @@ def _stand_in(folder: Path, cameras: Mapping[str, Section]) -> bool:
     zeds = {}
     for name, values in cameras.items():
         seen = EmulatedZed(str(values.get('role', 'left')), SCENE)
-        own = driver_params(values)
+        driver_values = driver_params(values)
         if values['backend'] == 'zed':
             zeds[str(values.get('serial_number', ''))] = seen
-        elif str(own.get('device', '/dev/')).startswith('/dev/'):
+        elif str(driver_values.get('device', '/dev/')).startswith('/dev/'):
             raise ConfigError(f'{name}: driver.device could be a real camera; name a file that '
                               f'may be written, such as /tmp/arena_uvc/{seen.role}.yuyv')
         else:
-            make_frames(Path(own['device']), seen, eye_size(str(own.get('resolution', 'HD720'))))
+            make_frames(Path(driver_values['device']), seen,
+                        eye_size(str(driver_values.get('resolution', 'HD720'))))
     if zeds:
         make_folder(folder, zeds)
     return bool(zeds)

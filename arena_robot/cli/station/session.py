@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 TOKEN_VARIABLE = 'ARENA_EVALUATOR_TOKEN'
-LOOK_S = 1.0
+LOOK_S = 1.0    # a person at the terminal learns within a second that the station has ended
 
 
 def session_arguments(parser: argparse.ArgumentParser) -> None:

@@ -59,7 +59,7 @@ class Terminal:
 
     def __init__(self, desk: Desk, third_person: str = '') -> None:
         self._desk, self._third_person = desk, third_person
-        self._told = self._warned = ''
+        self._shown = self._warned = ''
         self._evaluator = ''
 
     def lead(self, evaluator: str, instruction: str) -> int:
@@ -143,7 +143,8 @@ class Terminal:
         if problem:
             print(f'  ! {problem}')
             return
-        earlier = [one.instruction for one in self._desk.today() if one.state is State.DONE]
+        earlier = [session.instruction for session in self._desk.today()
+                   if session.state is State.DONE]
         repeat = is_repeat(instruction, earlier)
         if repeat and self._ask('This was evaluated earlier today. Again? [y/n]') != 'y':
             return
@@ -181,10 +182,10 @@ class Terminal:
         print()
 
     def _score(self, slot: Slot) -> None:
-        again = self._desk.state().slots[0 if slot is Slot.A else 1].again
-        if again == RerunCause.FAULT and self._run_again(slot):
+        cause = self._desk.state().slots[0 if slot is Slot.A else 1].again
+        if cause == RerunCause.FAULT and self._run_again(slot):
             return
-        if again == RerunCause.MISTAKE:
+        if cause == RerunCause.MISTAKE:
             print(f'  {AGAIN:>4}  you made a mistake: run {slot.value} again')
         for mark, words in RUBRIC:
             print(f'  {mark:>4}  {words}')
@@ -238,24 +239,24 @@ class Terminal:
 
     def _verdict(self, fields: Iterable[VerdictField], before: Verdict | None = None) -> Verdict:
         """Ask for every field; Enter keeps what was said ``before``."""
-        words = {one.name: self._field(one, getattr(before, one.name, None)) for one in fields}
-        return from_plain(words)
+        return from_plain({field.name: self._field(field, getattr(before, field.name, None))
+                           for field in fields})
 
-    def _field(self, one: VerdictField, before: object) -> object:
-        choices = f" [{', '.join(one.choices)}]" if one.kind is Kind.CHOICE else ''
-        scale = {Kind.SHARE: ' 0 to 100', Kind.FLAG: '? [y/n]'}.get(one.kind, '')
-        kept = one.is_said(before)
-        hint = f' (Enter keeps: {one.plain(before)})' if kept else ''
-        answer = self._ask(f'{one.question}{scale}{choices}{hint}')
-        if kept and not answer:
+    def _field(self, field: VerdictField, before: object) -> object:
+        choices = f" [{', '.join(field.choices)}]" if field.kind is Kind.CHOICE else ''
+        scale = {Kind.SHARE: ' 0 to 100', Kind.FLAG: '? [y/n]'}.get(field.kind, '')
+        answered = field.is_said(before)
+        hint = f' (Enter keeps: {field.plain(before)})' if answered else ''
+        answer = self._ask(f'{field.question}{scale}{choices}{hint}')
+        if answered and not answer:
             return before
-        if one.kind is Kind.SHARE and answer == AGAIN:
+        if field.kind is Kind.SHARE and answer == AGAIN:
             raise RunAgain
-        if one.kind is Kind.SHARE:
+        if field.kind is Kind.SHARE:
             return _share(answer)
-        if one.kind is Kind.FLAG:
+        if field.kind is Kind.FLAG:
             return answer.casefold() in ('y', 'yes')
-        return _choice(one, answer) if one.kind is Kind.CHOICE and answer else answer
+        return _choice(field, answer) if field.kind is Kind.CHOICE and answer else answer
 
     def _review(self, seen: DeskState) -> None:
         _print(review_lines(seen))
@@ -312,8 +313,8 @@ class Terminal:
             print(f'\r{bar(run, shutil.get_terminal_size().columns)}', end='', flush=True)
             return
         text = '\n'.join(wrapped(state_lines(seen), shutil.get_terminal_size().columns))
-        if text != self._told:
-            self._told = text
+        if text != self._shown:
+            self._shown = text
             print(text)
 
 
@@ -324,10 +325,10 @@ def _share(text: str) -> float:
         raise DataError(f"'{text}' is not a number") from None
 
 
-def _choice(one: VerdictField, text: str) -> str:
+def _choice(field: VerdictField, text: str) -> str:
     """Return the choice that begins with ``text``; ``text`` itself when none or several do."""
-    found = [value for value in one.choices if value.lower().startswith(text.lower())]
-    return found[0] if len(found) == 1 else text
+    matches = [value for value in field.choices if value.lower().startswith(text.lower())]
+    return matches[0] if len(matches) == 1 else text
 
 
 def _print(lines: Iterable[str]) -> None:
@@ -395,7 +396,7 @@ def review_lines(seen: DeskState) -> Iterator[str]:
     for slot in seen.slots:
         yield (f'  {slot.slot.value}            {slot.end or "did not run"} after {slot.steps} '
                'steps')
-    for one in FIELDS:
-        value = getattr(seen.verdict, one.name)
-        if one.required or value != getattr(Verdict(), one.name) or one.kind is Kind.FLAG:
-            yield f'  {one.label:<24} {one.words(value)}'
+    for field in FIELDS:
+        value = getattr(seen.verdict, field.name)
+        if field.required or value != getattr(Verdict(), field.name) or field.kind is Kind.FLAG:
+            yield f'  {field.label:<24} {field.words(value)}'

@@ -40,9 +40,8 @@ if TYPE_CHECKING:
     from arena_robot.nodes.station.processes import Startable
 
 SIM_CONFIG, LAB_CONFIG = 'stations/sim.yaml', 'stations/example_lab.yaml'
-FIND_S = 120.0
-# A recorder finishes its bag.
-END_S = 20.0
+FIND_S = 120.0    # a station of a slow machine starts all of its nodes
+END_S = 20.0      # a recorder finishes its bag
 
 
 @dataclass(frozen=True)
@@ -114,8 +113,8 @@ def run_station(args: argparse.Namespace) -> int:
     if args.rviz or args.foxglove:
         return print_view(args, path)
     nodes = nodes_in(path, parts_needed=not args.session, namespace=args.namespace)
-    if said := stay_local():
-        print(said, flush=True)
+    if warning := stay_local():
+        print(warning, flush=True)
     simulated = [executable for executable, _ in nodes] == ['sim_station']
     check_options(args, path, simulated)
     with emulated(path if args.emulate else None) as devices:
@@ -150,10 +149,10 @@ def check_options(args: argparse.Namespace, path: Path, simulated: bool) -> None
         raise ConfigError(f'--robot-type is for a simulated station, {path} names its robot')
     for owner, names in (('session', ('session_config', 'policies', 'data', 'max_steps',
                                       'console')), ('console', ('host', 'port'))):
-        given = [n for n in names
-                 if getattr(args, n) is not None and getattr(args, n) is not False]
-        if given and not getattr(args, owner):
-            raise ConfigError(f"--{given[0].replace('_', '-')} needs --{owner}")
+        used = [n for n in names
+                if getattr(args, n) is not None and getattr(args, n) is not False]
+        if used and not getattr(args, owner):
+            raise ConfigError(f"--{used[0].replace('_', '-')} needs --{owner}")
 
 
 def run_with_session(args: argparse.Namespace, path: Path, nodes: Sequence[tuple[str, str]],
@@ -172,19 +171,19 @@ def run_with_session(args: argparse.Namespace, path: Path, nodes: Sequence[tuple
     options = SessionOptions(args.policies, args.data, args.max_steps, pace=pace)
     words = ('--log-level', args.log_level, *namespace_words(args.namespace))
     with tempfile.TemporaryDirectory(prefix='arena-station-') as folder:
-        found: list[Startable] = [*session_processes(Path(folder), files, options, words,
-                                                     simulated, args.namespace)]
-        found[:0] = sim_process(args, files, Path(folder)) if simulated else parts(
+        processes: list[Startable] = [*session_processes(Path(folder), files, options, words,
+                                                         simulated, args.namespace)]
+        processes[:0] = sim_process(args, files, Path(folder)) if simulated else parts(
             args, nodes, ros_arguments(args, path))
-        found[:0] = devices
+        processes[:0] = devices
         if args.console:
-            found.append(PageProcess(page_words(args)))
-        print(f"starting {', '.join(one.name for one in found)}", flush=True)
+            processes.append(PageProcess(page_words(args)))
+        print(f"starting {', '.join(process.name for process in processes)}", flush=True)
         if not args.console:
             where = f' --namespace {args.namespace}' if args.namespace else ''
             print(f'run a session in another terminal: arena session{where}   or open the page: '
                   f'arena console{where}', flush=True)
-        return supervise(found, not args.no_respawn, END_S)
+        return supervise(processes, not args.no_respawn, END_S)
 
 
 def sim_process(args: argparse.Namespace, files: Sequence[Path],
@@ -197,9 +196,10 @@ def sim_process(args: argparse.Namespace, files: Sequence[Path],
     pace = pace_of(args)
     values = pace.station() if pace else {'sim_station': {}}
     values['sim_station'] |= sim_parameters(args)
-    said = write_parameters(folder / 'sim_options.yaml', values, args.namespace, files[:1])
+    options_file = write_parameters(folder / 'sim_options.yaml', values, args.namespace, files[:1])
     return [NodeProcess('sim_station', 'sim_station', (
-        '--params-file', str(base), *ros_arguments(args, files[0]), '--params-file', str(said)))]
+        '--params-file', str(base), *ros_arguments(args, files[0]),
+        '--params-file', str(options_file)))]
 
 
 def pace_of(args: argparse.Namespace) -> 'SessionPace | None':
@@ -218,9 +218,9 @@ def parts(args: argparse.Namespace, nodes: Sequence[tuple[str, str]],
 
 def page_words(args: argparse.Namespace) -> tuple[str, ...]:
     """Return the arguments of `arena console`; it waits for the session node to start."""
-    given = {'--namespace': args.namespace or None, '--host': args.host, '--port': args.port,
-             '--wait': FIND_S}
-    return tuple(str(word) for name, value in given.items() if value is not None
+    options = {'--namespace': args.namespace or None, '--host': args.host, '--port': args.port,
+               '--wait': FIND_S}
+    return tuple(str(word) for name, value in options.items() if value is not None
                  for word in (name, value))
 
 
@@ -256,11 +256,11 @@ def ros_arguments(args: argparse.Namespace, path: Path) -> list[str]:
 
 def sim_parameters(args: argparse.Namespace) -> dict[str, object]:
     """Return the parameters of the simulated station that were given on the line."""
-    given = {'real_time_factor': args.speed, 'task': args.task, 'seed': args.seed,
-             'robot_type': args.robot_type}
+    values = {'real_time_factor': args.speed, 'task': args.task, 'seed': args.seed,
+              'robot_type': args.robot_type}
     if args.speed is not None and args.speed != 1.0:
-        given['publish_clock'] = True
-    return {name: value for name, value in given.items() if value is not None}
+        values['publish_clock'] = True
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def config_file(name: str) -> Path:

@@ -68,19 +68,19 @@ def run_methods(args: argparse.Namespace) -> int:
     arena = arena_tables(counted, scored, policy_names(args))
     left_out: list[str] = []
     if not args.policies:
-        kept, left_out = placeable(arena.comparisons, 'bt', exact=True)
-        if len(kept) < 2:
+        comparable, left_out = placeable(arena.comparisons, 'bt', exact=True)
+        if len(comparable) < 2:
             raise RankingError(f'{args.sessions}: no two policies can be compared')
-        arena = arena_tables(counted, scored, kept)
+        arena = arena_tables(counted, scored, comparable)
     methods = _methods(args, counted, arena.comparisons.items)
     sessions = len(set(arena.comparisons.session.tolist()))
-    found = quality.splits(arena, methods, args.splits, args.share, seed=args.seed,
-                           workers=at_work)
+    splits = quality.splits(arena, methods, args.splits, args.share, seed=args.seed,
+                            workers=at_work)
     curves = quality.efficiency(arena, methods, [s for s in sizes if s <= sessions],
                                 args.repeats, seed=args.seed, workers=at_work)
     drawn = quality.redraws(arena, methods, args.redraw, seed=args.seed,
                             workers=at_work) if args.redraw else {}
-    report = _report(args, arena, found, curves, drawn, left_out)
+    report = _report(args, arena, splits, curves, drawn, left_out)
     if args.plot:
         from arena_robot.reports.ranking_plots import plot_efficiency
         plot_efficiency({name: {size: scored.summaries() for size, scored in curve.items()}
@@ -101,13 +101,13 @@ def _methods(args: argparse.Namespace, rows: 'Sequence[Comparison]' = (),
     return {name: method(name, **audit_option(name, rows, items, audits)) for name in names}
 
 
-def _report(args: argparse.Namespace, arena: Any, found: Any, curves: Any, drawn: Any,
+def _report(args: argparse.Namespace, arena: Any, splits: Any, curves: Any, drawn: Any,
             left_out: list[str]) -> dict[str, Any]:
     from arena_robot.ranking.quality import reference
     from arena_robot.ranking.standings import plain
     items = arena.comparisons.items
     report = {
-        'methods': _all(found),
+        'methods': _all(splits),
         'efficiency': {name: [{'sessions': size, **_measures(scored)}
                               for size, scored in curve.items()]
                        for name, curve in curves.items()},
@@ -120,13 +120,13 @@ def _report(args: argparse.Namespace, arena: Any, found: Any, curves: Any, drawn
     return dict(plain(report))
 
 
-def _all(found: Any) -> dict[str, Any]:
+def _all(measures: Any) -> dict[str, Any]:
     """Return the measures per method and what each gains on the first, repeat by repeat."""
     from arena_robot.ranking.quality import summary
-    first = next(iter(found.values()))
+    first = next(iter(measures.values()))
     return {name: {**_measures(scored), 'gain': {
         measure: summary(scored.values[measure] - first.values[measure])
-        for measure in scored.values}} for name, scored in found.items()}
+        for measure in scored.values}} for name, scored in measures.items()}
 
 
 def _measures(scored: Any) -> dict[str, Any]:

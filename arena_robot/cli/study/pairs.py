@@ -60,21 +60,21 @@ def run_pairs(args: argparse.Namespace) -> int:
              for n in args.policies}
     if args.sessions:
         pools[f'{args.sessions.name}, resampled'] = [_real(args)] * args.repeats
-    found: dict[str, dict[str, Curve]] = {}
+    curves: dict[str, dict[str, Curve]] = {}
     for name, truths in pools.items():
-        found[name] = {}
+        curves[name] = {}
         for way in WAYS:
             print(f'playing {name}, {way} pairs …', file=sys.stderr)
-            found[name][way] = play(truths, way, args.comparisons, args.seed, weights,
-                                    at_work, aim)
+            curves[name][way] = play(truths, way, args.comparisons, args.seed, weights,
+                                     at_work, aim)
     if args.json:
         print(json_text(plain({name: {way: {
             'comparisons': curve.comparisons.tolist(), 'correlation': curve.correlation.tolist(),
             'error': curve.error.tolist(), 'first_right': curve.first.tolist(),
             'top_right': curve.top.tolist(), 'needed': curve.needed(args.level)}
-            for way, curve in ways.items()} for name, ways in found.items()})))
+            for way, curve in ways.items()} for name, ways in curves.items()})))
     else:
-        _print(found, args.level)
+        _print(curves, args.level)
     return 0
 
 
@@ -103,8 +103,8 @@ def _real(args: argparse.Namespace) -> 'PoolTruth':
     return resampled([r for r in rows if min(met[r.a], met[r.b]) >= args.least])
 
 
-def _print(found: 'dict[str, dict[str, Curve]]', level: float) -> None:
-    for name, ways in found.items():
+def _print(curves: 'dict[str, dict[str, Curve]]', level: float) -> None:
+    for name, ways in curves.items():
         print(f'\n{name}: mean rank correlation with the truth (± standard error)')
         steps = next(iter(ways.values())).comparisons
         shown = [k for k in range(len(steps)) if steps[k] in (50, 100, 150, 200, 300, 400, 500)]
@@ -114,7 +114,7 @@ def _print(found: 'dict[str, dict[str, Curve]]', level: float) -> None:
             cells = ' '.join(f'{curve.correlation[k]:.3f} ± {curve.error[k]:.3f}' for k in shown)
             needed = curve.needed(level)
             print(f'{way:12} {cells}  {needed if needed else "more than all"}')
-        for what, words in (('first', 'first right'), ('top', 'first k right')):
+        for measure, words in (('first', 'first right'), ('top', 'first k right')):
             for way, curve in ways.items():
-                cells = ' '.join(f'{getattr(curve, what)[k]:13.2f}' for k in shown)
+                cells = ' '.join(f'{getattr(curve, measure)[k]:13.2f}' for k in shown)
                 print(f'{way}, {words}: {cells}')

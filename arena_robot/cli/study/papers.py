@@ -42,11 +42,11 @@ def run_papers(args: argparse.Namespace) -> int:
     lines = [*_of_roboarena(args.roboarena), *_of_atari(args.atari),
              *_of_deviation(args.livebench)]
     if args.json:
-        print(json_text([{**asdict(one), 'agreement': one.agreement.value} for one in lines]))
+        print(json_text([{**asdict(line), 'agreement': line.agreement.value} for line in lines]))
         return 0
-    for one in lines:
-        print(one.words())
-    count = {kind: sum(one.agreement is kind for one in lines) for kind in Reproduction}
+    for line in lines:
+        print(line.words())
+    count = {kind: sum(line.agreement is kind for line in lines) for kind in Reproduction}
     print(', '.join(f'{number} {kind.value}' for kind, number in count.items()))
     return 0
 
@@ -64,17 +64,17 @@ def _of_atari(folder: Path | None) -> 'list[PublishedLine]':
     from arena_robot.ranking.reproduce.lines import unchecked
 
     if folder is None:
-        return [unchecked(paper, what, 'printed', 'the scores are not here; give --atari')
-                for paper, what in ((LANCTOT, 'tables 5 to 7 and observations 1, 5 and 6'),
-                                    (MARRIS, 'figure 4, who shares the first place'))]
+        return [unchecked(paper, table, 'printed', 'the scores are not here; give --atari')
+                for paper, table in ((LANCTOT, 'tables 5 to 7 and observations 1, 5 and 6'),
+                                     (MARRIS, 'figure 4, who shares the first place'))]
     agents, games, scores = _atari(folder / RAINBOW)
-    more, known, others = _atari(folder / AGENT57)
-    place = [known.index(game) for game in games]
+    more, all_games, all_scores = _atari(folder / AGENT57)
+    place = [all_games.index(game) for game in games]
     two = [more.index(name) for name in ('random', 'human')]
-    ten = np.vstack([scores, others[two][:, place]])
+    ten = np.vstack([scores, all_scores[two][:, place]])
     eight = [k for k in range(len(more)) if k not in two] + two
     return [*atari_lines(agents, scores), *atari_lines([*agents, 'random', 'human'], ten),
-            *atari_tie_lines([more[k] for k in eight], others[eight])]
+            *atari_tie_lines([more[k] for k in eight], all_scores[eight])]
 
 
 def _of_roboarena(folder: Path | None) -> 'list[PublishedLine]':
