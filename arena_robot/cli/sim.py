@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from arena_robot.cli.terminal import json_text, sentences
+from arena_robot.core.episode import CONTROL_RATE_HZ
 from arena_robot.robots.arms import ROBOTS
 
-_SEEDS = 12
+_SEEDS = 12    # scenes of a task that are looked at for wordings of its instruction
 
 
 def tasks_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,7 +70,7 @@ def run_expert(args: argparse.Namespace) -> int:
             steps, failed = sum(run.steps for run in runs), [
                 run.seed for run in runs if not run.succeeded]
             say(f'{name:14} {len(runs) - len(failed):>4}/{len(runs):<3} {steps / len(runs):6.0f} '
-                f"{steps / 15 / spent_s:7.1f}  {' '.join(map(str, failed))}")
+                f"{steps / CONTROL_RATE_HZ / spent_s:7.1f}  {' '.join(map(str, failed))}")
             rows.append({'task': name, 'episodes': len(runs), 'failed_seeds': failed,
                          'steps': steps / len(runs)})
     count = len(rows) * args.seeds

@@ -17,7 +17,7 @@ import numpy as np
 
 from arena_robot.core.errors import DataError
 
-JUMP_S = 0.5
+JUMP_S = 0.5    # a time server slews the clock by less between two looks
 DAY_S, DAY_NS = 86_400.0, 86_400 * 10**9
 
 # How often a loop looks at what cannot wake it: soon enough for a person, and no load.
@@ -141,14 +141,14 @@ def to_table_time(stamp_ns: int) -> str:
 def from_iso(text: str) -> int:
     """Return the nanoseconds of a time; one without a zone is UTC. Raises DataError."""
     try:
-        found = datetime.datetime.fromisoformat(_as_python_310(text))
+        moment = datetime.datetime.fromisoformat(_as_python_310(text))
     except ValueError as error:
         raise DataError(f'{text!r:.40} is not a time such as 2026-03-01T09:30:00+00:00') from error
-    since = found.replace(tzinfo=found.tzinfo or datetime.timezone.utc) - EPOCH
+    since = moment.replace(tzinfo=moment.tzinfo or datetime.timezone.utc) - EPOCH
     return since // datetime.timedelta(microseconds=1) * 1000
 
 
 def _as_python_310(text: str) -> str:
     """Return a time as Python 3.10 reads it: a zone in numbers, a fraction of six digits."""
     text = re.sub(r'[Zz]$', '+00:00', text)
-    return re.sub(r'\.(\d+)', lambda found: f'.{found[1][:6]:0<6}', text, count=1)
+    return re.sub(r'\.(\d+)', lambda fraction: f'.{fraction[1][:6]:0<6}', text, count=1)

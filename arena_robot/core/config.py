@@ -151,10 +151,10 @@ def _convert_mapping(hint: Any, value: Any, where: str) -> dict[str, Any]:
 
 def _convert_scalar(hint: Any, value: Any, where: str) -> Any:
     if isinstance(hint, type) and issubclass(hint, Enum):
-        known = {str(m.value): m for m in hint}
-        if str(value) not in known:
-            raise ConfigError(f"{where}: unknown value '{value}'.{nearest(str(value), known)}")
-        return known[str(value)]
+        members = {str(m.value): m for m in hint}
+        if str(value) not in members:
+            raise ConfigError(f"{where}: unknown value '{value}'.{nearest(str(value), members)}")
+        return members[str(value)]
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if hint is Path and isinstance(value, str):

@@ -8,8 +8,8 @@ from itertools import groupby
 from typing import Any, TypeVar
 
 PASS, WARN, FAIL, SKIP = 'pass', 'warn', 'fail', 'skip'
-WIDTH = 99
-MANY = 3
+WIDTH = 99    # of a line, as in the sources
+MANY = 3      # checks skipped for one reason; more of them are one line
 
 Tested = TypeVar('Tested')
 Check = Callable[[Tested], str]
@@ -58,10 +58,10 @@ class Result:
         if self.outcome not in (FAIL, WARN):
             return f'  {self.outcome}  {name}: {self.detail}'
         advice = 'change' if self.outcome == FAIL else 'look at'
-        said = (('sent', self.sent), ('came back', self.received), (advice, self.change))
+        parts = (('sent', self.sent), ('came back', self.received), (advice, self.change))
         return '\n'.join([f'  {self.outcome.upper()}  {name}', *(
             textwrap.fill(text, WIDTH, initial_indent=f'        {heading:<10}',
-                          subsequent_indent=' ' * 18) for heading, text in said)])
+                          subsequent_indent=' ' * 18) for heading, text in parts)])
 
 
 @dataclass(frozen=True)
@@ -111,18 +111,18 @@ def run_check(check: Check[Tested], tested: Tested,
     it returns None is raised.
     """
     started = time.perf_counter()
-    outcome, found = FAIL, {}
+    outcome, result = FAIL, {}
     try:
-        outcome, found = PASS, {'detail': check(tested)}
+        outcome, result = PASS, {'detail': check(tested)}
     except CheckSkipped as skipped:
-        outcome, found = SKIP, {'detail': str(skipped)}
+        outcome, result = SKIP, {'detail': str(skipped)}
     except Exception as error:
         failed = error if isinstance(error, CheckFailed) else explain(error)
         if failed is None:
             raise
         outcome = failed.outcome
-        found = {'sent': failed.sent, 'received': failed.received, 'change': failed.change}
-    return Result(check.__name__, asked(check), outcome, time.perf_counter() - started, **found)
+        result = {'sent': failed.sent, 'received': failed.received, 'change': failed.change}
+    return Result(check.__name__, asked(check), outcome, time.perf_counter() - started, **result)
 
 
 def skipped(checks: Sequence[Check[Tested]], why: str) -> list[Result]:

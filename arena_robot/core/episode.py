@@ -7,9 +7,9 @@ from enum import Enum
 from arena_robot.core.action import Clamp
 from arena_robot.core.observation import Floats
 
-CONTROL_RATE_HZ = 15.0
-MAX_STEPS = 400
-MAX_RERUNS = 2    # of one slot
+CONTROL_RATE_HZ = 15.0    # DROID's, which its policies were trained at
+MAX_STEPS = 400           # of a rollout: 27 s
+MAX_RERUNS = 2            # of one slot
 
 
 class Slot(str, Enum):

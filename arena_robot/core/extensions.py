@@ -34,22 +34,22 @@ def load_object(address: str) -> object:
 
     Raises ConfigError that says what cannot be imported, or names the nearest name of the module.
     """
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
     module_name, _, names = address.partition(':')
     if not module_name or not names:
         raise ConfigError(f"'{address}' is not module:name")
     try:
-        found: object = importlib.import_module(module_name)
+        loaded: object = importlib.import_module(module_name)
     except Exception as error:  # whatever a module does while it is imported
-        raise ConfigError(f"cannot import '{module_name}' from {here}: {error}") from error
+        raise ConfigError(f"cannot import '{module_name}' from {folder}: {error}") from error
     for name in names.split('.'):
-        known = [word for word in dir(found) if word[0] != '_']
-        if name not in known and not hasattr(found, name):
-            raise ConfigError(f"'{module_name}' has no '{name}'.{nearest(name, known)}")
-        found = getattr(found, name)
-    return found
+        names_of = [word for word in dir(loaded) if word[0] != '_']
+        if name not in names_of and not hasattr(loaded, name):
+            raise ConfigError(f"'{module_name}' has no '{name}'.{nearest(name, names_of)}")
+        loaded = getattr(loaded, name)
+    return loaded
 
 
 def callable_as(kind: str) -> Callable[[object, str], Callable[..., Any]]:
@@ -101,13 +101,13 @@ class Table(Generic[Row]):
 
     def rows(self) -> dict[str, Row]:
         """Return all rows by name; one that cannot be loaded is left out with a warning."""
-        found = {}
+        rows = {}
         for name in self.names():
             try:
-                found[name] = self.find(name)
+                rows[name] = self.find(name)
             except ArenaError as error:
                 _log.warning("the %s '%s' is left out: %s", self.kind, name, error)
-        return found
+        return rows
 
     def _address(self, name: str) -> str:
         if ':' in name:
@@ -124,10 +124,10 @@ class Table(Generic[Row]):
 
     def _points(self) -> 'dict[str, list[EntryPoint]]':
         from importlib.metadata import entry_points  # takes 25 ms to import
-        found: dict[str, dict[str, EntryPoint]] = {}
+        by_name: dict[str, dict[str, EntryPoint]] = {}
         for point in entry_points(group=self.group):
-            found.setdefault(point.name, {})[point.value] = point
-        return {name: list(points.values()) for name, points in found.items()}
+            by_name.setdefault(point.name, {})[point.value] = point
+        return {name: list(points.values()) for name, points in by_name.items()}
 
 
 def broken_members(found: object, protocol: type) -> list[str]:
@@ -157,8 +157,8 @@ def broken_members(found: object, protocol: type) -> list[str]:
 
 def _shape(method: Callable[..., Any]) -> inspect.Signature:
     """Return the arguments of a method without ``self``, names and defaults only."""
-    given = list(inspect.signature(method).parameters.values())[1:]
-    return inspect.Signature([one.replace(annotation=inspect.Parameter.empty) for one in given])
+    arguments = list(inspect.signature(method).parameters.values())[1:]
+    return inspect.Signature([a.replace(annotation=inspect.Parameter.empty) for a in arguments])
 
 
 def _fits(made: Callable[..., Any], found: object, name: str, shape: inspect.Signature) -> bool:
@@ -168,13 +168,13 @@ def _fits(made: Callable[..., Any], found: object, name: str, shape: inspect.Sig
         return True
     static = inspect.getattr_static(found, name, None)
     unbound = isinstance(found, type) and not isinstance(static, staticmethod | classmethod)
-    own = (None,) if unbound else ()
-    names = [one.name for one in shape.parameters.values()]
-    needed = [one.name for one in shape.parameters.values() if one.default is one.empty]
+    unbound_self = (None,) if unbound else ()
+    names = list(shape.parameters)
+    needed = [name for name, a in shape.parameters.items() if a.default is a.empty]
     try:
-        signature.bind(*own, *names)
-        signature.bind(*own, *needed)
-        signature.bind(*own, **dict.fromkeys(names))
+        signature.bind(*unbound_self, *names)
+        signature.bind(*unbound_self, *needed)
+        signature.bind(*unbound_self, **dict.fromkeys(names))
     except TypeError:
         return False
     return True

@@ -55,8 +55,8 @@ class Inference:
     @classmethod
     def of(cls, row: Sequence[Any]) -> 'Inference':
         """Return the inference of :meth:`row`."""
-        step, stamp_ns, took_s, count, *kept = row
-        return cls(step, stamp_ns, took_s, count, Proof(*kept))
+        step, stamp_ns, took_s, count, *proof = row
+        return cls(step, stamp_ns, took_s, count, Proof(*proof))
 
     def row(self) -> list[Any]:
         """Return its values as JSON takes them."""
@@ -76,12 +76,12 @@ def waits_s(made: Iterable[Inference]) -> list[float]:
     An answer that was asked ahead is waited for only when it takes longer than what was left of
     the chunk before.
     """
-    found, end = [], 0    # steps before ``end`` have an action
-    for one in made:
-        ahead_s = max(0, end - one.step) / CONTROL_RATE_HZ
-        found.append(max(0.0, one.took_s - ahead_s))
-        end = max(end, one.step + one.count)
-    return found
+    waits, end = [], 0    # steps before ``end`` have an action
+    for inference in made:
+        ahead_s = max(0, end - inference.step) / CONTROL_RATE_HZ
+        waits.append(max(0.0, inference.took_s - ahead_s))
+        end = max(end, inference.step + inference.count)
+    return waits
 
 
 def waited_share(waits: Sequence[float], steps: int,

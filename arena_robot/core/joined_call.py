@@ -37,11 +37,11 @@ class JoinedCall(Generic[T]):
     def ask(self) -> 'Future[T]':
         """Return the future of a run that begins after this call; does not wait."""
         with self._lock:
-            asked = self._next = self._next or Future()
+            future = self._next = self._next or Future()
             now_s = time.monotonic()
             late = now_s - self._begun_s >= self._again_s and self._running < self._most
             if self._running and not late:
-                return asked
+                return future
             self._running += 1
             self._begun_s = now_s
         try:
@@ -49,7 +49,7 @@ class JoinedCall(Generic[T]):
         except RuntimeError as error:
             log.warning('%s runs in the thread that asks for it: %s', self._name, error)
             self._run()
-        return asked
+        return future
 
     def _run(self) -> None:
         while (future := self._taken()) is not None:

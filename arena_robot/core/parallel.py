@@ -19,7 +19,7 @@ from arena_robot.core.errors import ArenaError, ConfigError
 Item = TypeVar('Item')
 Result = TypeVar('Result')
 
-CONNECT_S = 10.0
+CONNECT_S = 10.0    # a scheduler that runs answers within a second
 SCHEMES = ('dask', 'ray')
 DIED = ('a process that did part of the work has died (killed, or out of memory?); fewer --jobs '
         'need less memory')
@@ -59,14 +59,14 @@ class Workers:
         """
         if not self.cluster and (self.jobs == 1 or len(items) < 2):
             return _here(work, items, done)
-        found: dict[int, Result] = {}
+        results_by_index: dict[int, Result] = {}
         with self._backend(), _closing(self._results(work, items)) as results:
             for index, outcome in results:
                 if isinstance(outcome, _Raised):
                     raise outcome.error
-                found[index] = outcome
-                done(len(found), outcome)
-        return [found[index] for index in range(len(items))]
+                results_by_index[index] = outcome
+                done(len(results_by_index), outcome)
+        return [results_by_index[index] for index in range(len(items))]
 
     def _results(self, work: Callable[[Item], Result], items: Sequence[Item]
                  ) -> 'Generator[tuple[int, Result | _Raised], None, None]':
@@ -154,11 +154,11 @@ def _closing(results: Generator[Item, None, None]) -> Iterator[Generator[Item, N
 
 def _here(work: Callable[[Item], Result], items: Sequence[Item],
           done: Done[Result]) -> list[Result]:
-    found: list[Result] = []
+    results: list[Result] = []
     for item in items:
-        found.append(work(item))
-        done(len(found), found[-1])
-    return found
+        results.append(work(item))
+        done(len(results), results[-1])
+    return results
 
 
 def _scheme(cluster: str) -> str:
@@ -181,10 +181,10 @@ def _address(cluster: str) -> tuple[str, str]:
     """Return scheme and ``host:port``; ConfigError when it is neither of the two kinds."""
     try:
         parts = urlsplit(cluster)
-        known = parts.scheme in SCHEMES and parts.hostname and parts.port
+        complete = parts.scheme in SCHEMES and parts.hostname and parts.port
     except ValueError:
-        known = None
-    if not known:
+        complete = None
+    if not complete:
         raise ConfigError(f"a cluster is dask://host:port or ray://host:port, found '{cluster}'")
     return parts.scheme, parts.netloc
 

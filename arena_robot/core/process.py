@@ -19,7 +19,7 @@ from arena_robot.core.errors import ProcessFailed
 
 log = logging.getLogger(__name__)
 
-TAIL = 800
+TAIL = 800    # characters of a log in an error message: the last ten lines
 NOTHING = Path(os.devnull)
 
 
@@ -215,13 +215,13 @@ def _with_death_signal(command: list[str], path: str | None) -> list[str]:
 @functools.cache
 def _setpriv() -> str:
     """Return the path of a setpriv that knows --pdeathsig, '' where there is none."""
-    found = shutil.which('setpriv') or ''
-    if found:
-        tried = subprocess.run([found, '--pdeathsig', 'TERM', '--', 'true'], check=False,
+    setpriv = shutil.which('setpriv') or ''
+    if setpriv:
+        tried = subprocess.run([setpriv, '--pdeathsig', 'TERM', '--', 'true'], check=False,
                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL, timeout=10.0)
         if tried.returncode == 0:
-            return found
+            return setpriv
     log.warning('no setpriv that knows --pdeathsig: a program that is killed with SIGKILL leaves '
                 'running what it started')
     return ''

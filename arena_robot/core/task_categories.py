@@ -108,13 +108,13 @@ _MORE: tuple[tuple[frozenset[str], re.Pattern[str], str], ...] = tuple(
 def matched(instruction: str) -> list[tuple[str, str]]:
     """Return (category, the verb that says it) of every step, those not pick and place first."""
     text = instruction.lower().replace('\u2019', "'")
-    clauses = [' '.join(_WORD.findall(one)) for one in _CUT.split(text)]
-    steps = list(_steps([one for one in clauses if one]))
+    clauses = [' '.join(_WORD.findall(clause)) for clause in _CUT.split(text)]
+    steps = list(_steps([clause for clause in clauses if clause]))
     if not steps and _NOT.search(text):
         return [(STILL, _NOT.findall(text)[0])]
-    still = [one for one in steps if one[0] == STILL]
-    return still + sorted((one for one in steps if one[0] != STILL),
-                          key=lambda one: one[0] == PICK)
+    still = [step for step in steps if step[0] == STILL]
+    return still + sorted((step for step in steps if step[0] != STILL),
+                          key=lambda step: step[0] == PICK)
 
 
 @lru_cache(maxsize=4096)
@@ -145,9 +145,9 @@ def _steps(clauses: list[str]) -> Iterator[tuple[str, str]]:
 
 def _more(verb: str, rest: str) -> str | None:
     """Return the category that the rest of the clause decides; None where the verb does."""
-    own = VERBS.get(verb, '')
+    category = VERBS.get(verb, '')
     return next((name for verbs, words, name in _MORE
-                 if (verb in verbs or own in verbs) and words.search(rest)), None)
+                 if (verb in verbs or category in verbs) and words.search(rest)), None)
 
 
 def _set(words: str) -> frozenset[str]:

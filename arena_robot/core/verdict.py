@@ -216,19 +216,19 @@ class Verdict:
         return getattr(self, f'{key}_{Slot(slot).value.lower()}')
 
 
-FIELDS = tuple(VerdictField(one.name, **one.metadata['words'])
-               for one in dataclasses.fields(Verdict))
-NAMES = tuple(one.name for one in FIELDS)
+FIELDS = tuple(VerdictField(declared.name, **declared.metadata['words'])
+               for declared in dataclasses.fields(Verdict))
+NAMES = tuple(field.name for field in FIELDS)
 
 
 def asked_at(asked: Asked, slot: Slot | None = None) -> tuple[VerdictField, ...]:
     """Return the fields that are asked for at one moment; of one slot when it is given."""
-    return tuple(one for one in FIELDS if one.asked is asked and one.slot in (None, slot))
+    return tuple(field for field in FIELDS if field.asked is asked and field.slot in (None, slot))
 
 
 def to_plain(verdict: Verdict) -> dict[str, Plain]:
     """Return every field as JSON values, by name."""
-    return {one.name: one.plain(getattr(verdict, one.name)) for one in FIELDS}
+    return {field.name: field.plain(getattr(verdict, field.name)) for field in FIELDS}
 
 
 def present(verdict: Verdict) -> dict[str, Any]:
@@ -238,8 +238,8 @@ def present(verdict: Verdict) -> dict[str, Any]:
 
 def described(verdict: Verdict) -> dict[str, str]:
     """Return what is said of the scene, the choices that may be left out, by name."""
-    return {one.name: value.value for one in FIELDS if one.kind is Kind.CHOICE
-            and not one.required and (value := getattr(verdict, one.name)) is not None}
+    return {field.name: value.value for field in FIELDS if field.kind is Kind.CHOICE
+            and not field.required and (value := getattr(verdict, field.name)) is not None}
 
 
 def scored(slot: Slot, progress: float, notes: str = '') -> Verdict:
@@ -256,8 +256,8 @@ def from_plain(data: Mapping[str, Any]) -> Verdict:
     Other names are left out; None stands for what is not said. Raises DataError when a value
     is not one of its field.
     """
-    return Verdict(**{one.name: one.parse(data[one.name]) for one in FIELDS
-                      if data.get(one.name) is not None})
+    return Verdict(**{field.name: field.parse(data[field.name]) for field in FIELDS
+                      if data.get(field.name) is not None})
 
 
 def with_said(verdict: Verdict, changes: Mapping[str, Any]) -> Verdict:
@@ -267,14 +267,14 @@ def with_said(verdict: Verdict, changes: Mapping[str, Any]) -> Verdict:
 
 def missing(verdict: Verdict) -> tuple[str, ...]:
     """Return what a valid session still lacks, as labels for people."""
-    return tuple(one.label[0].lower() + one.label[1:] for one in FIELDS
-                 if one.required and not one.is_said(getattr(verdict, one.name)))
+    return tuple(field.label[0].lower() + field.label[1:] for field in FIELDS
+                 if field.required and not field.is_said(getattr(verdict, field.name)))
 
 
 def check_verdict(verdict: Verdict) -> None:
     """Raise DataError when a finished verdict is incomplete or out of range."""
-    for one in FIELDS:
-        one.check(getattr(verdict, one.name))
+    for row in FIELDS:
+        row.check(getattr(verdict, row.name))
     if verdict.valid and missing(verdict):
         raise DataError(f"a valid session needs {', '.join(missing(verdict))}")
     if not verdict.valid and not verdict.invalid_reason.strip():
@@ -287,9 +287,9 @@ def need_fields(where: str, present: Iterable[str], others: Iterable[str] = ()) 
 
     ``others`` are names that ``where`` holds besides; any further name is an error too.
     """
-    found = set(present)
-    lacks = sorted(set(NAMES) - found)
-    more = sorted(found - set(NAMES) - set(others)) if others else []
+    given = set(present)
+    lacks = sorted(set(NAMES) - given)
+    more = sorted(given - set(NAMES) - set(others)) if others else []
     if lacks:
         raise ConfigError(f"{where} lacks {', '.join(lacks)}, declared in core/verdict.py; add "
                           'it there')

@@ -12,10 +12,10 @@ from arena_robot.core.errors import ConfigError, RankingError
 from arena_robot.core.extensions import Table, broken_members, load_object
 
 
-def number(found, name):
-    if not isinstance(found, int):
+def number(value, name):
+    if not isinstance(value, int):
         raise ConfigError(f"'{name}' is no number")
-    return found
+    return value
 
 
 @pytest.fixture

@@ -99,14 +99,14 @@ def test_the_remains_of_a_killed_writer_go_with_the_next_write(tmp_path):
     path = tmp_path / 'video.mp4'
     stale = tmp_path / f'.video.mp4.1-0{files.PARTIAL}'
     young = tmp_path / f'.video.mp4.2-0{files.PARTIAL}'
-    other = tmp_path / f'.other.mp4.1-0{files.PARTIAL}'
-    for left in (stale, young, other):
+    foreign = tmp_path / f'.other.mp4.1-0{files.PARTIAL}'
+    for left in (stale, young, foreign):
         left.write_bytes(b'half')
     old_s = time.time() - 2 * files.STALE_S
     os.utime(stale, (old_s, old_s))
-    os.utime(other, (old_s, old_s))
+    os.utime(foreign, (old_s, old_s))
     files.write_bytes(path, b'whole')
-    assert sorted(tmp_path.iterdir()) == sorted([young, other, path])
+    assert sorted(tmp_path.iterdir()) == sorted([young, foreign, path])
 
 
 def test_an_error_leaves_the_old_content_and_nothing_else(tmp_path):
@@ -135,11 +135,11 @@ def test_a_full_disk_leaves_the_old_content_and_nothing_else(tmp_path, monkeypat
 
 
 def test_the_mode_is_kept_and_a_new_file_takes_the_umask(tmp_path):
-    kept, new = tmp_path / 'kept', tmp_path / 'new'
-    kept.write_bytes(b'old')
-    kept.chmod(0o640)
-    files.write_text(kept, 'new')
-    assert kept.stat().st_mode & 0o777 == 0o640
+    existing, new = tmp_path / 'kept', tmp_path / 'new'
+    existing.write_bytes(b'old')
+    existing.chmod(0o640)
+    files.write_text(existing, 'new')
+    assert existing.stat().st_mode & 0o777 == 0o640
     umask = os.umask(0o027)
     try:
         files.write_text(new, 'new')
@@ -150,11 +150,11 @@ def test_the_mode_is_kept_and_a_new_file_takes_the_umask(tmp_path):
 
 def test_file_and_folder_are_brought_to_the_disk_in_this_order(tmp_path, monkeypatch):
     path = tmp_path / 'file'
-    asked = []
-    monkeypatch.setattr('os.fsync', lambda handle: asked.append(
+    synced = []
+    monkeypatch.setattr('os.fsync', lambda handle: synced.append(
         (os.readlink(f'/proc/self/fd/{handle}'), path.exists())))
     files.write_bytes(path, b'new')
-    (first, there_before), (second, there_after) = asked
+    (first, there_before), (second, there_after) = synced
     assert files.PARTIAL in first
     assert not there_before
     assert second == str(tmp_path)
@@ -173,9 +173,9 @@ def test_text_and_json_are_utf_8_as_given(tmp_path):
 def test_a_folder_is_moved_and_both_parents_are_brought_to_the_disk(tmp_path, monkeypatch):
     (tmp_path / 'a' / 'episode').mkdir(parents=True)
     (tmp_path / 'b').mkdir()
-    asked = []
-    monkeypatch.setattr('os.fsync', lambda handle: asked.append(
+    synced = []
+    monkeypatch.setattr('os.fsync', lambda handle: synced.append(
         os.readlink(f'/proc/self/fd/{handle}')))
     files.move(tmp_path / 'a' / 'episode', tmp_path / 'b' / 'episode')
     assert (tmp_path / 'b' / 'episode').is_dir()
-    assert asked == [str(tmp_path / 'b'), str(tmp_path / 'a')]
+    assert synced == [str(tmp_path / 'b'), str(tmp_path / 'a')]

@@ -30,10 +30,10 @@ def test_calls_during_a_run_share_the_next_one():
     first = call.ask()
     assert work.begun.acquire(timeout=10.0)
     later = [call.ask() for _ in range(20)]
-    assert not any(one.done() for one in (first, *later))
+    assert not any(call.done() for call in (first, *later))
     work.released.release(2)
     assert first.result(10.0) == 1
-    assert {one.result(10.0) for one in later} == {2}
+    assert {call.result(10.0) for call in later} == {2}
     assert (work.runs, len(work.threads)) == (2, 1)
 
 
@@ -45,13 +45,13 @@ def test_a_call_after_the_last_run_runs_again():
 def test_an_error_reaches_everybody_who_shares_the_run():
     work = Work()
     call = JoinedCall('work', lambda: work() and 1 / 0)
-    asked = [call.ask()]
+    futures = [call.ask()]
     assert work.begun.acquire(timeout=10.0)
-    asked += [call.ask(), call.ask()]
+    futures += [call.ask(), call.ask()]
     work.released.release(2)
-    for one in asked:
+    for future in futures:
         with pytest.raises(ZeroDivisionError):
-            one.result(10.0)
+            future.result(10.0)
 
 
 def test_what_follows_is_begun_once_the_first_is_done_and_not_after_an_error():
@@ -92,16 +92,16 @@ def test_a_call_long_after_an_unanswered_run_began_begins_one_beside_it(monkeypa
     monkeypatch.setattr('arena_robot.core.joined_call.time.monotonic', lambda: now[0])
     work = Work()
     call = JoinedCall('work', work, again_s=0.3, most=3)
-    asked = []
+    futures = []
     for at_s in (0.0, 0.4, 0.8):
         now[0] = at_s
-        asked.append(call.ask())
+        futures.append(call.ask())
         assert work.begun.acquire(timeout=10.0)
     now[0] = 1.2
-    asked += [call.ask(), call.ask()]
+    futures += [call.ask(), call.ask()]
     assert work.runs == 3, 'no more than three at a time'
     work.released.release(4)
-    assert sorted(one.result(10.0) for one in asked) == [1, 2, 3, 4, 4]
+    assert sorted(future.result(10.0) for future in futures) == [1, 2, 3, 4, 4]
 
 
 def test_a_waiter_that_gave_up_does_not_end_the_next_calls():

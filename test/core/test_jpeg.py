@@ -19,10 +19,10 @@ def picture(height=48, width=64):
                                   lambda d: np.frombuffer(d, np.uint8), list])
 def test_colours_survive_in_whatever_holds_the_bytes(make):
     pixels = picture()
-    found = from_jpeg(make(to_jpeg(pixels)))
-    assert found.dtype == np.uint8
-    assert found.shape == pixels.shape
-    assert np.abs(found.astype(int) - pixels).mean() < 4.0
+    decoded = from_jpeg(make(to_jpeg(pixels)))
+    assert decoded.dtype == np.uint8
+    assert decoded.shape == pixels.shape
+    assert np.abs(decoded.astype(int) - pixels).mean() < 4.0
 
 
 def test_the_default_quality_is_the_one_of_the_module():

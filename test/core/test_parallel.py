@@ -61,11 +61,11 @@ def workers(request):
 
 
 def test_results_are_the_same_and_in_order_wherever_the_work_is_done(workers):
-    told = []
-    found = workers.map(partial(drawn, 2.0), ITEMS, lambda done, one: told.append((done, one)))
-    assert found == [drawn(2.0, item) for item in ITEMS]
-    assert [done for done, _ in told] == list(range(1, len(ITEMS) + 1))
-    assert sorted(one for _, one in told) == sorted(found)
+    progress = []
+    results = workers.map(partial(drawn, 2.0), ITEMS, lambda *row: progress.append(row))
+    assert results == [drawn(2.0, item) for item in ITEMS]
+    assert [done for done, _ in progress] == list(range(1, len(ITEMS) + 1))
+    assert sorted(result for _, result in progress) == sorted(results)
 
 
 def test_what_the_work_raises_is_raised(workers):
@@ -82,9 +82,9 @@ def test_the_work_is_done_in_other_processes(dask):
     mine = os.getpid()
     assert set(Workers().map(where, range(6))) == {mine}
     assert mine not in Workers(2).map(where, range(6))
-    there = Workers(cluster=dask).map(where, range(20))
-    assert mine not in there
-    assert len(set(there)) == 2
+    processes = Workers(cluster=dask).map(where, range(20))
+    assert mine not in processes
+    assert len(set(processes)) == 2
 
 
 def test_a_process_that_dies_is_an_error_that_says_so():
@@ -124,6 +124,6 @@ def test_joblib_is_loaded_only_when_it_is_used():
     code = ('import sys\nfrom arena_robot.core.parallel import Workers\n'
             'import arena_robot.ranking.methods, arena_robot.trials.trial\n'
             'Workers().map(abs, [1, 2])\nprint("joblib" in sys.modules)')
-    found = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True,
-                           timeout=60, check=True)
-    assert found.stdout.strip() == 'False'
+    process = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True,
+                             timeout=60, check=True)
+    assert process.stdout.strip() == 'False'

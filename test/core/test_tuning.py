@@ -36,15 +36,16 @@ grpc.insecure_channel('127.0.0.1:1').close()
 
 @pytest.mark.skipif(platform.libc_ver()[0] != 'glibc', reason='the GNU C library is missing')
 def test_images_do_not_fetch_their_memory_from_the_system_each_time():
-    kept, plain = (int(subprocess.run(
+    tuned, plain = (int(subprocess.run(
         [sys.executable, '-c', FAULTS, how], capture_output=True, text=True, timeout=60,
         check=True).stdout) for how in ('kept', 'plain'))
     assert plain > 10_000, 'the C library keeps it by itself'
-    assert kept < plain / 50
+    assert tuned < plain / 50
 
 
 def test_grpc_knows_the_experiments_that_are_switched_off():
-    said = [subprocess.run([sys.executable, '-c', CHANNEL.format(more)], capture_output=True,
-                           text=True, timeout=60, check=True).stderr for more in ('', ',-nothing')]
-    assert 'Unknown experiment' not in said[0]
-    assert 'Unknown experiment: nothing' in said[1]    # as gRPC says it
+    outputs = [subprocess.run([sys.executable, '-c', CHANNEL.format(more)], capture_output=True,
+                              text=True, timeout=60, check=True).stderr
+               for more in ('', ',-nothing')]
+    assert 'Unknown experiment' not in outputs[0]
+    assert 'Unknown experiment: nothing' in outputs[1]    # as gRPC says it

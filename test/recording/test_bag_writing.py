@@ -39,17 +39,17 @@ def message(topic, log_ns, text='hello', sequence=0):
 
 def test_every_message_comes_back_as_it_went_in(maker, pristine):
     with BagReader(pristine) as bag:
-        found = list(bag.messages())
-        assert [m.log_ns for m in found] == sorted(m.log_ns for m in found)
-        assert sorted(found) == sorted(maker.messages())
+        messages = list(bag.messages())
+        assert [m.log_ns for m in messages] == sorted(m.log_ns for m in messages)
+        assert sorted(messages) == sorted(maker.messages())
         assert bag.topics == maker.topics()
 
 
 def test_rosbags_reads_the_bag_with_all_its_promises(maker, pristine):
     with rosbags.rosbag2.Reader(pristine) as bag:
-        found = Counter(c.topic for c, _, _ in bag.messages())
+        counts = Counter(c.topic for c, _, _ in bag.messages())
         connections = {c.topic: c for c in bag.connections}
-    assert found == Counter(m.topic for m in maker.messages())
+    assert counts == Counter(m.topic for m in maker.messages())
     assert connections.keys() == maker.topics().keys()
     latched = connections['/session_node/episode_info'].ext.offered_qos_profiles[0]
     assert latched.durability.name == 'TRANSIENT_LOCAL'
@@ -172,8 +172,8 @@ def test_a_split_starts_with_the_latched_messages(tmp_path):
         assert [m.log_ns for m in bag.messages()] == [10, 20, 30, 40, 50]
         assert bag.metadata.counts == {'/state': 3, '/word': 2}
         assert (bag.metadata.start_ns, bag.metadata.duration_ns) == (10, 40)
-    with rosbags.rosbag2.Reader(tmp_path / 'A') as other:
-        assert [t for _, t, _ in other.messages()] == [10, 20, 30, 40, 50]
+    with rosbags.rosbag2.Reader(tmp_path / 'A') as reader:
+        assert [t for _, t, _ in reader.messages()] == [10, 20, 30, 40, 50]
 
 
 def test_an_empty_bag_is_a_bag(tmp_path):
@@ -182,16 +182,16 @@ def test_an_empty_bag_is_a_bag(tmp_path):
     with BagReader(tmp_path / 'A') as bag:
         assert list(bag.messages()) == []
         assert bag.metadata.message_count == 0
-    with rosbags.rosbag2.Reader(tmp_path / 'A') as other:
-        assert other.message_count == 0
+    with rosbags.rosbag2.Reader(tmp_path / 'A') as reader:
+        assert reader.message_count == 0
 
 
 def test_messages_can_be_chosen_by_topic_and_time(pristine):
     with BagReader(pristine) as bag:
         start = bag.metadata.start_ns
-        some = list(bag.messages(['/joint_states'], start, start + 100_000_000))
-        assert len(some) == 20
-        assert {m.topic for m in some} == {'/joint_states'}
+        chosen = list(bag.messages(['/joint_states'], start, start + 100_000_000))
+        assert len(chosen) == 20
+        assert {m.topic for m in chosen} == {'/joint_states'}
         assert list(bag.messages([])) == []
 
 
@@ -204,9 +204,9 @@ def test_what_was_flushed_survives_a_cut(tmp_path):
     bag.flush()
     bag.write(message(WORD, 99))
     bag.abandon()
-    kept = list(salvage(tmp_path / 'A' / 'A_0.mcap'))
-    assert [m.log_ns for m in kept if isinstance(m, Message)] == list(range(1, 11))
-    assert WORD in kept
+    items = list(salvage(tmp_path / 'A' / 'A_0.mcap'))
+    assert [m.log_ns for m in items if isinstance(m, Message)] == list(range(1, 11))
+    assert WORD in items
     with pytest.raises(RecordingError, match='arena episode recover'):
         BagReader(tmp_path / 'A').open()
 
@@ -272,27 +272,27 @@ def test_only_what_a_later_chunk_may_precede_is_held(tmp_path):
     path = written(tmp_path / 'ordered.mcap', range(0, 400_000, 1000))
     with path.open('rb') as file:
         summary = SeekingReader(file).get_summary()
-        found, reads = messages_in_order(file, summary, None, None, None), []
-        for message in found:
+        in_order, reads = messages_in_order(file, summary, None, None, None), []
+        for message in in_order:
             reads.append((message.log_ns, file.tell()))
-    ends = sorted((one.message_start_time, one.chunk_start_offset + one.chunk_length)
-                  for one in summary.chunk_indexes)
+    ends = sorted((chunk.message_start_time, chunk.chunk_start_offset + chunk.chunk_length)
+                  for chunk in summary.chunk_indexes)
     for log_ns, place in reads:    # at most the chunk behind a message's own has been read
-        own = max(k for k, (start_ns, _) in enumerate(ends) if start_ns <= log_ns)
-        assert place <= ends[min(own + 1, len(ends) - 1)][1]
+        last = max(k for k, (start_ns, _) in enumerate(ends) if start_ns <= log_ns)
+        assert place <= ends[min(last + 1, len(ends) - 1)][1]
 
 
 def test_bags_with_the_same_definitions_share_a_codec():
-    one, other = (Topic('/x', 'lab_msgs/msg/Grip', text) for text in ('float64 force',
-                                                                      'float32 force'))
-    assert codec_of([one]) is codec_of([one])
-    assert codec_of([one]) is not codec_of([other])
+    first, second = (Topic('/x', 'lab_msgs/msg/Grip', text) for text in ('float64 force',
+                                                                         'float32 force'))
+    assert codec_of([first]) is codec_of([first])
+    assert codec_of([first]) is not codec_of([second])
     data = struct.pack('<Id', 0x0100, 2.5)
-    assert codec_of([one]).decode(one, data).force == 2.5
-    assert codec_of([other]).decode(other, struct.pack('<If', 0x0100, 2.5)).force == 2.5
+    assert codec_of([first]).decode(first, data).force == 2.5
+    assert codec_of([second]).decode(second, struct.pack('<If', 0x0100, 2.5)).force == 2.5
 
 
 def test_what_is_wrong_with_a_yaml_text_is_shown_with_its_line():
-    with pytest.raises(Exception, match=r'(?s)line 2.*a: \[1') as told:
+    with pytest.raises(Exception, match=r'(?s)line 2.*a: \[1') as error:
         parse_yaml('b: 2\na: [1\nc: 3\n')
-    assert '^' in str(told.value)
+    assert '^' in str(error.value)

@@ -97,8 +97,8 @@ def test_a_picture_that_was_used_and_is_missing(pristine, tmp_path):
                 return None
         return message
 
-    found = failures(check(rewrite(pristine, tmp_path / 'A', drop)))
-    assert '1 pictures used by steps' in found['pictures wrist_left']
+    findings = failures(check(rewrite(pristine, tmp_path / 'A', drop)))
+    assert '1 pictures used by steps' in findings['pictures wrist_left']
 
 
 def test_steps_that_do_not_follow_from_the_chunks(pristine, tmp_path):
@@ -110,27 +110,27 @@ def test_steps_that_do_not_follow_from_the_chunks(pristine, tmp_path):
 def test_a_missing_step_breaks_the_numbering(pristine, tmp_path):
     folder = rewrite(pristine, tmp_path / 'A', lambda m: None if (
         m.topic == '/session_node/step' and m.sequence == 11) else m)
-    found = failures(check(folder))
-    assert 'numbered 0 to 29, 29 of them' in found['step numbers']
-    assert '30 steps, 29 were recorded' in found['episode info']
+    findings = failures(check(folder))
+    assert 'numbered 0 to 29, 29 of them' in findings['step numbers']
+    assert '30 steps, 29 were recorded' in findings['episode info']
 
 
 def test_stamps_that_run_backwards_and_broken_bytes(pristine, tmp_path):
-    held = []
+    earlier = []
 
     def swap(message):
         if message.topic == '/joint_states' and message.sequence == 50:
-            held.append(message)
+            earlier.append(message)
         if message.topic == '/joint_states' and message.sequence == 60:
-            return message._replace(data=held[0].data)
+            return message._replace(data=earlier[0].data)
         if message.topic == '/gripper_node/gripper_state' and message.sequence == 4:
             return message._replace(data=message.data[:20])
         return message
 
     with BagReader(rewrite(pristine, tmp_path / 'A', swap)) as bag:
         folder = bag.folder
-    found = failures(check(folder))
-    assert 'gripper_state' in found.get('decoding', found.get('bag', ''))
+    findings = failures(check(folder))
+    assert 'gripper_state' in findings.get('decoding', findings.get('bag', ''))
     shared = rewrite(pristine, tmp_path / 'C', lambda m: swap(m)._replace(
         sequence=1 + m.sequence % 7) if 'joint' in m.topic else m)
     assert 'stamps' not in failures(check(shared))
@@ -152,10 +152,10 @@ def test_a_camera_that_is_late_for_a_part_of_the_rollout_is_named(pristine, tmp_
         return lambda m: m._replace(log_ns=m.log_ns + 300_000_000) if (
             '/left/zed_node/left/' in m.topic
             and m.log_ns >= sample.SampleEpisode().start_ns + tick * sample.TICK_NS) else m
-    found = warnings(check(rewrite(pristine, tmp_path / 'A', late_from(25))))
-    assert found['lag left_left'] == ('4 of 30 pictures were 302 ms old when they came '
-                                      '(wanted 200 ms)')
-    assert not [name for name in found if name.startswith('lag') and name != 'lag left_left']
+    findings = warnings(check(rewrite(pristine, tmp_path / 'A', late_from(25))))
+    assert findings['lag left_left'] == ('4 of 30 pictures were 302 ms old when they came '
+                                         '(wanted 200 ms)')
+    assert not [name for name in findings if name.startswith('lag') and name != 'lag left_left']
     few = warnings(check(rewrite(pristine, tmp_path / 'B', late_from(27))))
     assert 'lag left_left' not in few
 

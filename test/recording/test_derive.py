@@ -95,8 +95,8 @@ def test_videos_play_in_browsers_and_show_the_pictures(derived, view):
     for k in (0, 17, 29):
         made = picture(k, view, 320, 180).astype(int)
         assert np.abs(shown[k].astype(int) - made).mean() < 4.0
-        other = picture((k + 8) % 30, view, 320, 180).astype(int)
-        assert np.abs(shown[k].astype(int) - other).mean() > 4.0
+        wrong = picture((k + 8) % 30, view, 320, 180).astype(int)
+        assert np.abs(shown[k].astype(int) - wrong).mean() > 4.0
     gaps = np.diff(times)
     assert gaps[0] == pytest.approx(2 / 30 - 0.02, abs=1e-4)
     assert gaps[5] == pytest.approx(1 / 15, abs=1e-4)
@@ -113,8 +113,8 @@ def test_deriving_again_gives_the_same(derived):
     folder, summary = derived
     before = (folder / 'steps.npz').read_bytes()
     assert derive(folder, videos=False).topics == summary.topics
-    with np.load(folder / 'steps.npz') as again:
-        assert (again['frame_index'] == np.arange(30)[:, None]).all()
+    with np.load(folder / 'steps.npz') as arrays:
+        assert (arrays['frame_index'] == np.arange(30)[:, None]).all()
     assert len(before) > 1000
     assert not list(folder.glob('.*'))
 
@@ -168,8 +168,8 @@ def test_views_are_those_of_the_metadata_whatever_the_cameras_are_called(tmp_pat
         assert report.topic == f'/{camera}/zed_node/{eye}/color/rect/image/compressed'
         assert (report.role, report.eye) == (role, eye)
         frame = next(iter(frames.read_video(tmp_path / report.file)))
-        errors = {other: np.abs(frame.astype(int) - picture(0, other, 64, 48)).mean()
-                  for other in VIEWS}
+        errors = {candidate: np.abs(frame.astype(int) - picture(0, candidate, 64, 48)).mean()
+                  for candidate in VIEWS}
         assert min(errors, key=errors.get) == name
 
 
@@ -180,9 +180,10 @@ def test_the_latched_info_of_the_rollout_before_is_not_this_ones(message_folders
             bag.add_topic(topic)
         for message in maker.messages():
             bag.write(message)
-    found = derive(tmp_path / 'B', videos=False)
-    assert (found.session_id, found.slot, found.end_reason, found.steps) == ('s-2', 'B', '', 5)
-    assert found.views, 'its views are those of the station'
+    summary = derive(tmp_path / 'B', videos=False)
+    assert (summary.session_id, summary.slot, summary.end_reason, summary.steps) == (
+        's-2', 'B', '', 5)
+    assert summary.views, 'its views are those of the station'
 
 
 def test_nearest_looks_to_both_sides():
@@ -245,13 +246,13 @@ class Maker(SampleMaker):
             frames = camera_frames(role, CameraMount(parent, pose), optical(role), 0.12)
             stamp = self.sample.start_ns
             yield Message(TOPIC, stamp, stamp, count, self.codec.encode(
-                TF, {'transforms': [transform(one) for one in frames]}))
+                TF, {'transforms': [transform(frame) for frame in frames]}))
         yield from super().messages()
 
     def _infos(self):
         for name, stamp, fields in super()._infos():
-            views = [{**one, 'frame_id': optical(role_of(one['view']))[one['eye']]}
-                     for one in fields['views']]
+            views = [{**named, 'frame_id': optical(role_of(named['view']))[named['eye']]}
+                     for named in fields['views']]
             yield name, stamp, {**fields, 'views': views}
 
 

@@ -89,40 +89,41 @@ def test_a_roboarena_dump_comes_back_as_the_same_session(session, maker, tmp_pat
         'left.mp4', 'right.mp4', 'wrist.mp4']
     with av.open(str(next(rollout.glob('*_wrist.mp4')))) as video:
         assert (video.streams.video[0].width, video.streams.video[0].height) == (512, 288)
-    one, = read_dump(dump).sessions
-    assert (one.session_id, one.preference.value, one.explanation) == (ID, 'B', 'B was surer')
-    assert (one.policy_a, one.policy_b) == ('first_policy', 'second')
-    assert [(r.letter, r.progress, r.steps) for r in one.rollouts] == [('A', 0.25, 30),
+    imported, = read_dump(dump).sessions
+    assert (imported.session_id, imported.preference.value, imported.explanation) == (
+        ID, 'B', 'B was surer')
+    assert (imported.policy_a, imported.policy_b) == ('first_policy', 'second')
+    assert [(r.letter, r.progress, r.steps) for r in imported.rollouts] == [('A', 0.25, 30),
                                                                       ('B', 1.0, 20)]
     capsys.readouterr()
-    again = tmp_path / 'again'
-    assert main(['episode', 'import', str(dump), '--output', str(again)]) == 0
+    second = tmp_path / 'again'
+    assert main(['episode', 'import', str(dump), '--output', str(second)]) == 0
     assert '1 sessions, 1 with a valid verdict, 2 rollouts' in capsys.readouterr().out
-    back, before = read_session(again / ID), read_session(session)
+    back, before = read_session(second / ID), read_session(session)
     assert [back.progress(slot) for slot in 'AB'] == [0.25, 1.0]
     assert (back.verdict.preference.value, back.prompt, back.created) == (
         'B', maker.sample.prompt, before.created)
-    assert main(['episode', 'import', str(dump), '--output', str(again)]) == 2
+    assert main(['episode', 'import', str(dump), '--output', str(second)]) == 2
     assert main(['episode', 'export', str(session), '--format', 'roboarena', '--output',
                  str(dump)]) == 2
 
 
 def test_a_dump_with_one_slot_names_both_policies_and_comes_back(session, tmp_path, capsys):
-    one = tmp_path / ID
-    shutil.copytree(session, one)
-    shutil.rmtree(one / 'B')
-    dump, again = tmp_path / 'dump', tmp_path / 'again'
-    assert main(['episode', 'export', str(one), '--format', 'roboarena', '--output',
+    partial = tmp_path / ID
+    shutil.copytree(session, partial)
+    shutil.rmtree(partial / 'B')
+    dump, second = tmp_path / 'dump', tmp_path / 'again'
+    assert main(['episode', 'export', str(partial), '--format', 'roboarena', '--output',
                  str(dump)]) == 0
     about = yaml.safe_load((dump / 'global_metadata.yaml').read_text())
     assert (about['total_sessions'], about['total_policy_episodes']) == (1, 1)
-    found, = read_dump(dump).sessions
-    assert (found.policy_a, found.policy_b) == ('first_policy', 'second')
-    assert [r.letter for r in found.rollouts] == ['A']
+    imported, = read_dump(dump).sessions
+    assert (imported.policy_a, imported.policy_b) == ('first_policy', 'second')
+    assert [r.letter for r in imported.rollouts] == ['A']
     capsys.readouterr()
-    assert main(['episode', 'import', str(dump), '--output', str(again)]) == 0
+    assert main(['episode', 'import', str(dump), '--output', str(second)]) == 0
     assert '1 sessions, 1 with a valid verdict, 1 rollouts' in capsys.readouterr().out
-    back = read_session(again / ID)
+    back = read_session(second / ID)
     assert (back.reveal.policy_a, back.reveal.policy_b) == ('first_policy', 'second')
     assert back.progress('B') is None
 
@@ -200,11 +201,11 @@ def test_before_the_reveal_only_the_letters_are_exported(session, tmp_path):
     dump = tmp_path / 'dump'
     assert main(['episode', 'export', str(secret), '--format', 'roboarena', '--output',
                  str(dump)]) == 0
-    found = '\n'.join(str(p) + (p.read_text() if p.suffix == '.yaml' else '')
+    files = '\n'.join(str(p) + (p.read_text() if p.suffix == '.yaml' else '')
                       for p in sorted(dump.rglob('*')))
-    assert 'A_A' in found
-    assert 'first policy' not in found
-    assert 'second' not in found
+    assert 'A_A' in files
+    assert 'first policy' not in files
+    assert 'second' not in files
 
 
 def test_a_session_file_that_is_none_is_named(tmp_path):
@@ -222,13 +223,13 @@ def test_tables_become_records_letters_or_not(tmp_path):
         SESSIONS + 's1,1,tie,p,q,2025-03-21,fine\ns2,0,,q,r,,\n')
     (tmp_path / 'episodes.csv').write_text(
         EPISODES + 's1,q,do it,0.5,40,\ns1,p,do it,1.0,30,\ns1,z,do it,,10,C\n')
-    one, two = read_evaluations(tmp_path).sessions
-    assert [(r.policy, r.letter) for r in one.rollouts] == [('q', 'B'), ('p', 'A'), ('z', 'C')]
-    kept = session_file(one, 'tables')
-    assert (kept.verdict.preference.value, kept.progress('A'), kept.slots['B'].steps) == (
+    first, two = read_evaluations(tmp_path).sessions
+    assert [(r.policy, r.letter) for r in first.rollouts] == [('q', 'B'), ('p', 'A'), ('z', 'C')]
+    record = session_file(first, 'tables')
+    assert (record.verdict.preference.value, record.progress('A'), record.slots['B'].steps) == (
         'TIE', 1.0, 40)
-    assert kept.reveal.policy_b == 'q'
-    assert kept.other_rollouts[0].policy == 'z'
+    assert record.reveal.policy_b == 'q'
+    assert record.other_rollouts[0].policy == 'z'
     assert (two.valid, two.preference, two.prompt) == (False, None, '')
 
 
@@ -261,8 +262,8 @@ def test_the_real_tables_keep_their_verdicts(tables, ties, tmp_path, capsys):
     assert main(['episode', 'import', str(tables), '--output', str(tmp_path)]) == 0
     sessions = read_evaluations(tables).sessions
     assert sum(s.counts and s.preference.value == 'TIE' for s in sessions) >= ties
-    again = read_evaluations(tmp_path).sessions
-    assert again == sessions
+    second = read_evaluations(tmp_path).sessions
+    assert second == sessions
 
 
 @pytest.fixture
@@ -279,10 +280,10 @@ def content(folder):
 
 def test_derive_and_check_with_two_jobs(pair, capsys):
     assert main(['episode', 'derive', str(pair)]) == 0
-    alone, said = content(pair), capsys.readouterr().out
+    alone, printed = content(pair), capsys.readouterr().out
     assert main(['episode', 'derive', '--jobs', '2', str(pair)]) == 0
     assert content(pair) == alone
-    assert capsys.readouterr().out == said
+    assert capsys.readouterr().out == printed
     reports = []
     for jobs in ('1', '2'):
         main(['episode', 'check', '--json', '--jobs', jobs, str(pair)])
@@ -325,7 +326,7 @@ def test_an_export_that_fails_leaves_no_half_written_session(jobs, pristine, tmp
     assert main(['episode', 'export', *places, '--format', 'roboarena', '--output', str(output),
                  '--jobs', jobs]) != 0
     sessions = output / 'evaluation_sessions'
-    assert all((one / 'metadata.yaml').exists() for one in sessions.glob('*'))
+    assert all((folder / 'metadata.yaml').exists() for folder in sessions.glob('*'))
     assert not (sessions / 'broken').exists()
-    assert {one.name for one in output.iterdir()} <= {'evaluation_sessions',
-                                                      'global_metadata.yaml'}
+    assert {folder.name for folder in output.iterdir()} <= {'evaluation_sessions',
+                                                            'global_metadata.yaml'}

@@ -28,37 +28,37 @@ class Pace(ManualClock):
 
 
 def played(bag, playing, **options):
-    pace, found = Pace(), []
-    report = play(bag, playing, lambda m: found.append((pace.now_ns(), m)), pace=pace, **options)
-    return found, report
+    pace, passed = Pace(), []
+    report = play(bag, playing, lambda m: passed.append((pace.now_ns(), m)), pace=pace, **options)
+    return passed, report
 
 
 @pytest.mark.parametrize('rate', [0.5, 1.0, 4.0])
 def test_every_message_at_its_time(pristine, rate):
     with BagReader(pristine) as bag:
-        found, report = played(bag, Playing(rate=rate))
+        passed, report = played(bag, Playing(rate=rate))
         messages = list(bag.messages())
         start = bag.metadata.start_ns
-    assert [m for _, m in found] == messages
-    assert [at for at, _ in found] == [round((m.log_ns - start) / rate) for m in messages]
+    assert [m for _, m in passed] == messages
+    assert [at for at, _ in passed] == [round((m.log_ns - start) / rate) for m in messages]
     assert report.counts == Counter(m.topic for m in messages)
     assert report.late_ms(100) == 0.0
 
 
 def test_from_the_middle_the_latched_come_first(pristine):
     with BagReader(pristine) as bag:
-        found, _ = played(bag, Playing(start_s=1.0))
+        passed, _ = played(bag, Playing(start_s=1.0))
         start = bag.metadata.start_ns + 10**9
-    assert found[0][1].topic == '/session_node/episode_info'
-    assert found[0][1].log_ns < start
-    assert all(m.log_ns >= start for _, m in found[1:])
-    assert found[1][0] < 10_000_000
+    assert passed[0][1].topic == '/session_node/episode_info'
+    assert passed[0][1].log_ns < start
+    assert all(m.log_ns >= start for _, m in passed[1:])
+    assert passed[1][0] < 10_000_000
 
 
 def test_topics_are_chosen_by_expression(pristine):
     with BagReader(pristine) as bag:
-        found, _ = played(bag, Playing(topics=('/joint_.*', '/wrist/.*')))
-        assert len(found) == 400 + 60
+        passed, _ = played(bag, Playing(topics=('/joint_.*', '/wrist/.*')))
+        assert len(passed) == 400 + 60
         assert [t.name for t in chosen_topics(bag, Playing(topics=('/joint_states',)))] \
             == ['/joint_states']
         with pytest.raises(DataError, match='none of the'):
@@ -95,9 +95,9 @@ def test_a_damaged_bag_is_named_while_it_plays(episode):
 def test_observations_are_those_the_policy_was_shown(pristine, maker):
     with BagReader(pristine) as bag:
         tracks = load_tracks(bag, Codec())
-        found = list(recorded_observations(bag, Codec(), tracks))
-    assert [c.step for c, _ in found] == [0, 8, 16, 24]
-    for chunk, seen in found:
+        asked = list(recorded_observations(bag, Codec(), tracks))
+    assert [c.step for c, _ in asked] == [0, 8, 16, 24]
+    for chunk, seen in asked:
         assert (seen.prompt, seen.step) == (maker.sample.prompt, chunk.step)
         assert seen.arm.q.tolist() == maker.q(seen.arm.stamp_ns)
         assert seen.gripper.position == maker.gripper(chunk.step)
@@ -124,10 +124,10 @@ def test_another_policy_differs_by_what_it_differs():
     record = ChunkRecord(0, 0, 'joint_position', np.zeros((4, 8)))
     actions = np.zeros((2, 8), np.float32)
     actions[1, 2], actions[:, 7] = 0.7, (0.9, 0.1)
-    found = compare(record, Chunk(actions, ActionSpace.JOINT_POSITION))
-    assert found.arm_max == pytest.approx(0.7)
-    assert found.arm_mean == pytest.approx(0.7 / 14)
-    assert found.gripper_share == 0.5
+    gap = compare(record, Chunk(actions, ActionSpace.JOINT_POSITION))
+    assert gap.arm_max == pytest.approx(0.7)
+    assert gap.arm_mean == pytest.approx(0.7 / 14)
+    assert gap.gripper_share == 0.5
     with pytest.raises(DataError, match='cannot be compared'):
         compare(record, Chunk(np.zeros((2, 7), np.float32), ActionSpace.CARTESIAN_POSITION))
 
@@ -135,10 +135,10 @@ def test_another_policy_differs_by_what_it_differs():
 def test_plots_that_cannot_be_drawn_are_refused(tmp_path):
     with pytest.raises(DataError, match='nothing to plot'):
         plot_chunks([], tmp_path / 'x.png')
-    one = compare(ChunkRecord(0, 0, 'joint_position', np.zeros((1, 8))),
-                  Chunk(np.zeros((1, 8), np.float32), ActionSpace.JOINT_POSITION))
+    compared = compare(ChunkRecord(0, 0, 'joint_position', np.zeros((1, 8))),
+                       Chunk(np.zeros((1, 8), np.float32), ActionSpace.JOINT_POSITION))
     with pytest.raises(DataError, match=r'\.png or \.svg'):
-        plot_chunks([one], tmp_path / 'x.pdf')
+        plot_chunks([compared], tmp_path / 'x.pdf')
 
 
 def test_the_foxglove_layout_is_whole():

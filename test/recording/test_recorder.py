@@ -205,8 +205,8 @@ def test_a_disk_that_refuses_is_reported_and_the_rest_recoverable(tmp_path, monk
     with pytest.raises(RecordingError, match='No space left'):
         recorder.stop()
     assert not recorder.is_recording
-    kept = [m for m in salvage(tmp_path / 'A' / 'A_0.mcap') if isinstance(m, Message)]
-    assert kept[0].sequence == 1
+    saved = [m for m in salvage(tmp_path / 'A' / 'A_0.mcap') if isinstance(m, Message)]
+    assert saved[0].sequence == 1
 
 
 VICTIM = """
@@ -238,6 +238,6 @@ def test_a_killed_recorder_loses_less_than_a_second(tmp_path, after_s):
         killed_ns = time.time_ns()
         victim.send_signal(signal.SIGKILL)
         victim.wait(timeout=10)
-    kept = [m for m in salvage(tmp_path / 'A' / 'A_0.mcap') if isinstance(m, Message)]
-    assert [m.sequence for m in kept] == list(range(len(kept)))
-    assert killed_ns - kept[-1].log_ns < 1e9
+    saved = [m for m in salvage(tmp_path / 'A' / 'A_0.mcap') if isinstance(m, Message)]
+    assert [m.sequence for m in saved] == list(range(len(saved)))
+    assert killed_ns - saved[-1].log_ns < 1e9

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from arena_robot.cli.arguments import add_worker_arguments, workers
 from arena_robot.cli.terminal import json_text
-from arena_robot.core.episode import MAX_STEPS
+from arena_robot.core.episode import CONTROL_RATE_HZ, MAX_STEPS
 
 if TYPE_CHECKING:
     from arena_robot.trials.trial import TrialOutcome
@@ -126,7 +126,8 @@ def table(outcomes: 'Sequence[TrialOutcome]', spent_s: float) -> str:
         lines += ['', _line(policy, played)]
         lines += [_line(f'  {task}', part) for task, part in _by_task(played).items()]
     steps = sum(outcome.steps for outcome in outcomes)
-    lines += ['', f'{len(outcomes)} episodes, {steps / 15 / 60:.0f} minutes of robot time in '
+    robot_s = steps / CONTROL_RATE_HZ
+    lines += ['', f'{len(outcomes)} episodes, {robot_s / 60:.0f} minutes of robot time in '
                   f'{spent_s / 60:.1f} minutes; episodes end when the task is done']
     early = [outcome for outcome in outcomes if outcome.end not in ('done', 'timeout')]
     lines += [f'{outcome.trial.policy} on {outcome.trial.task}, seed {outcome.trial.seed}: '

@@ -140,13 +140,13 @@ def short_name(message_type: str) -> str:
 def dependencies(message_type: str, text: str) -> list[str]:
     """Return the full names of the types that the fields of one .msg text have."""
     package = message_type.split('/')[0]
-    found = []
+    types = []
     for line in _fields(text):
         match = _FIELD.match(line)
         if match and not _PRIMITIVE.fullmatch(match[1]):
             words = match[1].split('/')
-            found.append(f'{words[0] if len(words) > 1 else package}/msg/{words[-1]}')
-    return list(dict.fromkeys(found))
+            types.append(f'{words[0] if len(words) > 1 else package}/msg/{words[-1]}')
+    return list(dict.fromkeys(types))
 
 
 def split(message_type: str, definition: str) -> dict[str, str]:

@@ -82,12 +82,12 @@ class Codec:
             raise DataError(f'{message_type} is not known: {error}') from error
 
     def _build(self, message_type: str, fields: Mapping[str, Any]) -> Any:
-        known = dict(self._store.fielddefs[message_type][1])
-        unknown = set(fields) - set(known)
+        descriptions = dict(self._store.fielddefs[message_type][1])
+        unknown = set(fields) - set(descriptions)
         if unknown:
             raise DataError(f"{message_type} has no {', '.join(sorted(unknown))}; "
-                            f"its fields: {', '.join(known)}")
-        values = {name: self._value(desc, fields.get(name)) for name, desc in known.items()}
+                            f"its fields: {', '.join(descriptions)}")
+        values = {name: self._value(desc, fields.get(name)) for name, desc in descriptions.items()}
         return self._store.types[message_type](**values)
 
     def _value(self, desc: Any, value: Any) -> Any:

@@ -22,8 +22,8 @@ from arena_robot.recording.bag.base import Message, Topic
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.bag.writer import LatchedSet
 
-_AHEAD = 512
-_LATE = 100_000
+_AHEAD = 512       # messages: a second of a station, which a disk that hesitates may take
+_LATE = 100_000    # messages whose lateness is kept, so that a loop takes no more memory
 
 
 class Pace(Protocol):
@@ -143,10 +143,10 @@ def _offset(message: Message, start_ns: int, rate: float) -> int:
 
 def _latched_before(bag: BagReader, names: Sequence[str], start_ns: int) -> list[Message]:
     latched = [n for n in names if bag.topics[n].is_latched]
-    kept = LatchedSet()
+    newest = LatchedSet()
     for message in bag.messages(latched, end_ns=start_ns):
-        kept.add(bag.topics[message.topic], message)
-    return list(kept)
+        newest.add(bag.topics[message.topic], message)
+    return list(newest)
 
 
 def _ahead(messages: Iterator[Message], stop: threading.Event) -> Iterator[Message]:

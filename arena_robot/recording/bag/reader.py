@@ -122,8 +122,8 @@ class BagReader:
             if summary is not None and summary.chunk_indexes:
                 yield from messages_in_order(file, summary, topics, start_ns, end_ns)
                 return
-            found = reader.iter_messages(topics, starting_at=start_ns, ending_before=end_ns)
-            for _, channel, m in found:
+            records = reader.iter_messages(topics, starting_at=start_ns, ending_before=end_ns)
+            for _, channel, m in records:
                 yield Message(channel.topic, m.log_time, m.publish_time, m.sequence, m.data)
         except BROKEN as error:
             raise RecordingError(f'{self.folder / name} is damaged ({error!r}): recover it with '

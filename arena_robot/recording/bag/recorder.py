@@ -26,7 +26,7 @@ from arena_robot.recording.bag.writer import BagWriter
 log = logging.getLogger(__name__)
 
 STATISTICS = 'statistics'
-_POLL_S = 0.02
+_POLL_S = 0.02    # a message waits in the queue for that long
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,10 @@ def _counters(report: TopicReport) -> dict[str, float | None]:
 
 def disk_free(path: Path) -> int:
     """Return the free bytes where ``path`` is or will be."""
-    here = path.absolute()
-    while not here.exists():
-        here = here.parent
-    return shutil.disk_usage(here).free
+    folder = path.absolute()
+    while not folder.exists():
+        folder = folder.parent
+    return shutil.disk_usage(folder).free
 
 
 class BagRecorder:

@@ -24,7 +24,7 @@ from arena_robot.recording.bag.writer import RECORD, BagWriter
 from arena_robot.records.episode_file import has_episode
 
 RECOVERING = '_recovering'
-_FLUSH_BYTES = 64 * 2**20
+_FLUSH_BYTES = 64 * 2**20    # written to the disk at once, so that a recovery takes little memory
 
 
 @dataclass(frozen=True)
@@ -116,12 +116,12 @@ def recover(folder: Path, output: Path | None = None) -> Recovery:
     files = _files(folder)
     if not files:
         raise RecordingError(f'{folder} holds no .mcap file; name the folder of an episode')
-    with _held(files):
+    with _locked(files):
         return _recover(folder, files, output)
 
 
 @contextmanager
-def _held(files: list[Path]) -> Iterator[None]:
+def _locked(files: list[Path]) -> Iterator[None]:
     """Lock the bag; RecordingError when another process writes or recovers it."""
     with ExitStack() as stack:
         for path in files:

@@ -33,7 +33,7 @@ BROKEN = (McapError, CRCValidationError, struct.error, zstandard.ZstdError, EOFE
 
 HEAD = 9
 MESSAGE = struct.Struct('<HIQQ')    # channel, sequence, log time, publish time
-MAX_CHUNK_BYTES = 1 << 30
+MAX_CHUNK_BYTES = 1 << 30    # recorders write a few MiB; a damaged size could be anything
 _LENGTH = struct.Struct('<Q')
 _SIZE = struct.Struct('<I')
 _CHUNK = struct.Struct('<QQQII')
@@ -95,7 +95,7 @@ class _Salvage:
         self._data = data
         self._schemas: dict[int, Schema] = {}
         self._topics: dict[int, Topic] = {}
-        self._told: set[int] = set()
+        self._yielded: set[int] = set()
         self._lost: set[int] = set()
 
     def items(self) -> Iterator[Topic | Message | Metadata | Damage]:
@@ -119,7 +119,7 @@ class _Salvage:
             except BROKEN as error:
                 if end < len(self._data) and self._record(end) is None:
                     end = self._following(place + 1)    # its length is not to be trusted
-                yield self._damage(place, end, _said(error), record)
+                yield self._damage(place, end, _reason(error), record)
             place = end
 
     def _damage(self, begin: int, end: int, reason: str, record: _Record | None = None) -> Damage:
@@ -202,7 +202,7 @@ class _Salvage:
         elif record.opcode == Opcode.CHUNK:
             yield from self._messages(record, self._chunk(record))
         else:
-            yield from self._one(record, record.opcode, self._data[record.begin:record.end])
+            yield from self._decoded(record, record.opcode, self._data[record.begin:record.end])
 
     def _messages(self, record: _Record, data: bytes) -> Iterator[Topic | Message | Damage]:
         place = 0
@@ -211,13 +211,13 @@ class _Salvage:
             if end > len(data):
                 raise ValueError('a message reaches beyond its chunk')
             try:
-                yield from self._one(record, data[place], data[place + HEAD:end])
+                yield from self._decoded(record, data[place], data[place + HEAD:end])
             except BROKEN as error:    # the records behind it can still be read
-                yield self._damage(record.begin - HEAD, record.end, _said(error), record)
+                yield self._damage(record.begin - HEAD, record.end, _reason(error), record)
             place = end
 
-    def _one(self, record: _Record, opcode: int,
-             data: bytes) -> Iterator[Topic | Message | Damage]:
+    def _decoded(self, record: _Record, opcode: int,
+                 data: bytes) -> Iterator[Topic | Message | Damage]:
         if opcode == Opcode.MESSAGE:
             channel, sequence, log_ns, publish_ns = MESSAGE.unpack_from(data)
             if channel not in self._topics:
@@ -227,15 +227,15 @@ class _Salvage:
                                        f'channel {channel} is lost: its messages are left out',
                                        record)
                 return
-            if channel not in self._told:
-                self._told.add(channel)
+            if channel not in self._yielded:
+                self._yielded.add(channel)
                 yield self._topics[channel]
             yield Message(self._topics[channel].name, log_ns, publish_ns, sequence,
                           data[MESSAGE.size:])
         elif opcode in (Opcode.SCHEMA, Opcode.CHANNEL):
             number = self._define(opcode, data)
-            if number and number not in self._told:
-                self._told.add(number)
+            if number and number not in self._yielded:
+                self._yielded.add(number)
                 yield self._topics[number]
 
     def _define(self, opcode: int, data: bytes) -> int:
@@ -261,8 +261,8 @@ class _Salvage:
         # last part, whose place the footer names too, has records of one size and ends here.
         moved = [0, *(footer - HEAD - records * _OFFSET_BYTES - offsets
                       for records in range(1, _MOST_OFFSETS) if offsets)]
-        place = next((start + by for by in moved if crc and 0 < start + by < footer
-                      and zlib.crc32(data[start + by:footer + 16]) == crc), 0)
+        place = next((start + shift for shift in moved if crc and 0 < start + shift < footer
+                      and zlib.crc32(data[start + shift:footer + 16]) == crc), 0)
         if not place:
             return
         while (record := self._record(place)) and record.opcode in _LAYOUTS:
@@ -273,7 +273,7 @@ class _Salvage:
             place = record.end
 
 
-def _said(error: BaseException) -> str:
+def _reason(error: BaseException) -> str:
     if isinstance(error, CRCValidationError):
         return 'the checksum is wrong'
     return str(error) or type(error).__name__

@@ -15,7 +15,7 @@ from arena_robot.recording.bag.metadata import BagFile, BagMetadata
 RECORD = 'arena'
 INSTALL_HINT = 'every file carries them; to play it back build arena_msgs from arena_robot'
 _STATIC_TF = 'tf2_msgs/msg/TFMessage'
-_MOST = 64
+_MOST = 64    # static transforms that are repeated in each file; a station has a dozen
 
 
 class BagWriter:
@@ -176,8 +176,8 @@ class LatchedSet:
         if topic.type != _STATIC_TF:
             self._messages[topic.name] = [message]
             return
-        kept = [m for m in self._messages.get(topic.name, []) if m.data != message.data]
-        self._messages[topic.name] = [*kept, message][-_MOST:]
+        others = [m for m in self._messages.get(topic.name, []) if m.data != message.data]
+        self._messages[topic.name] = [*others, message][-_MOST:]
 
     def __iter__(self) -> Iterator[Message]:
         for messages in list(self._messages.values()):

@@ -31,8 +31,8 @@ from arena_robot.records.episode_file import (
 )
 from arena_robot.records.session_file import JOURNAL, Entry, read_journal
 
-_PICTURES_DECODED = 3
-_TORN_STEPS = 45
+_PICTURES_DECODED = 3    # of each view, then each fiftieth: decoding all takes minutes
+_TORN_STEPS = 45         # three seconds, between the last entry of a journal and a power cut
 
 
 class FindingLevel(str, Enum):
@@ -119,9 +119,9 @@ def _warn(good: bool, what: str, text: str) -> Finding:
 
 def _bag(bag: BagReader, summary: EpisodeFile) -> Iterator[Finding]:
     inside = sum(t.count for t in summary.topics.values())
-    said = bag.metadata.message_count
-    yield _finding(inside == said, 'bag', f'{inside} messages are in the files, metadata.yaml '
-                   f'says {said}')
+    declared = bag.metadata.message_count
+    yield _finding(inside == declared, 'bag', f'{inside} messages are in the files, metadata.yaml '
+                   f'says {declared}')
     nameless = [t.name for t in bag.topics.values() if not t.definition or not t.qos]
     yield _finding(not nameless, 'topics', f'{len(bag.topics)} topics with definition and QoS'
                    if not nameless else f"no definition or QoS: {', '.join(nameless)}")
@@ -137,10 +137,10 @@ def _steps(tracks: EpisodeTracks) -> Iterator[Finding]:
         return
     yield _finding(bool((s.index == np.arange(count)).all()), 'step numbers',
                    f'numbered {s.index[0]} to {s.index[-1]}, {count} of them')
-    said = tracks.info.get('steps', 0)
+    announced = tracks.info.get('steps', 0)
     ended = bool(tracks.info.get('end_reason'))
-    yield _finding(not ended or said == count, 'episode info',
-                   f'the episode ended with {said} steps, {count} were recorded' if ended else
+    yield _finding(not ended or announced == count, 'episode info',
+                   f'the episode ended with {announced} steps, {count} were recorded' if ended else
                    'the episode has no end')
     if not ended:
         yield _warn(False, 'end', 'nobody said how the episode ended')
@@ -159,8 +159,8 @@ def _pictures_found(tracks: EpisodeTracks) -> Iterator[Finding]:
     for column, name in enumerate(tracks.steps.views):
         used = tracks.steps.image_stamps[:, column]
         track = tracks.views.get(name)
-        here = track.stamps if track else np.zeros(0, np.int64)
-        missing = int((~np.isin(used[used > 0], here)).sum())
+        recorded = track.stamps if track else np.zeros(0, np.int64)
+        missing = int((~np.isin(used[used > 0], recorded)).sum())
         yield _finding(missing == 0, f'pictures {name}', f'all {len(used)} pictures used are in '
                        'the bag' if not missing else f'{missing} pictures used by steps are not '
                        'in the bag')
@@ -168,14 +168,14 @@ def _pictures_found(tracks: EpisodeTracks) -> Iterator[Finding]:
 
 def _chunks_agree(tracks: EpisodeTracks) -> Finding:
     chunks, wrong = {c.index: c for c in tracks.chunks}, 0
-    for row, asked in enumerate(tracks.steps.requested):
+    for row, requested in enumerate(tracks.steps.requested):
         chunk = chunks.get(int(tracks.steps.chunk_index[row]))
         place = int(tracks.steps.chunk_step[row])
         if chunk is None or place >= len(chunk.actions):
             wrong += 1
         else:
             action = chunk.actions[place]
-            wrong += not np.allclose(action, asked[:len(action)], atol=1e-5)
+            wrong += not np.allclose(action, requested[:len(action)], atol=1e-5)
     return _finding(wrong == 0, 'chunks', f'{len(chunks)} inferences explain every step'
                     if not wrong else f'{wrong} steps do not follow from the recorded inferences')
 
@@ -271,11 +271,11 @@ def _readable(path: Path, look: Callable[[Path], str]) -> Finding:
 
 
 def _summary_agrees(folder: Path, bag: BagReader) -> str:
-    said = read_episode(folder).bag.messages
-    if said != bag.metadata.message_count:
-        raise DataError(f'derived from {said} messages, the bag has '
+    declared = read_episode(folder).bag.messages
+    if declared != bag.metadata.message_count:
+        raise DataError(f'derived from {declared} messages, the bag has '
                         f'{bag.metadata.message_count}')
-    return f'derived from {said} messages'
+    return f'derived from {declared} messages'
 
 
 def _steps_agree(path: Path, count: int) -> str:

@@ -20,10 +20,11 @@ from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.episode.frames import pictures, pixels_of
 from arena_robot.recording.episode.tracks import EpisodeTracks, Stamps, load_tracks, nearest
 
-_AFTER_NS = 500_000_000
+_AFTER_NS = 500_000_000    # an object that was let go comes to rest
 POTENTIAL = '/potential'
 _FLOAT = 'std_msgs/msg/Float64'
 INFO = 'sensor_msgs/msg/CameraInfo'
+# Before and after a picture, the arm is at rest; and the least turn of a joint to another pose.
 STILL_NS, APART_RAD = 100_000_000, 0.05
 
 

@@ -101,9 +101,9 @@ def _videos(bag: BagReader, decoder: Decoder, tracks: EpisodeTracks, progress: P
             done += 1
             progress(done, total, label)
 
-        kept = write_video(bag.folder / file, video_frames(bag, decoder, track.topic),
-                           mean_rate(track.stamps) or 15.0, on_frame=count)
-        stamps[name] = np.array(kept, np.int64)
+        written = write_video(bag.folder / file, video_frames(bag, decoder, track.topic),
+                              mean_rate(track.stamps) or CONTROL_RATE_HZ, on_frame=count)
+        stamps[name] = np.array(written, np.int64)
     return stamps
 
 
@@ -150,14 +150,14 @@ def observed(tracks: EpisodeTracks) -> dict[str, NDArray[Any]]:
 def frame_index(tracks: EpisodeTracks, frames: dict[str, Stamps]) -> Stamps:
     """Return (N, V): the frame of each view that each step used, -1 for none."""
     wanted = tracks.steps.image_stamps
-    found = np.full(wanted.shape, -1, np.int64)
+    rows_of_frames = np.full(wanted.shape, -1, np.int64)
     for column, name in enumerate(tracks.steps.views):
         stamps = frames.get(name, np.zeros(0, np.int64))
         if len(stamps):
             rows = nearest(stamps, wanted[:, column])
             hit = stamps[rows] == wanted[:, column]
-            found[hit, column] = rows[hit]
-    return found
+            rows_of_frames[hit, column] = rows[hit]
+    return rows_of_frames
 
 
 def write_arrays(path: Path, arrays: dict[str, NDArray[Any]]) -> None:

@@ -13,6 +13,7 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 
 from arena_robot.core import jpeg
+from arena_robot.core.episode import CONTROL_RATE_HZ
 from arena_robot.core.errors import DataError
 from arena_robot.core.files import replacing
 from arena_robot.core.observation import Image, Pixels
@@ -70,7 +71,7 @@ def video_frames(bag: BagReader, decoder: Decoder, topic: Topic) -> Iterator[tup
             yield time_ns(value.header.stamp), frame
 
 
-def write_video(path: Path, frames: Iterable[tuple[int, Any]], rate_hz: float = 15.0,
+def write_video(path: Path, frames: Iterable[tuple[int, Any]], rate_hz: float = CONTROL_RATE_HZ,
                 crf: int = 23, on_frame: Callable[[], None] = lambda: None,
                 size: tuple[int, int] | None = None) -> list[int]:
     """
@@ -80,8 +81,8 @@ def write_video(path: Path, frames: Iterable[tuple[int, Any]], rate_hz: float = 
     previous one is left out. ``rate_hz`` is nominal, ``size`` (width, height) the pictures' own
     when None. The file is written atomically; without a frame no file is written.
     """
-    rest = iter(frames)
-    first = next(rest, None)
+    remaining = iter(frames)
+    first = next(remaining, None)
     if first is None:
         return []
     width, height = size or (first[1].width, first[1].height)
@@ -90,7 +91,7 @@ def write_video(path: Path, frames: Iterable[tuple[int, Any]], rate_hz: float = 
     with (replacing(path) as partial,
           av.open(str(partial), 'w', format='mp4', options={'movflags': '+faststart'}) as out):
         stream = _stream(out, (width, height), rate_hz, crf)
-        for stamp_ns, frame in chain([first], rest):
+        for stamp_ns, frame in chain([first], remaining):
             if stamps and (stamp_ns - stamps[-1]) < 12_000:
                 continue
             stamps.append(stamp_ns)

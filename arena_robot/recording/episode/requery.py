@@ -50,12 +50,12 @@ def recorded_observations(bag: BagReader, decoder: Decoder, tracks: EpisodeTrack
     Raises DataError when the steps or the arm were not recorded.
     """
     rows = {int(n): row for row, n in enumerate(tracks.steps.index)}
-    asked = [(c, rows[c.step]) for c in tracks.chunks if c.step in rows]
-    if not asked or not len(tracks.arm.stamps) or not len(tracks.gripper.stamps):
+    inferences = [(c, rows[c.step]) for c in tracks.chunks if c.step in rows]
+    if not inferences or not len(tracks.arm.stamps) or not len(tracks.gripper.stamps):
         raise DataError(f'{bag.folder} has {len(tracks.chunks)} inferences, {len(rows)} steps and '
                         f'{len(tracks.arm.stamps)} arm states; all three are needed to ask again')
-    pictures = _pictures(bag, tracks, [row for _, row in asked])
-    for chunk, row in asked:
+    pictures = _pictures(bag, tracks, [row for _, row in inferences])
+    for chunk, row in inferences:
         images = {}
         for column, name in enumerate(tracks.steps.views):
             stamp = int(tracks.steps.image_stamps[row, column])
@@ -82,15 +82,15 @@ def ask_again(bag: BagReader, decoder: Decoder, ask: Ask,
 
 def compare(recorded: ChunkRecord, answer: Chunk) -> Compared:
     """Return the differences of two chunks. Raises DataError when their spaces differ."""
-    asked = np.asarray(answer.actions, np.float64)
-    if answer.space.value != recorded.space or asked.shape[1:] != recorded.actions.shape[1:]:
-        raise DataError(f'the policy answers {answer.space.value} of width {asked.shape[-1]}, '
+    repeated = np.asarray(answer.actions, np.float64)
+    if answer.space.value != recorded.space or repeated.shape[1:] != recorded.actions.shape[1:]:
+        raise DataError(f'the policy answers {answer.space.value} of width {repeated.shape[-1]}, '
                         f'recorded was {recorded.space} of width {recorded.actions.shape[-1]}: '
                         'they cannot be compared')
-    count = min(len(asked), len(recorded.actions))
-    gap = np.abs(asked[:count] - recorded.actions[:count])
-    closed = (asked[:count, -1] > 0.5) != (recorded.actions[:count, -1] > 0.5)
-    return Compared(recorded.index, recorded.step, recorded.actions, asked,
+    count = min(len(repeated), len(recorded.actions))
+    gap = np.abs(repeated[:count] - recorded.actions[:count])
+    closed = (repeated[:count, -1] > 0.5) != (recorded.actions[:count, -1] > 0.5)
+    return Compared(recorded.index, recorded.step, recorded.actions, repeated,
                     float(gap[:, :-1].mean()), float(gap[:, :-1].max()), float(closed.mean()))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from arena_robot.core.episode import MAX_STEPS
+from arena_robot.core.episode import CONTROL_RATE_HZ, MAX_STEPS
 from arena_robot.core.jpeg import to_jpeg
 from arena_robot.core.observation import ROLES, Pixels
 from arena_robot.recording.bag.base import Message, Qos, Topic, read_definition, share_folders
@@ -26,7 +26,7 @@ from arena_robot.robots.grippers import ROBOTIQ_2F85
 _BASE = PANDA.base_frame()
 
 LATCHED = Qos(durability='transient_local', depth=1)
-TICK_NS = 66_666_667
+TICK_NS = round(1e9 / CONTROL_RATE_HZ)
 POTENTIAL_TOPIC = '/sim_station/potential'
 VIEWS = ('left_left', 'left_right', 'right_left', 'right_right', 'wrist_left', 'wrist_right')
 
@@ -86,9 +86,9 @@ class SampleMaker:
                  **{self.jpeg_topic(v): 'sensor_msgs/msg/CompressedImage' for v in VIEWS}}
         if self.sample.potential:
             plain[POTENTIAL_TOPIC] = 'std_msgs/msg/Float64'
-        found = {n: self._topic(n, t, Qos()) for n, t in plain.items()}
+        topics = {n: self._topic(n, t, Qos()) for n, t in plain.items()}
         name = '/session_node/episode_info'
-        self._topics = {name: self._topic(name, 'arena_msgs/msg/EpisodeInfo', LATCHED), **found}
+        self._topics = {name: self._topic(name, 'arena_msgs/msg/EpisodeInfo', LATCHED), **topics}
         return self._topics
 
     def messages(self) -> Iterator[Message]:
@@ -174,7 +174,8 @@ class SampleMaker:
         end = sample.start_ns + (sample.steps - 1) * TICK_NS
         base = {'session_id': sample.session_id, 'slot': sample.slot, 'prompt': sample.prompt,
                 'station': 'sample', 'robot_type': 'panda', 'backend': 'sample',
-                'control_rate_hz': 15.0, 'max_steps': MAX_STEPS, 'started': _time(sample.start_ns)}
+                'control_rate_hz': CONTROL_RATE_HZ, 'max_steps': MAX_STEPS,
+                'started': _time(sample.start_ns)}
         name = '/session_node/episode_info'
         if sample.cameras != ROLES:
             base['views'] = [{'view': v, 'role': role_of(v), 'eye': v.removeprefix(

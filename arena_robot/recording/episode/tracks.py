@@ -148,13 +148,13 @@ def load_tracks(bag: BagReader, decoder: Decoder) -> EpisodeTracks:
         rows[bag.topics[message.topic].type].append(value)
     views = _views(bag, rows[INFO][-1].views if rows[INFO] else ())
     custom = bag.metadata.custom
-    own = [info for info in rows[INFO] if (info.session_id, info.slot) == (
+    infos = [info for info in rows[INFO] if (info.session_id, info.slot) == (
         custom.get('session_id', info.session_id), custom.get('slot', info.slot))]
     frames = fixed_frames(bag, decoder)
     mounts = {name: mount for name, track in views.items()
               if (mount := mount_of(frames, track.view.frame_id))}
     return EpisodeTracks(
-        info=_info(own), steps=_steps(rows[STEP]), arm=_arm(rows[ARM]),
+        info=_info(infos), steps=_steps(rows[STEP]), arm=_arm(rows[ARM]),
         gripper=_gripper(rows[GRIPPER]), chunks=tuple(_chunk(c) for c in rows[CHUNK]),
         views=views, mounts=mounts)
 
@@ -216,12 +216,12 @@ def _arm(messages: list[Any]) -> ArmTrack:
 
 def _joint_names(messages: list[Any]) -> tuple[str, ...]:
     """Return the joints that all messages name; DataError unless they are one robot's."""
-    found = {tuple(map(str, m.joint_names)) for m in messages}
-    for names in found:
-        if len(found) > 1 or robot_of_joints(names) is None:
+    joint_names = {tuple(map(str, m.joint_names)) for m in messages}
+    for names in joint_names:
+        if len(joint_names) > 1 or robot_of_joints(names) is None:
             raise DataError(f"the bag has messages about the joints {', '.join(names) or '(none)'}"
                             f", expected are always those of one of {', '.join(ROBOTS)}")
-    return found.pop() if found else ()
+    return joint_names.pop() if joint_names else ()
 
 
 def _per_joint(messages: list[Any], field_name: str) -> Floats:

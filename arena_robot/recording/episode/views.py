@@ -22,7 +22,7 @@ IMAGE = 'sensor_msgs/msg/Image'
 JPEG = 'sensor_msgs/msg/CompressedImage'
 JPEGS = '/compressed'
 TF = 'tf2_msgs/msg/TFMessage'
-LONGEST = 20
+LONGEST = 20    # frames from a camera to the arm's base; more of them are a loop
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,10 @@ def episode_views(bag: BagReader, views: Iterable[Any]) -> dict[str, EpisodeView
     A recording without them, made by another program, has its views found by :func:`view_of`
     in the names of its image topics, where these are unambiguous.
     """
-    found = {str(entry.view): EpisodeView(topic, str(entry.role), str(entry.eye),
+    named = {str(entry.view): EpisodeView(topic, str(entry.role), str(entry.eye),
                                           str(entry.frame_id))
              for entry in views if (topic := _carrier(bag, str(entry.topic)))}
-    return dict(sorted((found or _found(bag)).items()))
+    return dict(sorted((named or _by_topic_names(bag)).items()))
 
 
 def view_of(topic: str) -> tuple[str, str] | None:
@@ -67,28 +67,28 @@ def view_of(topic: str) -> tuple[str, str] | None:
     return None
 
 
-def _found(bag: BagReader) -> dict[str, EpisodeView]:
+def _by_topic_names(bag: BagReader) -> dict[str, EpisodeView]:
     """
     Find views in topic names; compressed ones are preferred to raw ones.
 
     The station's namespace, such as ``/left`` of the left robot, is not part of a view's name.
     Latched images, such as start photographs, are not views.
     """
-    found: dict[str, EpisodeView] = {}
+    views: dict[str, EpisodeView] = {}
     steps = bag.of_type(STEP)
     namespace = steps[0].name.rsplit('/', 2)[0] + '/' if steps else '/'
     for kind in (JPEG, IMAGE):
         for topic in bag.of_type(kind):
             named = view_of(topic.name.removeprefix(namespace))
             if named and not (topic.is_latched or 'depth' in topic.name):
-                found.setdefault(view(*named), EpisodeView(topic, *named))
-    return found
+                views.setdefault(view(*named), EpisodeView(topic, *named))
+    return views
 
 
 def _carrier(bag: BagReader, topic: str) -> Topic | None:
     """Return the topic that holds a view's images: its JPEGs, or the raw ones."""
-    here = [bag.topics[name] for name in (topic + JPEGS, topic) if name in bag.topics]
-    return max(here, key=lambda carrier: bag.metadata.counts.get(carrier.name, 0), default=None)
+    carriers = [bag.topics[name] for name in (topic + JPEGS, topic) if name in bag.topics]
+    return max(carriers, key=lambda t: bag.metadata.counts.get(t.name, 0), default=None)
 
 
 def fixed_frames(bag: BagReader, decoder: Decoder) -> dict[str, tuple[str, Floats]]:

@@ -8,6 +8,7 @@ from typing import Any
 import av
 import numpy as np
 
+from arena_robot.core.episode import CONTROL_RATE_HZ
 from arena_robot.core.errors import DataError
 from arena_robot.core.observation import Floats
 from arena_robot.recording.bag.base import Decoder
@@ -19,7 +20,7 @@ from arena_robot.recording.episode.tracks import EpisodeTracks, load_tracks
 from arena_robot.records.episode_file import episodes
 from arena_robot.records.session_file import SessionFile, has_session, read_session
 
-TICK_NS = 10**9 // 15
+TICK_NS = int(1e9 / CONTROL_RATE_HZ)
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class EpisodeExport:
         """Write a video at 15 Hz whose frame k is the image of step k; ``size`` (w, h)."""
         count = len(self.tracks.steps.index)
         frames = ((k * TICK_NS, frame) for k, frame in enumerate(self._shown(view)))
-        if len(write_video(path, frames, 15.0, size=size)) != count:
+        if len(write_video(path, frames, size=size)) != count:
             raise DataError(f'{self.source.folder}: the pictures of {view} do not follow the '
                             'steps')
 

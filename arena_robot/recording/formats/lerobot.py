@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from arena_robot.core.action import ActionSpace
+from arena_robot.core.episode import CONTROL_RATE_HZ
 from arena_robot.core.errors import DataError
 from arena_robot.core.files import write_text
 from arena_robot.core.observation import Pixels
@@ -31,8 +32,8 @@ from arena_robot.recording.formats.exporting import (
 )
 from arena_robot.robots.action_spaces import JOINT_NUMBERS, POSE_NUMBERS
 
-FPS = 15
-_SAMPLE_EVERY = 15
+FPS = int(CONTROL_RATE_HZ)
+_SAMPLE_EVERY = FPS    # a picture a second is enough for the statistics of its colours
 DATA = 'data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet'
 VIDEO = 'videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4'
 
@@ -56,7 +57,7 @@ def export_lerobot(sources: Sequence[ExportSource], output: Path,
     if len(by_space) < 2:
         return [_dataset(sources, output, at_work)]
     new_folder(output)
-    return [_dataset(some, output / space, at_work) for space, some in by_space.items()]
+    return [_dataset(episodes, output / space, at_work) for space, episodes in by_space.items()]
 
 
 @dataclass(frozen=True)

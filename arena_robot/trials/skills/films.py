@@ -19,7 +19,6 @@ from arena_robot.trials.skills.executor import (
 from arena_robot.trials.skills.search import FinderMaker, RewardSearch
 from arena_robot.trials.skills.view import StationView
 
-RATE_HZ = 15.0
 PICTURE = (480, 270)
 
 
@@ -28,7 +27,7 @@ def write_film(path: Path, task: SkillTask, solution: Solution, seed: int,
     """Write the motions that were found as an MP4; return when each subtask begins, in s."""
     film = SkillFilm(task, solution, seed)
     film.make(solution.subtasks, outcomes)
-    write_video(path, ((stamp, rgb_frame(pixels)) for stamp, pixels in film.frames), RATE_HZ)
+    write_video(path, ((stamp, rgb_frame(pixels)) for stamp, pixels in film.frames))
     first = film.frames[0][0]
     return [round((film.frames[min(k, len(film.frames) - 1)][0] - first) * 1e-9, 2)
             for k in film.begins]
