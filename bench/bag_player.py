@@ -15,11 +15,10 @@ from pathlib import Path
 
 from rclpy.node import Node
 
-from arena_robot.nodes.lib.endpoints import PLAYER
+from arena_robot.nodes.lib.endpoints import PLAYER, message_class
+from arena_robot.nodes.lib.qos import to_profile
 from arena_robot.nodes.lib.spin import Spin
-from arena_robot.nodes.recorder.qos import to_profile
-from arena_robot.nodes.recorder.topics import message_class
-from arena_robot.nodes.replay.publisher import remap_rules
+from arena_robot.nodes.replay import remap_rules
 from arena_robot.recording.bag.base import Qos
 from arena_robot.recording.bag.playback import Playing, play
 from arena_robot.recording.bag.reader import BagReader

@@ -30,7 +30,7 @@ os.environ.setdefault('ROS_DOMAIN_ID', str(os.getpid() % 100 + 1))
 
 from arena_robot.core.tuning import keep_what_exists  # noqa: E402
 from arena_robot.drivers.emulators.zed import EmulatedZed, make_folder  # noqa: E402
-from arena_robot.nodes.camera.node import CameraNode  # noqa: E402
+from arena_robot.nodes.camera import CameraNode  # noqa: E402
 from arena_robot.nodes.lib.spin import Spin, tune_process  # noqa: E402
 from arena_robot.nodes.station.processes import overrides_file  # noqa: E402
 

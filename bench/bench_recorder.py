@@ -112,7 +112,7 @@ PUBLISHER = """
 import sys, time
 import rclpy
 from rclpy.qos import QoSProfile
-from arena_robot.nodes.recorder.topics import message_class
+from arena_robot.nodes.lib.endpoints import message_class
 from arena_robot.nodes.lib.spin import Spin
 from arena_robot.recording.episode.sample import SampleEpisode, SampleMaker
 prefix, seconds = sys.argv[1], int(sys.argv[2])

@@ -21,7 +21,7 @@ import yaml
 from arena_msgs.msg import StepRecord
 from arena_robot.core.episode import CONTROL_RATE_HZ, Slot
 from arena_robot.nodes.remote.desk import RemoteDesk
-from arena_robot.nodes.simulation.simulated_station import SimulatedStation
+from arena_robot.nodes.station.processes import SimulatedStation
 from arena_robot.web.console.serve import ConsoleServer
 
 STEPS = 405

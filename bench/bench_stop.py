@@ -31,7 +31,7 @@ from arena_robot.core.verdict import Verdict
 from arena_robot.nodes.lib import qos
 from arena_robot.nodes.lib.convert import stamp_of
 from arena_robot.nodes.remote.desk import RemoteDesk
-from arena_robot.nodes.simulation.simulated_station import SimulatedStation
+from arena_robot.nodes.station.processes import SimulatedStation
 from arena_robot.web.console.serve import ConsoleServer
 
 PRESSES = 100

@@ -29,7 +29,7 @@ from arena_robot.drivers.emulators.fr3 import Fr3Emulator
 from arena_robot.drivers.franka.arm import FrankaRsArm, LibfrankaArm
 from arena_robot.drivers.guarded import guarded
 from arena_robot.drivers.sim.station import SimStation
-from arena_robot.nodes.vendor.channel import braking
+from arena_robot.nodes.vendor.controllers import braking
 from arena_robot.robots.arms import FR3, PANDA
 
 PRESSES, SEED, STILL, TICK_S, STEP_TICKS = 100, 0, 0.02, 0.004, 17

@@ -29,12 +29,14 @@ from launch_ros.actions import Node
 from arena_robot.core.config import read_yaml
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.observation import ROLES
-from arena_robot.nodes.lib.ros_security import stay_local
+from arena_robot.nodes.lib.spin import stay_local
 from arena_robot.nodes.station.files import (
     CONFIGURATION_ERROR,
+    names_in,
     nodes_in,
     refuse_unknown_arguments,
     require_matches,
+    rviz_file,
 )
 from arena_robot.nodes.station.processes import (
     SessionOptions,
@@ -42,7 +44,6 @@ from arena_robot.nodes.station.processes import (
     session_processes,
     start_file,
 )
-from arena_robot.nodes.station.view_files import names_in, rviz_file
 from arena_robot.robots.arms import ROBOTS
 from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
 

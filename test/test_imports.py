@@ -22,6 +22,9 @@ ROWS_INSIDE = {
     'web': {'console': 1, 'site': 1},
     'server': {'store': 1, 'access': 2, 'pool': 2, 'transparency': 2, 'client': 3, 'relay': 3,
                'sessions': 4, 'results': 5, 'upkeep': 6, 'service': 7, 'app': 8},
+    'nodes': {'remote': 1, 'recorder': 1, 'ranking': 1, 'replay': 1, 'session': 2, 'vendor': 2,
+              'audit': 2, 'backends': 3, 'adopt': 3, 'arm': 4, 'gripper': 4, 'camera': 4,
+              'simulation': 5, 'station': 6, 'describe': 7},
 }
 HOMES = {
     'rclpy': ('nodes/',), 'arena_msgs': ('nodes/',), 'rcl_interfaces': ('nodes/',),

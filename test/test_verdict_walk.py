@@ -29,7 +29,7 @@ from arena_robot.core.verdict import (
     need_fields,
     to_plain,
 )
-from arena_robot.nodes.session.messages import (
+from arena_robot.nodes.lib.session_messages import (
     desk_state,
     draft_request,
     drafted_words,

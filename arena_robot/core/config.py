@@ -168,3 +168,18 @@ def _convert_scalar(hint: Any, value: Any, where: str) -> Any:
 
 def _wrong(where: str, wanted: str, value: Any) -> ConfigError:
     return ConfigError(f'{where}: expected {wanted}, found {type(value).__name__} {value!r}')
+
+
+def shipped(file: str) -> Path:
+    """
+    Return the path of a file that a parameter names.
+
+    A relative one is looked for in the working folder, then in what the package ships, such as
+    ``config/policies.yaml``.
+    """
+    path = Path(file).expanduser()
+    if path.is_absolute() or path.exists():
+        return path
+    here = Path(__file__)
+    folders = [here.parents[2], *(prefix / 'share' / 'arena_robot' for prefix in here.parents)]
+    return next((folder / path for folder in folders if (folder / path).is_file()), path)

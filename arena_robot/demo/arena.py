@@ -15,8 +15,7 @@ from arena_robot.demo.plan import PoolMember, Ports
 from arena_robot.demo.processes import Processes
 from arena_robot.nodes.executables import MODULES
 from arena_robot.nodes.simulation.governor import SessionPace
-from arena_robot.nodes.simulation.simulated_station import AS_A_PERSON
-from arena_robot.nodes.station.processes import start_file
+from arena_robot.nodes.station.processes import AS_A_PERSON, start_file
 from arena_robot.server.client import Calls, ServerAddress
 from arena_robot.server.proto import arena_server_pb2 as pb
 

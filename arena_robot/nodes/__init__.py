@@ -1,4 +1,4 @@
-"""ROS nodes, a folder per node."""
+"""ROS nodes, a file or a folder per node."""
 
 import os
 

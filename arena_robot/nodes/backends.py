@@ -14,15 +14,11 @@ from typing_extensions import Self
 from arena_robot.core.errors import ConfigError
 from arena_robot.drivers.base import Part
 from arena_robot.drivers.table import CLOCK, arguments, driver, require_part
-from arena_robot.nodes.arm.params import ArmParams
-from arena_robot.nodes.camera.params import CameraParams
-from arena_robot.nodes.gripper.params import GripperParams
 from arena_robot.nodes.lib.parameters import (
     DRIVER,
     Meaning,
     Param,
     Parameters,
-    PartParams,
     by_name,
     declare,
     declare_one,
@@ -31,12 +27,16 @@ from arena_robot.nodes.lib.parameters import (
     set_value,
 )
 from arena_robot.nodes.lib.part_node import PartNode
-from arena_robot.nodes.lib.timeline import RosClock, ShiftedTime, Timeline
-from arena_robot.nodes.vendor.params import (
+from arena_robot.nodes.lib.part_params import (
+    ArmParams,
+    CameraParams,
+    GripperParams,
+    PartParams,
     RosCameraParams,
     RosControlArmParams,
     RosControlGripperParams,
 )
+from arena_robot.nodes.lib.timeline import RosClock, ShiftedTime, Timeline
 from arena_robot.robots.grippers import prefixed
 from arena_robot.safety.limits import robot_of
 from arena_robot.safety.reflexes import CollisionThresholds
@@ -180,7 +180,7 @@ def _ros_camera(node: AnyPartNode) -> Maker:
     serial = node.params.serial_number if isinstance(node.params, CameraParams) else ''
 
     def make() -> Part:
-        from arena_robot.nodes.vendor.camera import RosCamera
+        from arena_robot.nodes.remote.camera import RosCamera
         return RosCamera(node, v, serial)
     return make
 

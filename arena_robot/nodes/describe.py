@@ -4,22 +4,24 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from arena_robot.nodes.arm.params import ArmParams, LimitParams
-from arena_robot.nodes.audit.params import AuditParams
+from arena_robot.nodes.audit import AuditParams
 from arena_robot.nodes.backends import ReplayBackend, SimBackend
-from arena_robot.nodes.camera.params import CameraParams
-from arena_robot.nodes.gripper.params import GripperParams
-from arena_robot.nodes.lib.parameters import Param, PartParams, params_of
-from arena_robot.nodes.ranking.params import RankingParams
-from arena_robot.nodes.recorder.params import RecorderParams
-from arena_robot.nodes.replay.params import ReplayParams
-from arena_robot.nodes.session.params import SessionParams
-from arena_robot.nodes.simulation.params import SimParams
-from arena_robot.nodes.vendor.params import (
+from arena_robot.nodes.lib.parameters import Param, params_of
+from arena_robot.nodes.lib.part_params import (
+    ArmParams,
+    CameraParams,
+    GripperParams,
+    LimitParams,
+    PartParams,
     RosCameraParams,
     RosControlArmParams,
     RosControlGripperParams,
 )
+from arena_robot.nodes.ranking import RankingParams
+from arena_robot.nodes.recorder.node import RecorderParams
+from arena_robot.nodes.replay import ReplayParams
+from arena_robot.nodes.session.params import SessionParams
+from arena_robot.nodes.simulation.node import SimParams
 
 PART = params_of(PartParams())
 PAGES: dict[str, dict[str, Sequence[Param]]] = {

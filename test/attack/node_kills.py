@@ -29,7 +29,7 @@ from victims import begin
 from arena_robot.core.errors import ArenaError
 from arena_robot.nodes.executables import MODULES
 from arena_robot.nodes.remote.desk import RemoteDesk
-from arena_robot.nodes.simulation.simulated_station import SimulatedStation
+from arena_robot.nodes.station.processes import SimulatedStation
 from arena_robot.recording.bag.recover import is_complete
 from arena_robot.records.session_file import read_session
 from arena_robot.session.evaluator.desk import DeskState

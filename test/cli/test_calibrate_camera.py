@@ -10,7 +10,7 @@ from calibration_scene import SIZE, TRUTH, K, scene
 from arena_robot.cli.main import main
 from arena_robot.cli.station import calibrate
 from arena_robot.core.jpeg import to_jpeg
-from arena_robot.nodes.camera.params import CameraParams
+from arena_robot.nodes.lib.part_params import CameraParams
 from arena_robot.nodes.station.files import with_parameters
 from arena_robot.recording.bag.base import Message, Qos, Topic, read_definition, share_folders
 from arena_robot.recording.bag.codec import Codec

@@ -9,11 +9,10 @@ import pytest
 from arena_robot.cli.main import main
 from arena_robot.cli.station import station
 from arena_robot.cli.station.emulated import emulated
-from arena_robot.core.config import read_yaml
+from arena_robot.core.config import read_yaml, shipped
 from arena_robot.core.process import Process, birth, wait_until
 from arena_robot.drivers.emulators import zed
 from arena_robot.drivers.uvc import UvcCamera
-from arena_robot.nodes.station.files import shipped
 from arena_robot.nodes.station.processes import write_parameters
 
 

@@ -6,8 +6,7 @@ import uuid
 import yaml
 from process_rig import ProcessRig
 
-from arena_robot.nodes.simulation.simulated_station import SimulatedStation
-from arena_robot.nodes.station.processes import overrides_file
+from arena_robot.nodes.station.processes import SimulatedStation, overrides_file
 
 EXAMPLES = {'walker': 'example:random_walk', 'sleeper': 'example:frozen'}
 

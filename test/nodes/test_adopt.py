@@ -9,8 +9,7 @@ from fake_lab import Lab
 from arena_robot.cli.station import station
 from arena_robot.core.errors import ConfigError
 from arena_robot.nodes.adopt.graph import JOINTS, FoundGraph, FoundTopic, look
-from arena_robot.nodes.adopt.proposal import propose
-from arena_robot.nodes.adopt.robot import TRAJECTORY
+from arena_robot.nodes.adopt.proposal import TRAJECTORY, propose
 from arena_robot.nodes.lib.spin import Spin
 from arena_robot.nodes.station.files import nodes_in
 from arena_robot.recording.episode.views import IMAGE, JPEG

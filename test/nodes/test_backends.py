@@ -9,7 +9,7 @@ from rclpy.parameter import Parameter
 
 from arena_robot.core.errors import ConfigError
 from arena_robot.drivers.conformance.suite import driver_rig
-from arena_robot.nodes.gripper.node import GripperNode
+from arena_robot.nodes.gripper import GripperNode
 from arena_robot.nodes.lib.spin import Spin
 from arena_robot.nodes.lib.timeline import ShiftedTime
 from arena_robot.nodes.station.processes import overrides_file

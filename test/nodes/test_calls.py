@@ -17,11 +17,10 @@ from waiting import until
 
 from arena_msgs.action import MoveToJoints
 from arena_robot.core.errors import DriverError, SessionError
-from arena_robot.nodes.lib.action_client import ThreadedActionClient
-from arena_robot.nodes.lib.calls import ServiceClients, send_goal
+from arena_robot.nodes.lib.calls import ServiceClients, ThreadedActionClient, send_goal
 from arena_robot.nodes.lib.spin import Spin
+from arena_robot.nodes.remote.desk import Presence
 from arena_robot.nodes.remote.pictures import session_views
-from arena_robot.nodes.remote.presence import Presence
 
 KINDS = dict.fromkeys(('works', 'fails', 'hangs'), Trigger)
 

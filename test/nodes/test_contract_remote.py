@@ -26,15 +26,15 @@ from arena_robot.drivers.conformance.pytest_suite import (
 )
 from arena_robot.drivers.conformance.rig import ArmRig, CameraRig, GripperRig
 from arena_robot.drivers.conformance.suite import ARM, GRIPPER
-from arena_robot.nodes.camera.node import CameraNode
+from arena_robot.nodes.camera import CameraNode
 from arena_robot.nodes.lib import diagnostics
 from arena_robot.nodes.lib.listener import Listening
+from arena_robot.nodes.lib.part_params import RosCameraParams
 from arena_robot.nodes.lib.spin import Spin
+from arena_robot.nodes.remote.camera import RosCamera
 from arena_robot.nodes.remote.robot import RemoteArm, RemoteCamera, RemoteGripper
 from arena_robot.nodes.simulation.node import compose
 from arena_robot.nodes.station.processes import overrides_file
-from arena_robot.nodes.vendor.camera import RosCamera
-from arena_robot.nodes.vendor.params import RosCameraParams
 
 # How old a reading may be and how long a change may take to be seen, on a busy machine.
 PATIENCE_S = 5.0

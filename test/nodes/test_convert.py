@@ -15,10 +15,9 @@ from arena_robot.core.observation import (
     ObjectStatus,
     RobotMode,
 )
-from arena_robot.nodes.camera.node import image_message
-from arena_robot.nodes.camera.params import ENCODINGS
+from arena_robot.nodes.camera import image_message
 from arena_robot.nodes.lib import convert
-from arena_robot.nodes.remote.transports import read_image
+from arena_robot.nodes.lib.images import ENCODINGS, read_image
 from arena_robot.robots.arms import FR3, PANDA
 
 NAMES = PANDA.joint_names()

@@ -14,9 +14,9 @@ from arena_msgs.msg import SessionState
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import SessionError
 from arena_robot.nodes.lib import qos
+from arena_robot.nodes.lib.session_messages import state_message
 from arena_robot.nodes.lib.spin import Spin
 from arena_robot.nodes.remote.desk import RemoteDesk
-from arena_robot.nodes.session.messages import state_message
 from arena_robot.session.evaluator.desk import DeskState
 from arena_robot.session.protocol.states import State
 

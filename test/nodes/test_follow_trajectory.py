@@ -13,9 +13,8 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from arena_robot.drivers.guarded import GuardedArm
 from arena_robot.drivers.sim.station import SimStation
 from arena_robot.nodes.arm import commands as arm_commands
-from arena_robot.nodes.arm.actions import ArmActions
+from arena_robot.nodes.arm.actions import ArmActions, Follower
 from arena_robot.nodes.arm.commands import ArmCommands
-from arena_robot.nodes.arm.follower import Follower
 from arena_robot.nodes.arm.trajectory import (
     GoalCode,
     GoalRefused,

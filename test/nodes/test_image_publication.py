@@ -9,8 +9,8 @@ from sensor_msgs.msg import CameraInfo, Image
 
 from arena_robot.core import observation
 from arena_robot.drivers.base import StereoFrame
-from arena_robot.nodes.camera.node import CameraNode, Eye, image_message
-from arena_robot.nodes.camera.params import CameraParams
+from arena_robot.nodes.camera import CameraNode, Eye, image_message
+from arena_robot.nodes.lib.part_params import CameraParams
 
 
 def test_a_picture_is_not_copied_for_its_message():

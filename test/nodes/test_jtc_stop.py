@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from jtc_model import stopped
 
-from arena_robot.nodes.vendor.channel import braking
+from arena_robot.nodes.vendor.controllers import braking
 from arena_robot.robots.arms import FR3, PANDA
 
 

@@ -13,8 +13,7 @@ from rclpy.node import Node
 from session_rig import Rig, until
 
 from arena_robot.core.errors import SessionError
-from arena_robot.nodes.lib.ros_security import RANGE, SAID
-from arena_robot.nodes.lib.spin import Spin
+from arena_robot.nodes.lib.spin import RANGE, SAID, Spin
 from arena_robot.nodes.session.connections import CHECK, Namesakes
 from arena_robot.session.evaluator.desk import Button
 
@@ -70,7 +69,7 @@ def test_session_nodes_of_one_name_hear_each_other_and_those_of_two_do_not():
 @pytest.mark.parametrize(('given', 'heard'), [
     ({}, 'LOCALHOST'), ({RANGE: 'SUBNET'}, 'SUBNET'), ({'ROS_STATIC_PEERS': '10.0.0.2'}, None)])
 def test_ros_hears_this_machine_only_unless_the_environment_says_otherwise(given, heard):
-    code = ('import os; from arena_robot.nodes.lib.ros_security import stay_local; '
+    code = ('import os; from arena_robot.nodes.lib.spin import stay_local; '
             f'print(repr(stay_local()), os.environ.get({RANGE!r}), repr(stay_local()))')
     environment = {k: v for k, v in os.environ.items() if k != RANGE and k[:4] != 'ROS_'}
     done = subprocess.run([sys.executable, '-c', code], env={**environment, **given},

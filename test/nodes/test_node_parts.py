@@ -19,12 +19,12 @@ from arena_robot.core.errors import ConfigError, DriverError, NotConnected, Safe
 from arena_robot.drivers.part import Opened
 from arena_robot.nodes.arm.node import ArmNode
 from arena_robot.nodes.arm.trajectory import trajectory
-from arena_robot.nodes.camera.node import CameraNode
-from arena_robot.nodes.gripper.node import GripperNode
+from arena_robot.nodes.camera import CameraNode
+from arena_robot.nodes.gripper import GripperNode
 from arena_robot.nodes.lib import diagnostics, part_node
 from arena_robot.nodes.lib.convert import time_of
-from arena_robot.nodes.lib.parameters import PartParams
 from arena_robot.nodes.lib.part_node import PartNode
+from arena_robot.nodes.lib.part_params import PartParams
 from arena_robot.nodes.lib.spin import Spin
 from arena_robot.nodes.lib.timeline import RosClock, ShiftedTime
 from arena_robot.nodes.station.files import nodes_in

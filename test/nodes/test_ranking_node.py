@@ -19,8 +19,7 @@ from arena_robot.core.episode import Comparison, Preference  # noqa: E402
 from arena_robot.core.errors import ConfigError  # noqa: E402
 from arena_robot.nodes.lib import qos  # noqa: E402
 from arena_robot.nodes.lib.spin import Spin  # noqa: E402
-from arena_robot.nodes.ranking.node import RankingNode  # noqa: E402
-from arena_robot.nodes.ranking.sources import SiteSource, source  # noqa: E402
+from arena_robot.nodes.ranking import RankingNode, SiteSource, source  # noqa: E402
 from arena_robot.server.store.database import Database, alembic_config  # noqa: E402
 
 

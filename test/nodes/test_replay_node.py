@@ -25,7 +25,7 @@ from arena_robot.nodes.lib import qos
 from arena_robot.nodes.lib.calls import ServiceClients
 from arena_robot.nodes.lib.convert import stamp_of
 from arena_robot.nodes.recorder.topics import Choice, TopicSubscriptions
-from arena_robot.nodes.replay.publisher import ReplayNames, ReplayPublisher, remap_rules
+from arena_robot.nodes.replay import ReplayNames, ReplayPublisher, remap_rules
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.policy.options import ServeOptions

@@ -7,7 +7,7 @@ import pytest
 from arena_robot.core.action import GripperCommand
 from arena_robot.core.errors import DriverError
 from arena_robot.drivers.emulators.robotiq import RobotiqEmulator
-from arena_robot.nodes.gripper.node import GripperNode
+from arena_robot.nodes.gripper import GripperNode
 from arena_robot.nodes.lib.listener import Listening
 from arena_robot.nodes.lib.spin import Spin
 from arena_robot.nodes.remote.robot import RemoteGripper

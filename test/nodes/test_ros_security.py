@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from arena_robot.core.errors import ConfigError
-from arena_robot.nodes.lib import ros_security
+from arena_robot.nodes.lib import spin
 from arena_robot.nodes.lib.spin import Spin
 
 START = """
@@ -45,10 +45,10 @@ def test_a_ros_without_security_says_so(tmp_path):
 
 def test_an_error_without_these_variables_stays_what_it_is(monkeypatch):
     def fails(**_):
-        raise ros_security.RCLError('no memory')
-    monkeypatch.setattr(ros_security.rclpy, 'init', fails)
+        raise spin.RCLError('no memory')
+    monkeypatch.setattr(spin.rclpy, 'init', fails)
     monkeypatch.delenv('ROS_SECURITY_ENABLE', raising=False)
-    with pytest.raises(ros_security.RCLError, match='no memory'):
+    with pytest.raises(spin.RCLError, match='no memory'):
         Spin().__enter__()
     monkeypatch.setenv('ROS_SECURITY_ENABLE', 'true')
     monkeypatch.setenv('ROS_SECURITY_KEYSTORE', '/etc/keys')

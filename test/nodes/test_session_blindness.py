@@ -191,7 +191,7 @@ def auditing(rig):
     """Start an audit_node beside a station."""
     folder = Path(__file__).parent
     rig.commands['audit_node'] = (
-        '-m', 'arena_robot.nodes.audit.node', '--ros-args', '-r', f'__ns:=/{rig.namespace}', '-p',
+        '-m', 'arena_robot.nodes.audit', '--ros-args', '-r', f'__ns:=/{rig.namespace}', '-p',
         f'data_dir:={rig.data}', '-p', 'judge:=loud_judge:LoudJudge', '-p', 'period:=0.2')
     rig.environment['PYTHONPATH'] = str(folder)
     rig.again('audit_node')

@@ -17,7 +17,6 @@ from arena_robot.core.errors import NotConnected
 from arena_robot.core.process import Process, wait_until
 from arena_robot.nodes.lib import qos
 from arena_robot.nodes.remote import desk as remote_desk
-from arena_robot.nodes.remote import presence
 from arena_robot.nodes.remote import recorder as remote_recorder
 from arena_robot.nodes.remote.recorder import RemoteRecorder
 
@@ -71,7 +70,7 @@ def test_a_desk_waits_for_a_session_node_that_is_restarted(told):
 
 
 def test_a_desk_says_that_a_session_node_is_silent_until_it_is_back(told, spin, monkeypatch):
-    monkeypatch.setattr(presence, 'SILENT_S', 0.4)
+    monkeypatch.setattr(remote_desk, 'SILENT_S', 0.4)
     namespace, _ = told
     node = Node('beats', namespace=namespace, context=spin.context)
     alive = qos.publisher(node, Empty, 'session_node/alive')

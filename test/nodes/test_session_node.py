@@ -86,7 +86,7 @@ def ended_at_a_standstill(rig, desk):
     The rollout before stood as still; without a live judge nothing ended it.
     """
     rig.commands['audit_node'] = (
-        '-m', 'arena_robot.nodes.audit.node', '--ros-args', '-r', f'__ns:=/{rig.namespace}', '-p',
+        '-m', 'arena_robot.nodes.audit', '--ros-args', '-r', f'__ns:=/{rig.namespace}', '-p',
         f'data_dir:={rig.data}', '-p', 'judge:=start_distance', '-p', 'live:=true')
     rig.again('audit_node')
     desk.press('abort', 'a test')

@@ -11,7 +11,7 @@ pytest.importorskip('rclpy', reason='ROS 2 is not installed')
 from rclpy.action import ActionClient
 
 from arena_msgs.msg import PolicyAction, StepRecord
-from arena_robot.nodes.lib.action_client import ThreadedActionClient
+from arena_robot.nodes.lib.calls import ThreadedActionClient
 from arena_robot.nodes.lib.convert import header
 from arena_robot.nodes.simulation import governor as sim_governor
 from arena_robot.nodes.simulation.governor import LATE_S, LEAST, OLD_S, Governor

@@ -2,9 +2,10 @@
 
 import pytest
 
+from arena_robot.core.config import shipped
 from arena_robot.core.errors import ConfigError
-from arena_robot.nodes.arm.params import reset_joints_within
-from arena_robot.nodes.station.files import nodes_in, refuse_unknown_arguments, shipped
+from arena_robot.nodes.lib.part_params import reset_joints_within
+from arena_robot.nodes.station.files import nodes_in, refuse_unknown_arguments
 from arena_robot.robots.arms import PANDA, RESET_JOINTS
 
 

@@ -19,8 +19,7 @@ from arena_msgs.action import GripperCommand, MoveToJoints
 from arena_robot.core.action import GripperCommand as Grip
 from arena_robot.core.errors import DriverError
 from arena_robot.nodes.lib import convert, qos
-from arena_robot.nodes.lib.action_client import ThreadedActionClient
-from arena_robot.nodes.lib.calls import result
+from arena_robot.nodes.lib.calls import ThreadedActionClient, result
 from arena_robot.robots.arms import RESET_JOINTS
 from arena_robot.safety.kinematics import flange_pose
 

@@ -17,8 +17,7 @@ from arena_msgs.srv import ListSessions
 from arena_robot.core.errors import DriverError
 from arena_robot.nodes.lib.calls import ServiceClients
 from arena_robot.nodes.lib.spin import Spin
-from arena_robot.nodes.session.audience import RosAudience
-from arena_robot.nodes.session.services import SessionServices
+from arena_robot.nodes.session.services import RosAudience, SessionServices
 
 KINDS = {'e_stop': Trigger, 'abort': Trigger, 'list_sessions': ListSessions}
 THREADS = 2

@@ -9,12 +9,11 @@ from std_msgs.msg import String
 from tf2_msgs.msg import TFMessage
 from waiting import until
 
-from arena_robot.nodes.arm.params import ArmParams
 from arena_robot.nodes.arm.transforms import STATIC, ArmTransforms, transform
-from arena_robot.nodes.gripper.node import FingerTransform, finger_transform
-from arena_robot.nodes.gripper.params import GripperParams
+from arena_robot.nodes.gripper import FingerTransform, finger_transform
 from arena_robot.nodes.lib import qos
 from arena_robot.nodes.lib.convert import pose_values
+from arena_robot.nodes.lib.part_params import ArmParams, GripperParams
 from arena_robot.robots.arms import FR3
 from arena_robot.robots.grippers import ROBOTIQ_2F85
 from arena_robot.safety.kinematics import frames, rotation_of

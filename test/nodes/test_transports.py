@@ -13,7 +13,7 @@ from sensor_msgs.msg import CompressedImage
 from arena_robot.core.errors import ConfigError, DataError
 from arena_robot.core.jpeg import to_jpeg
 from arena_robot.nodes.lib import convert
-from arena_robot.nodes.remote.transports import (
+from arena_robot.nodes.lib.images import (
     Decoded,
     DecodingThread,
     PacketReader,

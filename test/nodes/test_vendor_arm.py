@@ -22,10 +22,10 @@ from arena_robot.drivers.conformance.rig import ArmRig
 from arena_robot.drivers.guarded import guarded
 from arena_robot.nodes.lib import qos
 from arena_robot.nodes.lib.listener import Listening
+from arena_robot.nodes.lib.part_params import CRISP, JTC, RosControlArmParams
 from arena_robot.nodes.lib.spin import Spin
 from arena_robot.nodes.lib.timeline import RosClock
 from arena_robot.nodes.vendor.arm import RosControlArm
-from arena_robot.nodes.vendor.params import CRISP, JTC, RosControlArmParams
 from arena_robot.robots.arms import FR3
 from arena_robot.safety.urdf import urdf
 

@@ -10,11 +10,11 @@ from sensor_msgs.msg import JointState
 from arena_robot.core.action import GripperCommand
 from arena_robot.core.errors import DriverError, NotConnected
 from arena_robot.nodes.lib.listener import Listening
+from arena_robot.nodes.lib.part_params import PARALLEL, SINGLE, TOPIC, RosControlGripperParams
 from arena_robot.nodes.lib.spin import Spin
 from arena_robot.nodes.lib.timeline import RosClock
 from arena_robot.nodes.vendor.franka import imported
 from arena_robot.nodes.vendor.gripper import RosControlGripper
-from arena_robot.nodes.vendor.params import PARALLEL, SINGLE, TOPIC, RosControlGripperParams
 from arena_robot.robots.grippers import ROBOTIQ_2F85
 
 KINDS = [TOPIC, *(pytest.param(kind, marks=pytest.mark.skipif(

@@ -10,9 +10,10 @@ from station_programs import SIM
 from arena_robot.cli.main import main
 from arena_robot.core.config import read_yaml
 from arena_robot.core.errors import ConfigError
-from arena_robot.nodes.camera.params import CameraParams, eyes_of
+from arena_robot.nodes.lib.images import eyes_of
+from arena_robot.nodes.lib.part_params import CameraParams
 from arena_robot.nodes.session.params import SessionParams, session_config
-from arena_robot.nodes.station.view_files import ViewNames, foxglove_file, names_in, rviz_file
+from arena_robot.nodes.station.files import ViewNames, foxglove_file, names_in, rviz_file
 
 LAB = {'/**/arm_node': {'ros__parameters': {'robot_type': 'fr3', 'arm_prefix': 'left'}},
        '/**/wrist_camera': {'ros__parameters': {'topic_style': 'zed4'}}}

@@ -37,7 +37,7 @@ HOMES = {
     "DROID's stiffness": (r'\b40(\.0)?, 30(\.0)?, 50(\.0)?, 25', {'arena_robot/robots/arms.py'}),
     'joint names': (r'_joint\{|panda_joint|fr3_joint', ROBOT_TABLE),
     'frame names': (r'_link0\b', {
-        *ROBOT_TABLE, 'arena_robot/nodes/arm/params.py'}),
+        *ROBOT_TABLE, 'arena_robot/nodes/lib/part_params.py'}),
     'the longest rollout': (r'(?i)steps?\b[^,\n]{0,24}\b400\b|\b400 steps',
                             {'arena_robot/core/episode.py', 'config/session.yaml'}),
 }

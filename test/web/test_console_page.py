@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.alone,
 @pytest.fixture
 def desk(tmp_path):
     from arena_robot.nodes.remote.desk import RemoteDesk
-    from arena_robot.nodes.simulation.simulated_station import SimulatedStation
+    from arena_robot.nodes.station.processes import SimulatedStation
     os.environ.setdefault('MUJOCO_GL', 'egl')
     data = tmp_path / 'station'
     with SimulatedStation(data=data, seed=0, max_steps=400,

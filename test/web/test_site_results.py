@@ -17,7 +17,7 @@ from test_site import NASTY, Place, finished
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import Comparison, Preference
 from arena_robot.core.verdict import Verdict
-from arena_robot.nodes.ranking.sources import SiteSource
+from arena_robot.nodes.ranking import SiteSource
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.methods import rank_comparable
 from arena_robot.ranking.recommended import RECOMMENDED

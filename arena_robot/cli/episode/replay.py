@@ -76,8 +76,7 @@ def run_replay(args: argparse.Namespace) -> int:
 
 
 def _play(bag: Any, args: argparse.Namespace) -> int:
-    from arena_robot.nodes.replay.node import replay
-    from arena_robot.nodes.replay.params import ReplayParams
+    from arena_robot.nodes.replay import ReplayParams, replay
     from arena_robot.recording.bag.playback import PausablePace
 
     params = ReplayParams(

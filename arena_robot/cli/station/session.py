@@ -143,9 +143,9 @@ def add_desk_arguments(parser: argparse.ArgumentParser) -> None:
 @contextmanager
 def desk_of(args: argparse.Namespace) -> 'Iterator[RemoteDesk]':
     """Give a desk of the station's session node; a simulated station ends with it."""
-    from arena_robot.nodes.lib.ros_security import stay_local
+    from arena_robot.nodes.lib.spin import stay_local
     from arena_robot.nodes.remote.desk import RemoteDesk
-    from arena_robot.nodes.simulation.simulated_station import SimulatedStation
+    from arena_robot.nodes.station.processes import SimulatedStation
     stay_local()
     station = SimulatedStation(
         args.policies, args.data, task=args.task, seed=args.seed, max_steps=args.max_steps,

@@ -100,8 +100,9 @@ def station_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_station(args: argparse.Namespace) -> int:
     """Run the station until it is interrupted."""
-    from arena_robot.nodes.lib.ros_security import stay_local
-    from arena_robot.nodes.station.files import nodes_in, shipped
+    from arena_robot.core.config import shipped
+    from arena_robot.nodes.lib.spin import stay_local
+    from arena_robot.nodes.station.files import nodes_in
     if args.example:
         print(config_file(LAB_CONFIG).read_text(encoding='utf-8'), end='')
         return 0
@@ -129,7 +130,7 @@ def run_station(args: argparse.Namespace) -> int:
 def print_view(args: argparse.Namespace, path: Path) -> int:
     """Print the file of RViz or Foxglove with the names of the station in ``path``."""
     from arena_robot.core.config import read_yaml
-    from arena_robot.nodes.station.view_files import foxglove_file, names_in, rviz_file
+    from arena_robot.nodes.station.files import foxglove_file, names_in, rviz_file
     names = names_in(read_yaml(path), args.namespace)
     print((rviz_file if args.rviz else foxglove_file)(names), end='')
     return 0
@@ -189,8 +190,12 @@ def run_with_session(args: argparse.Namespace, path: Path, nodes: Sequence[tuple
 def sim_process(args: argparse.Namespace, files: Sequence[Path],
                 folder: Path) -> 'list[Startable]':
     """Return the simulated station as a process; a person's errors when the scene is reset."""
-    from arena_robot.nodes.simulation.simulated_station import AS_A_PERSON
-    from arena_robot.nodes.station.processes import NodeProcess, start_file, write_parameters
+    from arena_robot.nodes.station.processes import (
+        AS_A_PERSON,
+        NodeProcess,
+        start_file,
+        write_parameters,
+    )
     base = write_parameters(folder / 'sim_base.yaml', {'sim_station': {
         **AS_A_PERSON, 'start_file': start_file(files, args.data)}})
     pace = pace_of(args)

@@ -13,7 +13,7 @@ from arena_robot.nodes.lib import qos
 from arena_robot.nodes.lib.endpoints import UNKNOWN, Way, ends, owner
 from arena_robot.nodes.lib.listener import Listening
 from arena_robot.nodes.lib.spin import Spin
-from arena_robot.nodes.vendor.channel import LISTENERS
+from arena_robot.nodes.vendor.controllers import LISTENERS
 from arena_robot.recording.episode.views import IMAGE, JPEG
 
 JOINTS = 'sensor_msgs/msg/JointState'

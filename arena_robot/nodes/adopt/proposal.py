@@ -1,14 +1,22 @@
-"""A station file for a graph, with what is missing and what to do about it."""
+"""A station file for a graph: its arm, gripper and cameras, what is missing and what to do."""
 
+import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
 
-from arena_robot.nodes.adopt.cameras import find_cameras
-from arena_robot.nodes.adopt.graph import FoundGraph
-from arena_robot.nodes.adopt.robot import find_arm, find_gripper
+from arena_robot.core.observation import EYES, ROLES
+from arena_robot.nodes.adopt.graph import JOINTS, FoundGraph, FoundTopic
+from arena_robot.nodes.lib.images import COMPRESSED, RAW, TRANSPORTS, eyes_of
+from arena_robot.nodes.lib.part_params import COMMAND_TOPICS, CRISP, JTC, PARALLEL, SINGLE, TOPIC
+from arena_robot.nodes.vendor.controllers import FORWARD
+from arena_robot.nodes.vendor.franka import NO_MESSAGES, imported
+from arena_robot.recording.episode.views import IMAGE, JPEG
+from arena_robot.robots.arms import DOF, ROBOTS
+from arena_robot.robots.cameras import STYLES
+from arena_robot.robots.grippers import ROBOTIQ_2F85
 
 DEPTH = ('/parameter_events', '.*/replay/.*', '/replay/.*', '.*/depth/.*', '.*/point_cloud/.*',
          '.*/disparity/.*', '.*/confidence/.*')
@@ -19,6 +27,272 @@ HEAD = """\
 #
 # What each line is for: docs/in_your_stack.md.
 """
+HINTS = {'wrist': ('wrist', 'hand', 'gripper'), 'left': ('left', 'ext1', 'exterior_1'),
+         'right': ('right', 'ext2', 'exterior_2')}
+LOW_HZ, HIGH_HZ = 14.5, 31.0
+SWITCH_ON = ('set video.publish_left_right: true in the parameters of the ZED wrapper (it is off '
+             'by default)')
+JOINT = re.compile(rf"(?:(.+)_)?({'|'.join(ROBOTS)})_joint([1-{DOF}])")
+JOINT_NAMES = ' or '.join(f'{names[0]} to {DOF}' for names in (
+    ROBOTS[one].joint_names() for one in sorted(ROBOTS)))
+TRAJECTORY, TRIGGER = 'trajectory_msgs/msg/JointTrajectory', 'std_srvs/srv/Trigger'
+BROADCASTER = 'franka_robot_state_broadcaster'
+FINGER = 'finger_joint1'
+GRIPPER_TOPIC = 'gripper_position_controller/commands'
+SLOW_HZ = 50.0
+
+
+@dataclass
+class FoundPart:
+    """Parameters of a part's node, and sentences: what was found, to be checked, missing."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    found: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+
+def find_arm(graph: FoundGraph) -> FoundPart:
+    """Return the parameters of arm_node."""
+    out = FoundPart()
+    states = [(topic, names) for topic in graph.of(JOINTS) if (names := _arm_of(topic))]
+    if not states:
+        out.missing.append(
+            f'no JointState topic has the joints {JOINT_NAMES}; activate the '
+            'joint_state_broadcaster, and look in the right ROS domain and --namespace. An arm '
+            "behind DROID's server on the NUC has no topics: config/stations/droid_nuc.yaml")
+        return out
+    topic, (robot, prefix) = min(states, key=lambda one: _preferred(one[0].name))
+    options: dict[str, Any] = {'joint_states': graph.relative(topic.name)}
+    out.values = {'robot_type': robot, 'arm_prefix': prefix, 'backend': 'ros_control',
+                  'ros_control': options}
+    out.found.append(f"{robot} on {topic.name} at {topic.rate_hz or 0.0:.0f} Hz, from "
+                     f"{', '.join(topic.publishers)}")
+    if (topic.rate_hz or 0.0) < SLOW_HZ:
+        out.remarks.append(
+            f'{topic.name} comes at {topic.rate_hz or 0.0:.0f} Hz: a reading is up to '
+            f'{1e3 / max(topic.rate_hz or 0.1, 0.1):.0f} ms old; read the joint_state_broadcaster '
+            'itself, not a joint_state_publisher of 30 Hz')
+    _find_controller(graph, options, out)
+    _find_broadcaster(graph, options, out)
+    return out
+
+
+def _preferred(name: str) -> tuple[bool, int, str]:
+    """Order: the common name first, a broadcaster's topics after it."""
+    return (not name.endswith('/joint_states'), name.count('/'), name)
+
+
+def _arm_of(topic: FoundTopic) -> tuple[str, str] | None:
+    """Return robot_type and prefix of the arm whose seven joints a topic has."""
+    arms: dict[tuple[str, str], set[str]] = {}
+    for name in topic.joints:
+        if found := JOINT.fullmatch(name):
+            arms.setdefault((found[2], found[1] or ''), set()).add(found[3])
+    whole = sorted(arm for arm, numbers in arms.items() if len(numbers) == DOF)
+    return whole[0] if whole and topic.publishers else None
+
+
+def _find_controller(graph: FoundGraph, options: dict[str, Any], out: FoundPart) -> None:
+    heard = [topic for _, topic in sorted(graph.topics.items()) if topic.subscribers]
+    crisp = [t for t in heard if t.kind == JOINTS and t.name.endswith('/target_joint')
+             and not any('arm_node' in who for who in t.subscribers)]
+    jtc = [t for t in heard if t.kind == TRAJECTORY and t.name.endswith('/joint_trajectory')
+           and not any('arm_node' in who for who in t.subscribers)]
+    chosen = [(CRISP, t) for t in crisp] + [(JTC, t) for t in jtc]
+    if not chosen:
+        _no_controller(heard, out)
+        return
+    kind, topic = chosen[0]
+    options |= {'controller': kind, 'command_topic': graph.relative(topic.name)}
+    out.found.append(f"{kind} takes {topic.name} ({', '.join(topic.subscribers)})")
+    if len(chosen) > 1:
+        others = ', '.join(t.name for _, t in chosen[1:])
+        out.remarks.append(f'{others} can command an arm too; command_topic must be the one of '
+                           'the active controller (`ros2 control list_controllers`)')
+    if topic.publishers:
+        out.missing.append(f"{topic.name} is published by {', '.join(topic.publishers)}; end that "
+                           'before a session: a command topic has one sender')
+
+
+def _no_controller(heard: list[FoundTopic], out: FoundPart) -> None:
+    bare = [t for t in heard if t.kind == FORWARD and t.name.endswith('/commands')
+            and 'gripper' not in t.name]
+    if bare:
+        out.missing.append(
+            f"{bare[0].name} ({', '.join(bare[0].subscribers)}) passes positions on without "
+            'interpolation: steps at 15 Hz end in a reflex; activate joint_trajectory_controller '
+            'or a CRISP controller instead')
+        return
+    out.missing.append(
+        f'no controller listens to {COMMAND_TOPICS[CRISP]} (CRISP) or to …/joint_trajectory '
+        '(joint_trajectory_controller); load and activate one')
+
+
+def _find_broadcaster(graph: FoundGraph, options: dict[str, Any], out: FoundPart) -> None:
+    tail = '/external_joint_torques'
+    names = [t.name.removesuffix(tail) for t in graph.of(JOINTS)
+             if t.name.endswith(f'{BROADCASTER}{tail}') and t.publishers]
+    if not names:
+        out.remarks.append(f'no {BROADCASTER}: external torques, mode and errors of the robot '
+                           'are not known; an arm that is stopped is seen by its joints only')
+        return
+    options['broadcaster'] = graph.relative(names[0])
+    recovery = [name for name, kind in graph.actions.items()
+                if kind == 'franka_msgs/action/ErrorRecovery']
+    if recovery:
+        options['error_recovery'] = graph.relative(recovery[0])
+    out.found.append(f'{names[0]} for torques, mode and errors')
+    if imported('franka_msgs.msg', 'FrankaRobotState') is None:
+        out.remarks.append(NO_MESSAGES)
+
+
+def find_gripper(graph: FoundGraph) -> FoundPart:
+    """Return the parameters of gripper_node."""
+    out = FoundPart()
+    states = [(t, joint) for t in graph.of(JOINTS) for joint in t.joints
+              if joint.endswith((ROBOTIQ_2F85.joint, FINGER)) and t.publishers]
+    if not states:
+        out.missing.append(f'no JointState topic has {ROBOTIQ_2F85.joint}; start '
+                           'ros2_robotiq_gripper')
+        return out
+    topic, joint = min(states, key=lambda one: (one[1].endswith(FINGER), one[0].name))
+    if joint.endswith(FINGER):
+        out.missing.append(f'{joint} is a Franka Hand; policies of DROID know the Robotiq 2F-85 '
+                           'only: write a driver for it (docs/extending.md)')
+        return out
+    prefix = joint.removesuffix(ROBOTIQ_2F85.joint).removesuffix('_')
+    options: dict[str, Any] = {'joint_states': graph.relative(topic.name)}
+    out.values = {'arm_prefix': prefix, 'backend': 'ros_control', 'ros_control': options}
+    _find_grip(graph, options, out)
+    services = [name for name, kind in graph.services.items()
+                if kind == TRIGGER and name.endswith('/reactivate_gripper')
+                and 'gripper_node' not in name]
+    options['reactivate'] = graph.relative(services[0]) if services else ''
+    return out
+
+
+def _find_grip(graph: FoundGraph, options: dict[str, Any], out: FoundPart) -> None:
+    for command in (PARALLEL, SINGLE):
+        names = sorted(name for name, kind in graph.actions.items()
+                       if kind == f'control_msgs/action/{command}' and 'gripper_node' not in name)
+        if names:
+            options |= {'command': command, 'name': graph.relative(names[0])}
+            out.found.append(f'gripper by the action {names[0]} ({command})')
+            if imported('control_msgs.action', command) is None:
+                out.missing.append('control_msgs is not installed here: apt install '
+                                   'ros-jazzy-control-msgs')
+            return
+    topics = [t for t in graph.of(FORWARD) if t.subscribers and 'gripper' in t.name
+              and not any('gripper_node' in who for who in t.subscribers)]
+    if topics:
+        options |= {'command': TOPIC, 'name': graph.relative(topics[0].name)}
+        out.found.append(f'gripper by the topic {topics[0].name}')
+        return
+    out.missing.append('no action of the type ParallelGripperCommand or GripperCommand, and no '
+                       f'{GRIPPER_TOPIC}: activate the gripper controller')
+
+
+@dataclass(frozen=True)
+class FoundCamera:
+    """A camera's node, the style of its topic names, and its eyes with their transports."""
+
+    node: str
+    style: str
+    transports: dict[str, frozenset[str]]
+
+
+def find_cameras(graph: FoundGraph) -> FoundPart:
+    """Return the parameters of session_node about cameras."""
+    out = FoundPart()
+    cameras = _cameras(graph)
+    if not cameras:
+        out.missing.append(_none(graph))
+        return out
+    style = max((c.style for c in cameras), key=lambda s: sum(c.style == s for c in cameras))
+    out.remarks += [f'{c.node} has the topic names of {c.style}, the others of {style}: a session '
+                    'takes one style' for c in cameras if c.style != style]
+    cameras = [c for c in cameras if c.style == style][:len(ROLES)]
+    roles = _roles(cameras, out)
+    eyes = _eyes(cameras, style, out)
+    every = frozenset.intersection(*(c.transports[eye] for c in cameras for eye in eyes))
+    transport = COMPRESSED if COMPRESSED in every else RAW
+    if transport == RAW:
+        out.remarks.append('raw images: install image_transport_plugins where the cameras run '
+                           '(apt install ros-jazzy-image-transport-plugins) for …/compressed; raw '
+                           'images of 720p from six eyes are 332 MB/s')
+    out.values = {'cameras': [graph.relative(c.node) for c in cameras], 'roles': roles,
+                  'eyes': list(eyes), 'topic_style': style, 'image_transport': transport}
+    if len(cameras) < len(ROLES):
+        out.remarks.append(f'{len(cameras)} of {len(ROLES)} cameras; a policy that needs another '
+                           'view is not assigned to this station')
+    _rates(graph, cameras, eyes, transport, out)
+    return out
+
+
+def _cameras(graph: FoundGraph) -> list[FoundCamera]:
+    found: dict[tuple[str, str], dict[str, set[str]]] = {}
+    for style, names in STYLES.items():
+        for eye in eyes_of(style):
+            tail = names[0].format(eye=eye, name='').removeprefix('~')
+            for topic in (*graph.of(IMAGE), *graph.of(JPEG)):
+                for transport in (RAW, COMPRESSED):
+                    end = f'{tail}{TRANSPORTS[transport]}'
+                    if topic.name.endswith(end) and topic.publishers:
+                        node = topic.name.removesuffix(end)
+                        found.setdefault((node, style), {}).setdefault(eye, set()).add(transport)
+    return [FoundCamera(node, style, {eye: frozenset(kinds) for eye, kinds in eyes.items()})
+            for (node, style), eyes in sorted(found.items())
+            # left/image_raw ends with image_raw too: it is not a camera called …/left
+            if not (style == 'mono' and re.search(r'/(left|right|rgb)$', node))]
+
+
+def _roles(cameras: list[FoundCamera], out: FoundPart) -> list[str]:
+    """Return a role for each camera, from its name where that says one."""
+    given: dict[str, str] = {}
+    for role, words in HINTS.items():
+        named = [c.node for c in cameras if any(word in c.node.lower() for word in words)]
+        if len(named) == 1 and named[0] not in given:
+            given[named[0]] = role
+    left = [role for role in ROLES if role not in given.values()]
+    for camera in cameras:
+        if camera.node not in given:
+            given[camera.node] = left.pop(0)
+            out.remarks.append(f'is {camera.node} the {given[camera.node]} camera? Its name does '
+                               'not say; correct roles of session_node')
+    return [given[camera.node] for camera in cameras]
+
+
+def _eyes(cameras: list[FoundCamera], style: str, out: FoundPart) -> tuple[str, ...]:
+    if len(eyes_of(style)) == 1:
+        return EYES[:1]
+    lacking = [c.node for c in cameras if 'right' not in c.transports]
+    if not lacking:
+        return EYES
+    out.missing.append(f"no right eye of {', '.join(lacking)}: {SWITCH_ON}, or keep eyes: [left]")
+    return EYES[:1]
+
+
+def _rates(graph: FoundGraph, cameras: list[FoundCamera], eyes: tuple[str, ...], transport: str,
+           out: FoundPart) -> None:
+    for camera in cameras:
+        for eye in eyes:
+            name = (camera.node + STYLES[camera.style][0].format(eye=eye, name='')
+                    .removeprefix('~') + TRANSPORTS[transport])
+            rate_hz = graph.topics[name].rate_hz
+            out.found.append(f'{name}' + ('' if rate_hz is None else f' at {rate_hz:.0f} Hz'))
+            if rate_hz is not None and not LOW_HZ <= rate_hz <= HIGH_HZ:
+                out.remarks.append(
+                    f'{name} comes at {rate_hz:.0f} Hz: a session runs at 15 Hz; set '
+                    'general.pub_frame_rate of the ZED wrapper to 15')
+
+
+def _none(graph: FoundGraph) -> str:
+    rgb = [t.name for t in graph.of(IMAGE) if '/rgb/' in t.name]
+    if rgb:
+        return f'only {rgb[0]} and no left or right image: {SWITCH_ON}'
+    return ('no images under the names of a ZED wrapper (…/left/color/rect/image), '
+            '…/left/image_raw or …/image_raw; start the camera nodes, or remap their topics')
 
 
 @dataclass(frozen=True)

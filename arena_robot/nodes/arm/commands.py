@@ -15,10 +15,10 @@ from arena_robot.core.action import Action, ActionSpace, Clamp, SafeCommand
 from arena_robot.core.errors import DriverError, SafetyError
 from arena_robot.core.observation import Floats
 from arena_robot.drivers.guarded import GuardedArm
-from arena_robot.nodes.arm.params import ArmParams
 from arena_robot.nodes.arm.trajectory import Trajectory, trajectory
 from arena_robot.nodes.lib import convert, qos
 from arena_robot.nodes.lib.part_node import CommandStamps, PartNode
+from arena_robot.nodes.lib.part_params import ArmParams
 from arena_robot.robots.arms import DOF
 from arena_robot.safety.filter import finite
 

@@ -23,16 +23,16 @@ from arena_robot.drivers.guarded import GuardedArm
 from arena_robot.nodes import backends
 from arena_robot.nodes.arm.actions import ArmActions
 from arena_robot.nodes.arm.commands import ArmCommands
-from arena_robot.nodes.arm.params import (
+from arena_robot.nodes.arm.transforms import ArmTransforms
+from arena_robot.nodes.lib import convert, diagnostics, qos
+from arena_robot.nodes.lib.parameters import declare
+from arena_robot.nodes.lib.part_node import PartNode
+from arena_robot.nodes.lib.part_params import (
     ArmParams,
     LimitParams,
     ee_frame_of,
     reset_joints_within,
 )
-from arena_robot.nodes.arm.transforms import ArmTransforms
-from arena_robot.nodes.lib import convert, diagnostics, qos
-from arena_robot.nodes.lib.parameters import declare
-from arena_robot.nodes.lib.part_node import PartNode
 from arena_robot.nodes.lib.spin import run_node
 from arena_robot.safety.filter import Safety
 from arena_robot.safety.kinematics import frames, jacobian

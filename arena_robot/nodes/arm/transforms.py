@@ -12,9 +12,9 @@ from tf2_msgs.msg import TFMessage
 
 from arena_robot.core.errors import SafetyError
 from arena_robot.core.observation import Floats
-from arena_robot.nodes.arm.params import ArmParams, gripper_of
 from arena_robot.nodes.lib import convert, qos
 from arena_robot.nodes.lib.part_node import PartNode
+from arena_robot.nodes.lib.part_params import ArmParams, gripper_of
 from arena_robot.robots.arms import DOF, Robot
 from arena_robot.robots.grippers import prefixed
 from arena_robot.safety.limits import robot_of

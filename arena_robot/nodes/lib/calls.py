@@ -1,30 +1,40 @@
 """
-Calls of other nodes' services and actions, with timeouts and this package's errors.
+Services and actions: calls of other nodes with timeouts, and answers of this one.
 
-They block the calling thread, so they must not be called from the executor's thread.
+Calls block the calling thread, so they must not be made from the executor's thread.
 """
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent import futures
+from contextlib import suppress
 from typing import Any
 
 from rcl_interfaces.msg import ParameterValue
 from rcl_interfaces.srv import GetParameters
 from rclpy.action import ActionClient
 from rclpy.action.client import ClientGoalHandle
-from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.callback_groups import CallbackGroup, ReentrantCallbackGroup
 from rclpy.client import Client
 from rclpy.exceptions import InvalidHandle
+from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.node import Node
 from rclpy.task import Future
 from std_srvs.srv import Trigger
 
 from arena_robot.core.errors import ArenaError, DriverError
 
-FIND_S = 2.0
+RCLError = rclpy_implementation.RCLError
+log = logging.getLogger(__name__)
+
+FIND_S = 2.0      # the ROS graph shows a running node within a second
 ATTEMPTS = 3
-LOOK_S, LATE_S = 0.5, 1.5
+LOOK_S = 0.5      # how often a waiting caller asks whether the other node was started again
+LATE_S = 1.5      # how long a node that was started again may take to answer an earlier call
+STORED_S = 1.0    # rclpy stores a sent goal within microseconds; a busy machine may take longer
+STORED_LOOK_S = 0.0005
 
 
 def uncounted() -> int:
@@ -145,3 +155,100 @@ def parameters_of(node: Node, other: str, names: Sequence[str], timeout_s: float
     finally:
         client.close()
     raise AssertionError('the last attempt returns or raises')
+
+
+def answering(name: str, work: Callable[[Any, Any], str]) -> Callable[[Any, Any], Any]:
+    """Return a service callback that answers with the message of ``work``, or of its error."""
+    def serve(request: Any, response: Any) -> Any:
+        try:
+            response.message = work(request, response)
+            response.success = True
+        except (ArenaError, ValueError, OSError) as error:
+            response.success, response.message = False, str(error)
+            log.info('%s: %s', name, error)
+        except Exception:
+            # Always answer, so that a caller does not wait for ever.
+            log.exception('%s failed', name)
+            response.success, response.message = False, f'{name} failed; see the log'
+        return response
+    return serve
+
+
+def create_deferred_service(node: Node, kind: Any, name: str,
+                            begin: Callable[[], 'futures.Future[str]'],
+                            group: CallbackGroup) -> None:
+    """
+    Offer ``~/name``; a call is answered when its future is done, with its message or its error.
+
+    Calls that wait for their future take no thread of the executor.
+    """
+    service = node.create_service(kind, f'~/{name}', lambda request, _: request,
+                                  callback_group=group)
+    send = service.send_response
+
+    def answer(request: Any, header: Any, done: 'futures.Future[str]') -> None:
+        response = answering(name, lambda *_: done.result())(request, kind.Response())
+        try:
+            send(response, header)
+        except InvalidHandle:
+            log.info('%s: the node was closed before the answer', name)
+
+    def send_later(request: Any, header: Any) -> None:
+        begin().add_done_callback(lambda done: answer(request, header, done))
+
+    # rclpy sends what a callback returns; here that is the request, and the answer comes later.
+    service.send_response = send_later  # type: ignore[method-assign,assignment]
+
+
+class ThreadedActionClient(ActionClient):
+    """
+    rclpy's action client without three race conditions.
+
+    rclpy stores a goal only after sending it. If another thread takes the answer before that, the
+    answer is discarded as unexpected and the goal's future never completes. Here taking waits for
+    the store.
+
+    rclpy lists a goal's future after the goal can be answered, and raises ValueError when it takes
+    an answered one from the list before it is in it: the goal is under way and the call fails.
+    Here that is not an error.
+
+    If one thread destroys the client while another takes its data, rclpy's executor never calls
+    the client's callback group again. Here no data is returned then.
+    """
+
+    _gone = False
+
+    def destroy(self) -> None:
+        """Destroy the client; another thread may be using it."""
+        self._gone = True
+        super().destroy()
+
+    def add_future(self, future: Future) -> None:
+        """List a future unless it is done already; see the class."""
+        super().add_future(future)
+        if future.done():
+            self.remove_future(future)
+
+    def remove_future(self, future: Future) -> None:
+        """Take a future from the list if it is there; see the class."""
+        with suppress(ValueError):
+            super().remove_future(future)
+
+    def take_data(self) -> dict[str, Any]:
+        """Return the received data; see the class."""
+        try:
+            return dict(super().take_data())
+        except (InvalidHandle, RCLError):
+            if not self._gone:
+                raise
+            return {}
+
+    async def execute(self, taken_data: dict[str, Any]) -> None:
+        """Process the received data; see the class."""
+        if 'goal' in taken_data:
+            number = taken_data['goal'][0]
+            end_s = time.monotonic() + STORED_S
+            while (number not in self._goal_sequence_number_to_goal_id
+                   and time.monotonic() < end_s):
+                time.sleep(STORED_LOOK_S)
+        await super().execute(taken_data)

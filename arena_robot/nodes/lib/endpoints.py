@@ -1,5 +1,6 @@
 """Endpoints of other nodes in the ROS graph: who publishes, subscribes to and offers what."""
 
+import importlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -12,6 +13,7 @@ from rclpy.qos import QoSDurabilityPolicy, QoSProfile, QoSReliabilityPolicy
 from rclpy.subscription import Subscription
 from rclpy.topic_endpoint_info import TopicEndpointInfo
 
+from arena_robot.core.errors import RecordingError
 from arena_robot.nodes.lib import diagnostics
 
 PLAYER = 'rosbag2_player'
@@ -46,6 +48,16 @@ def type_name(kind: type) -> str:
     """Return the ROS name of a message, service or action class, such as std_msgs/msg/Empty."""
     package, folder, *_ = kind.__module__.split('.')
     return f'{package}/{folder}/{kind.__name__}'
+
+
+def message_class(message_type: str) -> type:
+    """Return the Python class of ``pkg/msg/Type``; RecordingError when it is not installed."""
+    package, _, short = message_type.split('/')
+    try:
+        return getattr(importlib.import_module(f'{package}.msg'), short)  # type: ignore[no-any-return]
+    except (ImportError, AttributeError) as error:
+        raise RecordingError(f'{message_type} cannot be imported ({error}); install {package} '
+                             'and source its workspace') from error
 
 
 def owner(info: TopicEndpointInfo) -> str:

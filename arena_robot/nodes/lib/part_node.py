@@ -27,7 +27,8 @@ from arena_robot.drivers.base import Part
 from arena_robot.nodes.lib import convert, diagnostics, qos
 from arena_robot.nodes.lib.endpoints import PlayedInto
 from arena_robot.nodes.lib.listener import Listening
-from arena_robot.nodes.lib.parameters import DRIVER, PartParams, declare, refuse_unknown
+from arena_robot.nodes.lib.parameters import DRIVER, declare, refuse_unknown
+from arena_robot.nodes.lib.part_params import PartParams
 from arena_robot.nodes.lib.timeline import STEADY, RosClock, SameTime, Timeline
 
 RETRY_S, JOIN_S = 5.0, 1.0

@@ -1,4 +1,8 @@
-"""Spin, the class that starts, spins and stops rclpy, and the main function of every node."""
+"""
+Spin, the class that starts, spins and stops rclpy, and the main function of every node.
+
+Before ROS starts: the range of discovery, and whether SROS2 can do what its variables ask.
+"""
 
 import atexit
 import logging
@@ -10,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType, TracebackType
 
+import rclpy
 from rclpy.context import Context
 from rclpy.exceptions import InvalidHandle
 from rclpy.executors import (
@@ -21,20 +26,27 @@ from rclpy.executors import (
 )
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
 from typing_extensions import Self
 
 from arena_robot.core.errors import ArenaError, ConfigError, NotConnected
 from arena_robot.core.process import end_signals
 from arena_robot.core.tuning import keep_freed_memory, keep_what_exists, switch_threads_soon
 from arena_robot.nodes.lib.listener import Listening
-from arena_robot.nodes.lib.ros_security import start_ros
 from arena_robot.nodes.lib.shared_memory import PortWatch, mend_ports
 
 RCLError = rclpy_implementation.RCLError
 log = logging.getLogger(__name__)
-STOP_S = 1.0
-LOOK_S = 1.0
+
+STOP_S = 1.0          # how long an executor may take to end, and then its thread
+PORT_LOOK_S = 1.0     # PortWatch counts looks of one a second
 PROFILE_VARIABLES = ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE')
+RANGE = 'ROS_AUTOMATIC_DISCOVERY_RANGE'
+# Whoever sets one of these has chosen the range.
+CHOSEN = (RANGE, 'ROS_STATIC_PEERS', 'ROS_DISCOVERY_SERVER', 'ROS_LOCALHOST_ONLY')
+LOCAL = 'LOCALHOST'
+SAID = (f'ROS hears this machine only; when parts of the station run on other machines, set '
+        f'{RANGE}=SUBNET for all of them')
 
 
 class Spin:
@@ -133,7 +145,7 @@ def _spin(executor: Executor) -> None:
 def _wait(spin: Spin) -> None:
     """Return once a signal has come. Raises NotConnected when this process gets no requests."""
     watch = PortWatch()
-    while not spin.wait(LOOK_S):
+    while not spin.wait(PORT_LOOK_S):
         if lost := watch.look():
             raise NotConnected(
                 f"this process gets no requests: its {', '.join(lost)} in shared memory was "
@@ -179,3 +191,43 @@ def run_with(build: Callable[[Spin], object], args: Sequence[str] | None = None)
         log.error('%s [%s]', error, error.code)
         return 1
     return 0
+
+
+def start_ros(context: Context, args: Sequence[str] | None) -> None:
+    """
+    Start rclpy in a context.
+
+    ConfigError when ROS_SECURITY_ENABLE asks for protected nodes and none can be made.
+    """
+    asked = os.environ.get('ROS_SECURITY_ENABLE') == 'true'
+    try:
+        rclpy.init(args=None if args is None else list(args), context=context,
+                   signal_handler_options=SignalHandlerOptions.NO)
+        if asked:
+            rclpy.create_node('security_check', context=context, start_parameter_services=False,
+                              enable_rosout=False).destroy_node()
+    except RCLError as error:
+        context.try_shutdown()
+        if not asked:
+            raise
+        raise ConfigError(_sentence(str(error))) from error
+
+
+def _sentence(said: str) -> str:
+    enclave = os.environ.get('ROS_SECURITY_ENCLAVE_OVERRIDE', '')
+    if 'security libraries' in said:
+        return ('ROS_SECURITY_ENABLE is true, but this ROS was built without security, as the '
+                'Python wheels are: use the ROS packages of Ubuntu, or unset ROS_SECURITY_ENABLE '
+                'and keep ROS on this machine (ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST)')
+    return (f'ROS_SECURITY_ENABLE is true, but no protected node can be made with the enclave '
+            f'{enclave or "/"} of ROS_SECURITY_KEYSTORE='
+            f'{os.environ.get("ROS_SECURITY_KEYSTORE", "")}: {said.splitlines()[0]}. Make the '
+            'enclave as docs/operations.md says, and set both variables')
+
+
+def stay_local() -> str:
+    """Limit discovery to this machine; return a sentence about it, '' where a range was chosen."""
+    if any(name in os.environ for name in CHOSEN):
+        return ''
+    os.environ[RANGE] = LOCAL
+    return SAID

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +30,13 @@ from arena_robot.core.process import wait_until
 from arena_robot.nodes.lib import diagnostics, qos
 from arena_robot.nodes.lib.convert import header
 from arena_robot.nodes.lib.listener import Listening
-from arena_robot.nodes.lib.parameters import declare, refuse_unknown
+from arena_robot.nodes.lib.parameters import Parameters, declare, param, refuse_unknown
+from arena_robot.nodes.lib.qos import read_overrides
 from arena_robot.nodes.lib.spin import run_node
 from arena_robot.nodes.lib.timeline import STEADY, RosClock
 from arena_robot.nodes.recorder.derive import Deriver, recover_bag
-from arena_robot.nodes.recorder.params import LEVELS, RecorderParams
-from arena_robot.nodes.recorder.qos import read_overrides
 from arena_robot.nodes.recorder.streams import StreamCheck
-from arena_robot.nodes.recorder.topics import Choice, TopicSubscriptions
+from arena_robot.nodes.recorder.topics import IMAGES, Choice, TopicSubscriptions
 from arena_robot.recording.bag.base import Message, Topic
 from arena_robot.recording.bag.recorder import (
     BagRecorder,
@@ -49,9 +49,39 @@ from arena_robot.recording.bag.writer import LatchedSet
 from arena_robot.records.episode_file import earlier_home
 
 _MIB = 2**20
-_REPEAT_S = 30.0
-LAST_MESSAGES_S = 1.0
+_REPEAT_S = 30.0         # a call whose answer was lost is repeated within seconds
+LAST_MESSAGES_S = 1.0    # published messages arrive within milliseconds, or are lost
 _NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9_.-]*')
+LEVELS = {'none': 0, 'zstd_fast': 1, 'zstd_small': 15}    # of zstandard
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecorderParams(Parameters):
+    """The parameters of recorder_node."""
+
+    output_dir: str = param(
+        '~/arena/sessions',
+        'folder of the sessions; an episode goes to <output_dir>/<session id>/<slot>')
+    topics: tuple[str, ...] = param(('.*',), 'regular expressions of the topics to record')
+    exclude: tuple[str, ...] = param(
+        Choice().exclude, 'regular expressions of the topics to leave out')
+    images: str = param(
+        'jpeg', 'which image topics to record; jpeg: raw ones only of views without JPEGs that '
+        'the session uses', choices=tuple(IMAGES))
+    qos_profile_overrides_path: str = param(
+        '', 'file with QoS profiles by topic, as ros2 bag takes')
+    max_cache_size: int = param(
+        200 * _MIB, 'limit of data waiting for the disk', _MIB, 2**34, unit='B')
+    compression: str = param(
+        'zstd_fast', 'compression of state; images are stored as received', choices=tuple(LEVELS))
+    chunk_size: int = param(2 * _MIB, 'size of a chunk in the file', 2**16, 2**26, unit='B')
+    flush_period: float = param(
+        0.5, 'time between two writes to the disk; what kill -9 loses', 0.05, 10.0, unit='s')
+    min_free_disk: float = param(
+        4.0, 'free disk space required to start a recording', 0.0, 1e6, unit='GiB')
+    settle_time: float = param(
+        0.1, 'wait for late messages before closing a bag', 0.0, 5.0, unit='s')
+    derive: bool = param(True, 'write steps.npz, videos and episode.json after each recording')
 
 
 class RecorderNode(Listening):

@@ -1,6 +1,5 @@
 """Selection of the recorded topics, their serialized messages, and the known losses of each."""
 
-import importlib
 import logging
 import re
 import threading
@@ -17,8 +16,9 @@ from rclpy.subscription import Subscription
 
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import RecordingError
+from arena_robot.nodes.lib.endpoints import message_class
 from arena_robot.nodes.lib.listener import Unspun, take_events
-from arena_robot.nodes.recorder.qos import offered, wanted
+from arena_robot.nodes.lib.qos import offered, wanted
 from arena_robot.nodes.recorder.streams import RequiredStreams
 from arena_robot.recording.bag.base import (
     IMAGE_TYPES,
@@ -281,13 +281,3 @@ def _served(profile: QoSProfile, offers: Sequence[Any]) -> bool:
     fit = wanted(offers, profile.depth)
     return (int(profile.reliability) >= int(fit.reliability)
             and int(profile.durability) >= int(fit.durability))
-
-
-def message_class(message_type: str) -> type:
-    """Return the Python class of ``pkg/msg/Type``; RecordingError when it is not installed."""
-    package, _, short = message_type.split('/')
-    try:
-        return getattr(importlib.import_module(f'{package}.msg'), short)  # type: ignore[no-any-return]
-    except (ImportError, AttributeError) as error:
-        raise RecordingError(f'{message_type} cannot be imported ({error}); install {package} '
-                             'and source its workspace') from error

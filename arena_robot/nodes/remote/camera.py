@@ -11,24 +11,26 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile, QoSReliabilityPolicy
 from sensor_msgs.msg import CameraInfo as CameraInfoMessage
 
-from arena_robot.core.errors import DataError, ReadTimeout
+from arena_robot.core.errors import DataError, NotConnected, ReadTimeout
 from arena_robot.core.observation import EYES, CameraInfo, Image
 from arena_robot.drivers.base import StereoFrame
 from arena_robot.drivers.grabbing import Arrivals
 from arena_robot.nodes.lib import convert, qos
 from arena_robot.nodes.lib.endpoints import Way, ends
-from arena_robot.nodes.remote.part import Newest, RemotePart
-from arena_robot.nodes.remote.transports import (
+from arena_robot.nodes.lib.images import (
     COMPRESSED,
     RAW,
     TRANSPORTS,
     Decoded,
     DecodingThread,
     PacketReader,
+    eyes_of,
     message_kind,
     read_compressed,
     read_image,
 )
+from arena_robot.nodes.lib.part_params import RosCameraParams
+from arena_robot.nodes.remote.part import Newest, RemotePart
 from arena_robot.robots.cameras import STYLES
 
 log = logging.getLogger(__name__)
@@ -176,3 +178,21 @@ class RemoteCamera(RemotePart):
 
 def _other(eye: str) -> str:
     return 'right' if eye == 'left' else 'left'
+
+
+class RosCamera(RemoteCamera):
+    """The images and the geometry of both eyes of another node."""
+
+    def __init__(self, node: Node, params: RosCameraParams, serial: str = '') -> None:
+        super().__init__(node, params.node, params.open_timeout, params.topic_style,
+                         eyes_of(params.topic_style), serial, params.transport)
+
+    def open(self) -> None:
+        """Connect, and wait for the first frame and the geometry. Raises NotConnected."""
+        super().open()
+        end_s = time.monotonic() + self._timeout_s
+        while not set(self._eyes) <= set(self.info()):
+            if time.monotonic() > end_s:
+                self.close()
+                raise NotConnected(f'{self._name} sends images, and no camera_info of each eye')
+            time.sleep(0.01)

@@ -7,10 +7,12 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
 from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.node import Node
 from sensor_msgs.msg import CompressedImage
 from std_msgs.msg import Empty, Float64, String
 from std_srvs.srv import Trigger
@@ -30,19 +32,25 @@ from arena_robot.core.episode import Slot
 from arena_robot.core.errors import NotConnected, SessionError
 from arena_robot.core.verdict import Plain, Verdict
 from arena_robot.nodes.lib import qos
-from arena_robot.nodes.lib.action_client import ThreadedActionClient
-from arena_robot.nodes.lib.calls import ServiceClients, send_goal
+from arena_robot.nodes.lib.calls import LATE_S, ServiceClients, ThreadedActionClient, send_goal
 from arena_robot.nodes.lib.convert import stamp_of
 from arena_robot.nodes.lib.listener import Listening
+from arena_robot.nodes.lib.session_messages import desk_state, draft_request, feedback_message
 from arena_robot.nodes.lib.spin import Spin
 from arena_robot.nodes.remote.pictures import Pictures, session_views
-from arena_robot.nodes.remote.presence import WATCH_S, Presence
-from arena_robot.nodes.session.messages import desk_state, draft_request, feedback_message
 from arena_robot.session.evaluator.desk import Button, DeskState, RunView, always
 from arena_robot.session.protocol.states import State
 
-FIND_S, QUICK_S, SLOW_S, PATIENCE_S = 5.0, 10.0, 60.0, 3.0
-GONE_S = 10.0    # a session node that is restarted is back before
+FIND_S = 5.0        # until the session node and its services are found
+QUICK_S = 10.0      # for an answer that needs no motion
+SLOW_S = 60.0       # for an answer that waits for the arm, the cameras or the server
+PATIENCE_S = 3.0    # a rollout that nobody has watched for so long is stopped
+GONE_S = 10.0       # a session node that is restarted is back before
+WATCH_S = 0.25      # how often a page tells that it watches, and looks whether the node lives
+GRAPH_LOOK_S = 0.5
+SILENT_S = 1.25     # five beats; the graph shows a killed node for 20 s more
+SILENT = ('The session node does not answer. The arm stops without it; until it rests, keep a '
+          'hand on the hardware stop. The session is continued once the node is back.')
 SLOW = (Button.PHOTOGRAPH, Button.PREPARE_RESET, Button.CONFIRM_RESET, Button.CHECK, Button.RETRY,
         Button.RECOVER, Button.ACTIVATE_GRIPPER)
 COUNTS = {Button.INVALIDATE: False, Button.REVALIDATE: True}  # whether the session counts then
@@ -329,3 +337,60 @@ class RemoteAudits:
             log.warning('the audits cannot be read: %s', error)
             return
         self._newest = found if isinstance(found, list) else ()
+
+
+class Presence:
+    """
+    Tells for how long ``session/state`` has had no publisher; it looks each half second.
+
+    A node that was killed or hangs is missed sooner, by ``session/alive``.
+    """
+
+    def __init__(self, node: Node, session: str) -> None:
+        self._node, self._topic = node, f'{session}/state'
+        self._seen_s = self._looked_s = time.monotonic()
+        self._beat_s: float | None = None
+        self._known: set[bytes] = set()
+        qos.subscription(node, Empty, f'{session}/alive', self._on_beat)
+
+    def gone_s(self) -> float:
+        """Return for how long nobody has published the topic; 0 while somebody does."""
+        now_s = time.monotonic()
+        if now_s - self._looked_s >= GRAPH_LOOK_S:
+            self._looked_s = now_s
+            if self._node.count_publishers(self._topic):
+                self._seen_s = now_s
+        return max(self._looked_s - self._seen_s, 0.0)
+
+    def restarts(self) -> int:
+        """Return how many session nodes were seen, those that had ended included."""
+        self._known |= {bytes(one.endpoint_gid)
+                        for one in self._node.get_publishers_info_by_topic(self._topic)}
+        return len(self._known)
+
+    def wait(self, changed: threading.Condition, seen: Callable[[], bool],
+             timeout_s: float) -> bool:
+        """
+        Return whether ``seen`` became true within ``timeout_s``; ``changed`` is notified then.
+
+        Ends soon after the session node was started again: it lost what it was asked before.
+        """
+        end_s, restarts = time.monotonic() + timeout_s, self.restarts()
+        with changed:
+            while not seen():
+                if time.monotonic() > end_s:
+                    return False
+                if self.restarts() != restarts:
+                    restarts, end_s = self.restarts(), min(end_s, time.monotonic() + LATE_S)
+                changed.wait(WATCH_S)
+        return True
+
+    def told(self, state: DeskState) -> DeskState:
+        """Return the state, with a notice while the node is silent."""
+        beat_s = self._beat_s
+        if beat_s is None or time.monotonic() - beat_s < SILENT_S:
+            return state
+        return replace(state, notice=' '.join(filter(None, (SILENT, state.notice))))
+
+    def _on_beat(self, _: Empty) -> None:
+        self._beat_s = time.monotonic()

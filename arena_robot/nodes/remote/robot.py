@@ -23,8 +23,7 @@ from arena_robot.core.errors import ArenaError, DriverError, LateCommand, ReadTi
 from arena_robot.core.observation import ArmState, Floats, GripperState, RobotMode
 from arena_robot.drivers.base import ArmDescription
 from arena_robot.nodes.lib import convert, qos
-from arena_robot.nodes.lib.action_client import ThreadedActionClient
-from arena_robot.nodes.lib.calls import parameters_of, send_goal
+from arena_robot.nodes.lib.calls import ThreadedActionClient, parameters_of, send_goal
 from arena_robot.nodes.remote.camera import RemoteCamera
 from arena_robot.nodes.remote.part import Newest, RemotePart
 from arena_robot.robots.arms import DOF

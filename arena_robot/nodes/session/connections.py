@@ -35,7 +35,7 @@ from arena_robot.nodes.lib.endpoints import (
     strangers,
     type_name,
 )
-from arena_robot.nodes.remote.transports import RAW, TRANSPORTS, message_kind
+from arena_robot.nodes.lib.images import RAW, TRANSPORTS, message_kind
 from arena_robot.nodes.session.params import SessionParams
 from arena_robot.robots.cameras import STYLES
 from arena_robot.session.ports import Check

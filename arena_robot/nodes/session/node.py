@@ -21,10 +21,9 @@ from arena_robot.nodes.lib.spin import Spin, run_with
 from arena_robot.nodes.lib.timeline import RosClock
 from arena_robot.nodes.remote.recorder import RemoteRecorder, RemoteScene
 from arena_robot.nodes.remote.robot import RemoteArm, RemoteCamera, RemoteGripper
-from arena_robot.nodes.session.audience import RosAudience
 from arena_robot.nodes.session.connections import Connections, Namesakes
 from arena_robot.nodes.session.params import SessionParams, make_arena, session_config
-from arena_robot.nodes.session.services import SessionServices
+from arena_robot.nodes.session.services import RosAudience, SessionServices
 from arena_robot.nodes.session.standstill import Standstill
 from arena_robot.server.client import RemoteArena
 from arena_robot.session.loop.camera_positions import positions_check

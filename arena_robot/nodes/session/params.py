@@ -5,15 +5,13 @@ from pathlib import Path
 from random import Random, SystemRandom
 
 from arena_robot.core.clock import Clock, SystemClock
-from arena_robot.core.config import load
+from arena_robot.core.config import load, shipped
 from arena_robot.core.episode import MAX_STEPS
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.observation import EYES, ROLES
 from arena_robot.core.pair import StationInfo
-from arena_robot.nodes.camera.params import eyes_of
+from arena_robot.nodes.lib.images import RAW, TRANSPORTS, eyes_of
 from arena_robot.nodes.lib.parameters import Parameters, param
-from arena_robot.nodes.remote.transports import RAW, TRANSPORTS
-from arena_robot.nodes.station.files import shipped
 from arena_robot.policy.base import Policy
 from arena_robot.policy.connect import connect, load_policy
 from arena_robot.policy.resizing import Resizing

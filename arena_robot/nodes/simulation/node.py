@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,24 +17,62 @@ from std_srvs.srv import Trigger
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.errors import ArenaError, ConfigError
+from arena_robot.core.observation import EYES, ROLES
 from arena_robot.drivers.sim.arm import SimArm
 from arena_robot.drivers.sim.camera import SimCamera
 from arena_robot.drivers.sim.station import SavedState, SimStation, read_start, write_start
 from arena_robot.drivers.sim.tasks import TASKS
 from arena_robot.nodes.arm.node import ArmNode
-from arena_robot.nodes.camera.node import CameraNode
-from arena_robot.nodes.gripper.node import GripperNode
+from arena_robot.nodes.camera import CameraNode
+from arena_robot.nodes.gripper import GripperNode
 from arena_robot.nodes.lib import convert, diagnostics, qos
 from arena_robot.nodes.lib.listener import Listening
-from arena_robot.nodes.lib.parameters import Current, PartParams, declare, refuse_unknown
+from arena_robot.nodes.lib.parameters import Current, Parameters, declare, param, refuse_unknown
 from arena_robot.nodes.lib.part_node import PartNode
+from arena_robot.nodes.lib.part_params import PartParams
 from arena_robot.nodes.lib.spin import Spin, run_with
 from arena_robot.nodes.lib.timeline import STEADY, SameTime, ShiftedTime, Timeline
 from arena_robot.nodes.simulation.governor import Governor
-from arena_robot.nodes.simulation.params import SimParams
+from arena_robot.robots.arms import ROBOTS
 from arena_robot.safety.urdf import CameraMount
 
 MakeParts = Callable[['SimStationNode'], Sequence[PartNode[PartParams]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimParams(Parameters):
+    """The parameters of sim_station."""
+
+    task: str = param(
+        'cube_in_bowl', 'scene to set up; ~/reset_scene reads it again', live=True)
+    seed: int = param(
+        0, 'variation of the scene; ~/reset_scene reads it again', 0, 2**31 - 1, live=True)
+    robot_type: str = param('panda', 'which Franka', choices=tuple(sorted(ROBOTS)))
+    image_width: int = param(512, 'width of every image', 16, 1280, unit='px')
+    image_height: int = param(288, 'height of every image', 16, 720, unit='px')
+    camera_rate: float = param(15.0, 'frames published', 1.0, 60.0, unit='Hz')
+    cameras: tuple[str, ...] = param(ROLES, 'camera roles that exist', choices=ROLES)
+    eyes: tuple[str, ...] = param(
+        EYES, "eyes that are rendered; ['left'] saves half the time", choices=EYES)
+    beauty: bool = param(False, 'shadows and smooth edges; slow')
+    real_time_factor: float = param(
+        1.0, 'simulated per real second; 0: as fast as possible', 0.0, 100.0)
+    give_way: bool = param(
+        True, 'with /clock: run slower while commands arrive late or steps see old pictures, as '
+        'when the machine is too busy for real_time_factor')
+    publish_clock: bool = param(
+        False, 'publish /clock; needed when real_time_factor is not 1')
+    clock_rate: float = param(
+        125.0, 'messages on /clock, in simulated time', 1.0, 250.0, unit='Hz')
+    restore_mm: float = param(
+        0.0, 'position error (standard deviation) of ~/restore_start', 0.0, 100.0,
+        unit='mm', live=True)
+    restore_deg: float = param(
+        0.0, 'angle error (standard deviation) of ~/restore_start', 0.0, 180.0, unit='deg',
+        live=True)
+    start_file: str = param(
+        '', 'file that keeps the saved start, for a node that is started again; empty: none')
+    progress_rate: float = param(10.0, 'messages on ~/progress', 0.1, 50.0, unit='Hz')
 
 
 class SimStationNode(Listening):

@@ -21,10 +21,9 @@ from arena_robot.core.errors import ConfigError, DriverError, NotConnected
 from arena_robot.core.observation import ArmState, Floats, RobotMode
 from arena_robot.drivers.part import Opened
 from arena_robot.nodes.lib import qos
-from arena_robot.nodes.vendor.channel import CommandChannel
+from arena_robot.nodes.lib.part_params import RosControlArmParams
+from arena_robot.nodes.vendor.controllers import CommandChannel, JointReadings, Joints
 from arena_robot.nodes.vendor.franka import FrankaReports
-from arena_robot.nodes.vendor.joints import JointReadings, Joints
-from arena_robot.nodes.vendor.params import RosControlArmParams
 from arena_robot.robots.arms import DOF, Robot
 from arena_robot.safety.filter import finite
 from arena_robot.safety.kinematics import flange_pose

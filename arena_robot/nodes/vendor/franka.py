@@ -12,8 +12,7 @@ from sensor_msgs.msg import JointState
 from arena_robot.core.errors import DriverError
 from arena_robot.core.observation import Floats, RobotMode
 from arena_robot.nodes.lib import qos
-from arena_robot.nodes.lib.action_client import ThreadedActionClient
-from arena_robot.nodes.lib.calls import result, send_goal
+from arena_robot.nodes.lib.calls import ThreadedActionClient, result, send_goal
 from arena_robot.robots.arms import DOF
 
 NO_MESSAGES = ('franka_msgs is not installed here, so mode and errors of the robot are not known '

@@ -17,12 +17,11 @@ from arena_robot.core.errors import DriverError, NotConnected
 from arena_robot.core.observation import GripperState, ObjectStatus
 from arena_robot.drivers.part import Opened
 from arena_robot.nodes.lib import convert, qos
-from arena_robot.nodes.lib.action_client import ThreadedActionClient
-from arena_robot.nodes.lib.calls import ServiceClients, find_action
+from arena_robot.nodes.lib.calls import ServiceClients, ThreadedActionClient, find_action
 from arena_robot.nodes.lib.endpoints import strangers
+from arena_robot.nodes.lib.part_params import PARALLEL, TOPIC, RosControlGripperParams
 from arena_robot.nodes.remote.part import Newest
 from arena_robot.nodes.vendor.franka import imported
-from arena_robot.nodes.vendor.params import PARALLEL, TOPIC, RosControlGripperParams
 from arena_robot.robots.grippers import GripperModel
 from arena_robot.safety.filter import clipped
 

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,12 @@ from arena_robot.audit.judges import make_judge, settings_of
 from arena_robot.audit.run import ProgressFollower
 from arena_robot.core.clock import DAY_S
 from arena_robot.core.errors import ArenaError, DataError, DriverError
-from arena_robot.core.observation import Pixels
+from arena_robot.core.observation import ROLES, Pixels
 from arena_robot.drivers.base import Camera
-from arena_robot.nodes.audit.params import AuditParams
 from arena_robot.nodes.lib import diagnostics, qos
+from arena_robot.nodes.lib.images import RAW, TRANSPORTS
 from arena_robot.nodes.lib.listener import Listening
-from arena_robot.nodes.lib.parameters import declare, refuse_unknown
+from arena_robot.nodes.lib.parameters import Parameters, declare, param, refuse_unknown
 from arena_robot.nodes.lib.spin import run_node
 from arena_robot.nodes.lib.timeline import STEADY, RosClock
 from arena_robot.nodes.recorder.derive import Deriver
@@ -40,6 +41,7 @@ from arena_robot.nodes.remote.camera import RemoteCamera
 from arena_robot.records.session_file import DONE, read_session, session_paths
 from arena_robot.reports.audit_agreement import has_audits, session_audit
 from arena_robot.reports.episode_audit import audit_session
+from arena_robot.robots.cameras import STYLES
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +49,29 @@ RECENT_S = DAY_S
 RUNNING = (SessionState.RUNNING_A, SessionState.RUNNING_B)
 KEPT = 20
 MAX_AGE_S = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditParams(Parameters):
+    """The parameters of audit_node."""
+
+    data_dir: str = param('~/arena', 'data_dir of the session node, whose sessions are audited')
+    session: str = param('session_node', 'name of the session node')
+    judge: str = param('local', 'who judges: a name of `arena judge list`, or module:Class')
+    judge_settings: tuple[str, ...] = param((), 'settings of the judge, each KEY=VALUE')
+    period: float = param(2.0, 'time between two looks for finished sessions', 0.1, 3600.0,
+                          unit='s')
+    live: bool = param(False, 'publish ~/progress while a rollout runs; an evaluator who sees it '
+                       'is not blind any more')
+    live_rate: float = param(2.5, 'values of ~/progress per second', 2.0, 10.0, unit='Hz')
+    cameras: tuple[str, ...] = param(
+        tuple(f'{role}_camera' for role in ROLES), 'camera nodes, in the order of roles')
+    roles: tuple[str, ...] = param(ROLES, 'role of each camera node')
+    topic_style: str = param(
+        'zed5', 'topic names of the camera nodes', choices=tuple(STYLES))
+    image_transport: str = param(
+        RAW, 'how the camera nodes send images, as for the session node',
+        choices=tuple(TRANSPORTS))
 
 
 class LiveProgress:

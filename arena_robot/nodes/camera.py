@@ -21,9 +21,10 @@ from arena_robot.core.jpeg import to_jpeg
 from arena_robot.core.observation import CameraInfo, Pixels
 from arena_robot.drivers.base import Camera, Part
 from arena_robot.nodes import backends
-from arena_robot.nodes.camera.params import ENCODINGS, CameraParams, eyes_of
 from arena_robot.nodes.lib import convert, diagnostics, qos
+from arena_robot.nodes.lib.images import ENCODINGS, eyes_of
 from arena_robot.nodes.lib.part_node import PartNode
+from arena_robot.nodes.lib.part_params import CameraParams
 from arena_robot.nodes.lib.spin import run_node
 from arena_robot.robots.cameras import STYLES
 from arena_robot.safety.urdf import CameraMount, FixedFrame, camera_frames

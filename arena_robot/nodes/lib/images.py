@@ -1,4 +1,4 @@
-"""How image topics send their pictures: raw, JPEG, or video packets; decoded off the callbacks."""
+"""Image topics: eyes of a camera, raw pictures, JPEGs and video packets, and their decoding."""
 
 import importlib
 import threading
@@ -13,18 +13,25 @@ from sensor_msgs.msg import Image as ImageMessage
 
 from arena_robot.core.errors import ConfigError, DataError
 from arena_robot.core.jpeg import from_jpeg
-from arena_robot.core.observation import Image
-from arena_robot.nodes.camera.params import ENCODINGS
+from arena_robot.core.observation import EYES, Image
 from arena_robot.nodes.lib import convert
+from arena_robot.robots.cameras import STYLES
 
 if TYPE_CHECKING:
     from arena_robot.recording.episode.frames import PacketDecoder
 
+# Position of red, green and blue in a pixel of an Image message.
+ENCODINGS = {'rgb8': (0, 1, 2), 'bgr8': (2, 1, 0), 'bgra8': (2, 1, 0)}
 RAW, COMPRESSED, FFMPEG = 'raw', 'compressed', 'ffmpeg'
 # What is added to the name of the raw topic, as image_transport does.
 TRANSPORTS = {RAW: '', COMPRESSED: '/compressed', FFMPEG: '/ffmpeg'}
 LONGEST, JOIN_S = 30, 1.0
 FFMPEG_PACKAGE = 'ffmpeg_image_transport_msgs'
+
+
+def eyes_of(style: str) -> tuple[str, ...]:
+    """Return the eyes that a camera with these topics has; a mono camera's is the left one."""
+    return EYES if '{eye}' in STYLES[style][0] else EYES[:1]
 
 
 def message_kind(transport: str) -> Any:

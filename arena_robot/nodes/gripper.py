@@ -1,5 +1,11 @@
-"""Lifecycle node of a gripper with two fingers."""
+"""
+Lifecycle node of a gripper with two fingers.
 
+Its action is GripperCommand as in Humble and CRISP, or Jazzy's ParallelGripperCommand.
+control_msgs has both; where it is not installed, arena_msgs has the first, with the same fields.
+"""
+
+import importlib
 import math
 import sys
 import time
@@ -17,18 +23,18 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
 from tf2_msgs.msg import TFMessage
 
+from arena_msgs.action import GripperCommand as GripperCommandAction
 from arena_msgs.msg import GripperState as GripperStateMessage
 from arena_msgs.msg import GripperTarget, PolicyAction
 from arena_robot.core.action import GripperCommand
-from arena_robot.core.errors import ArenaError, DriverError, NotConnected, SafetyError
+from arena_robot.core.errors import ArenaError, ConfigError, DriverError, NotConnected, SafetyError
 from arena_robot.core.observation import GripperState, ObjectStatus
 from arena_robot.drivers.base import Gripper, Part
 from arena_robot.nodes import backends
-from arena_robot.nodes.gripper.actions import GripperAction
-from arena_robot.nodes.gripper.params import GripperParams
 from arena_robot.nodes.lib import convert, diagnostics, qos
 from arena_robot.nodes.lib.parameters import Current
 from arena_robot.nodes.lib.part_node import CommandStamps, PartNode
+from arena_robot.nodes.lib.part_params import PARALLEL, SINGLE, GripperParams
 from arena_robot.nodes.lib.spin import run_node
 from arena_robot.robots.grippers import GripperModel, prefixed
 from arena_robot.safety.action_spaces import binarised
@@ -36,6 +42,54 @@ from arena_robot.safety.filter import clipped, finite
 from arena_robot.safety.watchdog import CommandWatchdog
 
 GRIPPED = (ObjectStatus.GRIPPED_CLOSING, ObjectStatus.GRIPPED_OPENING)
+
+
+def action_type(name: str) -> Any:
+    """Return the type of the action; ConfigError where control_msgs is needed and missing."""
+    try:
+        return getattr(importlib.import_module('control_msgs.action'), name)
+    except (ImportError, AttributeError) as error:
+        if name == SINGLE:
+            return GripperCommandAction
+        raise ConfigError(f'gripper_action: {name} needs a control_msgs that has it, found '
+                          f'{error}; install control_msgs, or use {SINGLE}') from error
+
+
+class GripperAction:
+    """Requests and answers of one of the two actions; ``joint`` is the finger joint's name."""
+
+    def __init__(self, name: str, joint: str) -> None:
+        self.type = action_type(name)
+        self._parallel, self._joint = name == PARALLEL, joint
+
+    def asked(self, goal: Any) -> tuple[float, float]:
+        """Return position (rad) and effort (N, 0: as set) of a goal; SafetyError without one."""
+        if not self._parallel:
+            return float(goal.command.position), float(goal.command.max_effort)
+        command: JointState = goal.command
+        names = list(command.name) or [self._joint]
+        if names != [self._joint] or len(command.position) != 1:
+            raise SafetyError(f'the goal must have one position, of {self._joint}; found '
+                              f'{len(command.position)} of {", ".join(names)}')
+        return float(command.position[0]), float(command.effort[0]) if command.effort else 0.0
+
+    def feedback(self, position: float, effort: float, stalled: bool, reached: bool) -> Any:
+        """Return the feedback of a running goal."""
+        if self._parallel:
+            return self.type.Feedback(state=self._state(position, effort))
+        return self.type.Feedback(position=position, effort=effort, stalled=stalled,
+                                  reached_goal=reached)
+
+    def result(self, position: float, effort: float, stalled: bool, reached: bool) -> Any:
+        """Return the result of a goal."""
+        if self._parallel:
+            return self.type.Result(state=self._state(position, effort), stalled=stalled,
+                                    reached_goal=reached)
+        return self.type.Result(position=position, effort=effort, stalled=stalled,
+                                reached_goal=reached)
+
+    def _state(self, position: float, effort: float) -> JointState:
+        return JointState(name=[self._joint], position=[position], effort=[effort])
 
 
 class GripperNode(PartNode[GripperParams]):

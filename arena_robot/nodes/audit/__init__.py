@@ -1,1 +1,0 @@
-"""audit_node: audits of finished sessions in the background, and progress while a rollout runs."""

@@ -1,0 +1,323 @@
+"""replay_node: publishes a recorded bag under a prefix, never on live topics."""
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rclpy.node import Node
+from rclpy.publisher import Publisher
+from rclpy.qos import QoSProfile
+from rosgraph_msgs.msg import Clock
+from std_srvs.srv import Trigger
+
+from arena_robot.core.errors import ArenaError, ConfigError, RecordingError
+from arena_robot.nodes.lib import convert, qos
+from arena_robot.nodes.lib.calls import answering
+from arena_robot.nodes.lib.endpoints import message_class, owner
+from arena_robot.nodes.lib.parameters import Parameters, declare, param, refuse_unknown
+from arena_robot.nodes.lib.qos import read_overrides, to_profile
+from arena_robot.nodes.lib.spin import Spin, run_with
+from arena_robot.recording.bag.base import Message, Qos, Topic
+from arena_robot.recording.bag.playback import (
+    PausablePace,
+    Playing,
+    TimingReport,
+    chosen_topics,
+    play,
+)
+from arena_robot.recording.bag.reader import BagReader
+
+_LAST_S = 0.2    # the last messages are sent before the publishers are destroyed
+GRAPH_S = 2.0    # until the nodes of a running station are known
+CLOCK = '/clock'
+
+
+@dataclass(frozen=True)
+class ReplayNames:
+    """
+    How recorded topics are published.
+
+    Below ``/<prefix>``, or under the names that ``remap`` gives by recorded name. ``qos`` are
+    profiles by recorded name, in the place of the recorded ones. Raises ConfigError.
+    """
+
+    prefix: str = 'replay'
+    remap: Mapping[str, str] = field(default_factory=dict)
+    qos: Mapping[str, QoSProfile] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.prefix.strip('/'):
+            raise ConfigError('a replay needs a prefix, so that nothing recorded reaches a live '
+                              "robot; the usual one is 'replay'")
+
+    def of(self, topic: str) -> str:
+        """Return the name under which a recorded topic is published."""
+        return self.remap.get(topic, f"/{self.prefix.strip('/')}{topic}")
+
+
+def remap_rules(rules: Sequence[str]) -> dict[str, str]:
+    """Return new names by recorded ones of rules as ``/from:=/to``. Raises ConfigError."""
+    out = {}
+    for rule in rules:
+        old, sign, new = rule.partition(':=')
+        if not (sign and old.startswith('/') and new.startswith('/') and len(new) > 1):
+            raise ConfigError(f"a remap is /recorded:=/new, with whole names; found '{rule}'")
+        out[old] = new
+    return out
+
+
+def require_free(node: Node, topics: Sequence[str]) -> None:
+    """
+    Raise ConfigError for a topic that belongs to a running node or is published already.
+
+    The topics below a node's own name are its own, such as its commands.
+    """
+    mine = node.get_fully_qualified_name()
+    nodes = {f"{space.rstrip('/')}/{name}" for name, space in node.get_node_names_and_namespaces()}
+    for topic in topics:
+        owners = [name for name in nodes if name != mine and topic.startswith(f'{name}/')]
+        there = [owner(info) for info in node.get_publishers_info_by_topic(topic)]
+        others = sorted({*owners, *(name for name in there if name != mine)})
+        if others:
+            raise ConfigError(f"{topic} is in use by {', '.join(others)}: a recording is never "
+                              'played into a running node; choose another name')
+
+
+class ReplayPublisher:
+    """
+    Publishes raw messages of ``topics`` under ``names``, with their recorded QoS.
+
+    Topics whose types are not installed are left out; ``left_out`` says why.
+    """
+
+    def __init__(self, node: Node, topics: Sequence[Topic], names: ReplayNames) -> None:
+        self.names = names
+        self.left_out: list[str] = []
+        self._node = node
+        self._publishers: dict[str, Publisher] = {}
+        unknown = set(names.remap) - {topic.name for topic in topics}
+        if unknown:
+            raise ConfigError(f"remap: {', '.join(sorted(unknown))} is not among the topics that "
+                              f"are played: {', '.join(topic.name for topic in topics)}")
+        # A remapped topic could be a live one; what is below the prefix is not.
+        require_free(node, list(names.remap.values()))
+        for topic in topics:
+            try:
+                kind = message_class(topic.type)
+            except RecordingError as error:
+                self.left_out.append(str(error))
+                continue
+            profile = names.qos.get(topic.name) or to_profile(topic.qos[0] if topic.qos else Qos())
+            self._publishers[topic.name] = node.create_publisher(
+                kind, names.of(topic.name), profile)
+
+    def wait_for_listeners(self, timeout_s: float, stop: threading.Event,
+                           everyone: bool = False) -> bool:
+        """
+        Return True once a topic, or with ``everyone`` each topic, has a subscriber.
+
+        False after ``timeout_s``, or when ``stop`` is set.
+        """
+        end_s = time.monotonic() + timeout_s
+        while time.monotonic() < end_s and not stop.is_set():
+            heard = [p.get_subscription_count() > 0 for p in self._publishers.values()]
+            if heard and (all(heard) if everyone else any(heard)):
+                return True
+            stop.wait(0.02)
+        return False
+
+    def publish(self, message: Message) -> None:
+        """Publish a message as it was recorded; those of left-out topics are dropped."""
+        publisher = self._publishers.get(message.topic)
+        if publisher is not None:
+            publisher.publish(message.data)
+
+
+@dataclass(frozen=True)
+class Tempo:
+    """Recorded per real second, messages per real second, and the last recorded time."""
+
+    speed: float
+    rate_hz: float
+    end_ns: int
+
+
+class RecordedClock:
+    """
+    Publishes the recorded time; it stands still in a pause and at the end.
+
+    Raises ConfigError where another node publishes /clock: its station would jump in time.
+    """
+
+    def __init__(self, node: Node, pace: PausablePace, tempo: Tempo,
+                 stop: threading.Event) -> None:
+        require_free(node, [CLOCK])
+        self._pace, self._tempo, self._stop = pace, tempo, stop
+        self._relation: tuple[int, int] | None = None
+        self._ticks = qos.publisher(node, Clock, CLOCK, qos.CLOCK)
+        self._thread = threading.Thread(target=self._run, daemon=True, name='recorded clock')
+        self._over = threading.Event()
+
+    def start(self) -> None:
+        """Begin to publish once :meth:`at` was called."""
+        self._thread.start()
+
+    def at(self, pace_ns: int, recorded_ns: int) -> None:
+        """Store a time of the pace and the recorded time that belongs to it."""
+        self._relation = (pace_ns, recorded_ns)
+
+    def end(self) -> None:
+        """Publish nothing more."""
+        self._over.set()
+        self._thread.join(1.0)
+
+    def _run(self) -> None:
+        while not (self._over.wait(1.0 / self._tempo.rate_hz) or self._stop.is_set()):
+            if self._relation is not None:
+                pace_ns, recorded_ns = self._relation
+                elapsed_ns = max(0, self._pace.now_ns() - pace_ns)
+                now_ns = recorded_ns + round(elapsed_ns * self._tempo.speed)
+                self._ticks.publish(Clock(clock=convert.time_of(min(now_ns, self._tempo.end_ns))))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayParams(Parameters):
+    """The parameters of replay_node, with the names of `ros2 bag play`."""
+
+    folder: str = param('', 'episode to play, such as …/A')
+    rate: float = param(1.0, 'times the recorded speed', 0.01, 100.0)
+    start: float = param(0.0, 'begin this far into the episode', 0.0, 1e6, unit='s')
+    topics: tuple[str, ...] = param(
+        ('.*',), 'whole names of the topics to play, as regular expressions')
+    prefix: str = param('replay', 'first part of the published names')
+    remap: tuple[str, ...] = param(
+        (), 'other names, as /recorded:=/new; a name that a running node uses is refused')
+    loop: bool = param(False, 'begin again at the end, until it is stopped')
+    start_paused: bool = param(False, 'begin paused; ~/resume goes on')
+    clock: float = param(
+        0.0, 'rate of the recorded time on /clock; 0: none', 0.0, 1000.0, unit='Hz')
+    qos_profile_overrides_path: str = param(
+        '', 'file with QoS profiles by recorded topic, as ros2 bag takes')
+    wait: float = param(
+        2.0, 'longest wait for a subscriber of each topic', 0.0, 3600.0, unit='s')
+
+    def playing(self) -> Playing:
+        """Return what is played, and how fast."""
+        return Playing(self.rate, self.start, self.topics, self.loop)
+
+    def names(self) -> ReplayNames:
+        """Return under which names. Raises ConfigError."""
+        return ReplayNames(self.prefix, remap_rules(self.remap),
+                           read_overrides(self.qos_profile_overrides_path))
+
+
+class ReplayNode(Node):
+    """Plays the episode that its parameters name; pauses and goes on by its services."""
+
+    def __init__(self, name: str = 'replay_node', **options: Any) -> None:
+        super().__init__(name, **options)
+        self.params = declare(self, ReplayParams())
+        refuse_unknown(self)
+        if not self.params.folder:
+            raise ConfigError(f'{self.get_fully_qualified_name()} needs the parameter folder: '
+                              'an episode to play')
+        self.pace = PausablePace(self.params.start_paused)
+        offer_services(self, self.pace)
+
+
+def offer_services(node: Node, pace: PausablePace) -> None:
+    """Offer pause, resume, toggle_paused and play_next, as rosbag2's player has them."""
+    def next_one() -> str:
+        if not pace.play_next():
+            raise ArenaError('play_next needs a pause: call ~/pause first')
+        return 'one more message'
+
+    def paused() -> str:
+        return 'paused' if pace.paused else 'playing'
+
+    def serve(name: str, work: Callable[[], str | None]) -> None:
+        node.create_service(Trigger, f'~/{name}',
+                            answering(name, lambda *_: work() or paused()))
+    for name, work in (('pause', pace.pause), ('resume', pace.resume),
+                       ('toggle_paused', pace.toggle), ('play_next', next_one)):
+        serve(name, work)
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """Result of a replay: timing, topics left out and why, and whether all had subscribers."""
+
+    report: TimingReport
+    left_out: tuple[str, ...]
+    everyone_listened: bool
+
+
+def replay(bag: BagReader, params: ReplayParams, hold: Callable[[Message], bool] | None = None,
+           pace: PausablePace | None = None) -> Replayed:
+    """
+    Publish a bag below ``/<prefix>`` until it ends or a signal comes; for the main thread.
+
+    Waits up to ``wait`` for a subscriber of each topic. ``hold`` can delay messages; see
+    :func:`arena_robot.recording.bag.playback.play`. ``pace`` can pause it.
+    """
+    with Spin() as spin:
+        spin.catch_signals()
+        node = Node('replay', context=spin.context)
+        pace = pace or PausablePace(params.start_paused)
+        offer_services(node, pace)
+        spin.add(node, threads=1)
+        return _publish(spin, node, bag, params, pace, hold)
+
+
+def _publish(spin: Spin, node: Node, bag: BagReader, params: ReplayParams, pace: PausablePace,
+             hold: Callable[[Message], bool] | None = None) -> Replayed:
+    names, playing = params.names(), params.playing()
+    if names.remap or params.clock:
+        spin.wait(GRAPH_S)
+    publisher = ReplayPublisher(node, chosen_topics(bag, playing), names)
+    end_ns = bag.metadata.start_ns + bag.metadata.duration_ns
+    clock = RecordedClock(node, pace, Tempo(params.rate, params.clock, end_ns), spin.stopped) \
+        if params.clock else None
+    threading.Thread(target=_end_with, args=(spin, pace), daemon=True).start()
+    heard = publisher.wait_for_listeners(params.wait, spin.stopped, everyone=True)
+    require_free(node, list(names.remap.values()))  # what was discovered meanwhile
+    if clock:
+        clock.start()
+    try:
+        report = play(bag, playing, publisher.publish, hold, pace, spin.stopped,
+                      clock.at if clock else None)
+        time.sleep(_LAST_S)
+    finally:
+        if clock:
+            clock.end()
+    return Replayed(report, tuple(publisher.left_out), heard)
+
+
+def _end_with(spin: Spin, pace: PausablePace) -> None:
+    spin.wait()
+    pace.end()
+
+
+def compose(spin: Spin) -> None:
+    """Play the episode that the node's parameters name, then end."""
+    node = ReplayNode(context=spin.context)
+    spin.add(node, threads=1)
+    with BagReader(Path(node.params.folder).expanduser()) as bag:
+        done = _publish(spin, node, bag, node.params, node.pace)
+    for line in done.left_out:
+        node.get_logger().warning(f'left out: {line}')
+    node.get_logger().info(f'{sum(done.report.counts.values())} messages played')
+    spin.stop()
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Play an episode to its end, or until it is interrupted."""
+    return run_with(compose, args or sys.argv)
+
+
+if __name__ == '__main__':
+    sys.exit(main())
