@@ -169,10 +169,10 @@ class AuditNode(Listening):
                 if not has_audits(folder, self.judge):
                     self._work.add(folder, audit_session, v.judge, *v.judge_settings)
         self._work.step()
-        for folder in [one for one, told in self._asked.items()
-                       if not told and has_audits(one, self.judge)]:
-            self._asked[folder] = True
-            self._publish(folder)
+        for folder, published in self._asked.items():
+            if not published and has_audits(folder, self.judge):
+                self._asked[folder] = True
+                self._publish(folder)
 
     def close(self) -> None:
         """End the running audit; it is done at the next start."""
@@ -227,7 +227,7 @@ class AuditNode(Listening):
             v.live_rate, lambda value: progress.publish(Float64(data=value)))
 
     def _each_second(self) -> None:
-        open_ = sum(not told for told in self._asked.values())
+        open_ = sum(not published for published in self._asked.values())
         self._reports.publish(diagnostics.report(self._time.now_ns(), diagnostics.status(
             self, 'audits', str(self._root), diagnostics.OK, 'running',
             {'Judge': self.judge, 'Audited': len(self._asked) - open_, 'Waiting': open_,

@@ -70,13 +70,13 @@ def choose(node: AnyPartNode, kind: str, backend: str) -> Maker:
     if (kind, backend) in OF_OTHER_NODES:
         return OF_OTHER_NODES[kind, backend](node)
     try:
-        found = driver(kind, backend)
+        driver_class = driver(kind, backend)
     except ConfigError as error:
         also = ', '.join(name for part, name in OF_OTHER_NODES if part == kind)
         raise ConfigError(f"{node.get_fully_qualified_name()}: {error} For other packages' "
                           f'nodes: {also}.') from error
     special = {'sim': _simulated, 'replay': _replayed}.get(backend)
-    return special(node, kind) if special else _plain(node, kind, found)
+    return special(node, kind) if special else _plain(node, kind, driver_class)
 
 
 def of_other_nodes(kind: str, backend: str) -> bool:
@@ -84,25 +84,25 @@ def of_other_nodes(kind: str, backend: str) -> bool:
     return (kind, backend) in OF_OTHER_NODES
 
 
-def _plain(node: AnyPartNode, kind: str, found: type[Any]) -> Maker:
+def _plain(node: AnyPartNode, kind: str, driver_class: type[Any]) -> Maker:
     """Return a function that calls the constructor of ``found`` with parameters by name."""
     given, wanted = by_name(node.params), dict[str, Any]()
-    for one in arguments(found):
-        name = f'{DRIVER}{one.name}'
-        if one.name == CLOCK:
+    for argument in arguments(driver_class):
+        name = f'{DRIVER}{argument.name}'
+        if argument.name == CLOCK:
             wanted[CLOCK] = node.timeline.part
-        elif one.name in given:
-            wanted[one.name] = given[one.name]
-        elif one.default is not None or is_set(node, name):
-            wanted[one.name] = declare_one(node, Param(
-                name, set_value(node, name) if one.default is None else one.default,
-                Meaning(f'{one.name} of {found.__name__}')))
-        elif one.required:
-            raise ConfigError(f'{found.__name__} needs {one.name}: set the parameter {name} of '
-                              f'{node.get_name()}')
+        elif argument.name in given:
+            wanted[argument.name] = given[argument.name]
+        elif argument.default is not None or is_set(node, name):
+            wanted[argument.name] = declare_one(node, Param(
+                name, set_value(node, name) if argument.default is None else argument.default,
+                Meaning(f'{argument.name} of {driver_class.__name__}')))
+        elif argument.required:
+            raise ConfigError(f'{driver_class.__name__} needs {argument.name}: set the parameter '
+                              f'{name} of {node.get_name()}')
 
     def make() -> Part:
-        made: Part = found(**wanted)
+        made: Part = driver_class(**wanted)
         require_part(kind, made)
         return made
     return make

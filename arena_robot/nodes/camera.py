@@ -80,8 +80,8 @@ class CameraNode(PartNode[CameraParams]):
         self.eyes = {eye: self._eye(eye, geometry[eye])
                      for eye in eyes_of(self.params.topic_style)}
         self.transforms = CameraTransforms(
-            self, {eye: one.frame_id for eye, one in self.eyes.items()},
-            max(one.baseline_m for one in geometry.values()))
+            self, {name: eye.frame_id for name, eye in self.eyes.items()},
+            max(info.baseline_m for info in geometry.values()))
         self.transforms.publish(self._mount or self._mount_of())
 
     def on_start(self) -> None:
@@ -208,7 +208,7 @@ class CameraTransforms:
             return
         self._sent = frames
         stamp_ns = self._node.get_clock().now().nanoseconds
-        self._static.publish(TFMessage(transforms=[fixed(one, stamp_ns) for one in frames]))
+        self._static.publish(TFMessage(transforms=[fixed(frame, stamp_ns) for frame in frames]))
 
 
 def fixed(frame: FixedFrame, stamp_ns: int) -> TransformStamped:

@@ -130,17 +130,18 @@ class RankingNode(Listening):
 
     def message(self, method: str, verdicts: list[Comparison]) -> Ranking:
         """Return the standings of ``verdicts``; RankingError when they give none."""
-        found, others = rank_comparable(
+        standings, others = rank_comparable(
             Comparisons.from_words(verdicts), method, intervals=self.params.intervals,
             cluster=self.params.cluster_by)
-        warnings = list(found.diagnostics.warnings)
+        warnings = list(standings.diagnostics.warnings)
         if others:
             warnings.append(f"left out, not comparable with the others: {', '.join(others)}")
         return Ranking(
             header=header(self._time.now_ns(), ''), method=method,
             confidence=LEVEL if self.params.intervals else 0.0,
-            comparisons=int(found.counts.sum()) // 2, converged=found.diagnostics.converged,
-            warnings=warnings, entries=_entries(found))
+            comparisons=int(standings.counts.sum()) // 2,
+            converged=standings.diagnostics.converged, warnings=warnings,
+            entries=_entries(standings))
 
     def _on_get(self, request: GetRanking.Request,
                 response: GetRanking.Response) -> GetRanking.Response:
@@ -179,12 +180,13 @@ class RankingNode(Listening):
             self._problem or 'current', {'verdicts': len(self.verdicts())})))
 
 
-def _entries(found: Standings) -> list[RankingEntry]:
+def _entries(standings: Standings) -> list[RankingEntry]:
     return [RankingEntry(
-        policy=found.items[k], score=float(found.scores[k]), low=float(found.low[k]),
-        high=float(found.high[k]), rank=int(found.ranks[k]), rank_low=_bound(found.rank_low, k),
-        rank_high=_bound(found.rank_high, k), too_few=is_few(found, k),
-        place=place_words(found, k), n=int(found.counts[k])) for k in shown_order(found)]
+        policy=standings.items[k], score=float(standings.scores[k]), low=float(standings.low[k]),
+        high=float(standings.high[k]), rank=int(standings.ranks[k]),
+        rank_low=_bound(standings.rank_low, k), rank_high=_bound(standings.rank_high, k),
+        too_few=is_few(standings, k), place=place_words(standings, k),
+        n=int(standings.counts[k])) for k in shown_order(standings)]
 
 
 def _bound(ranks: Ints | None, k: int) -> int:

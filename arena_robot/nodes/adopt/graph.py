@@ -47,7 +47,7 @@ class FoundGraph:
 
     def of(self, kind: str) -> list[FoundTopic]:
         """Return the topics of a type, in the order of their names."""
-        return [one for _, one in sorted(self.topics.items()) if one.kind == kind]
+        return [topic for _, topic in sorted(self.topics.items()) if topic.kind == kind]
 
     def relative(self, name: str) -> str:
         """Return a name as it is written in the station file: relative in the namespace."""
@@ -88,7 +88,7 @@ def look(namespace: str = '', quiet_s: float = 1.5, listen_s: float = 2.0) -> Fo
                          context=spin.context)
         spin.add(node, threads=1)
         _discovered(node, quiet_s)
-        kinds = {name: found[0] for name, found in node.get_topic_names_and_types() if found}
+        kinds = {name: types[0] for name, types in node.get_topic_names_and_types() if types}
         listener = _Listener()
         for name, kind in kinds.items():
             # Raw images only where there are no JPEGs: listening to six costs a core.
@@ -96,7 +96,7 @@ def look(namespace: str = '', quiet_s: float = 1.5, listen_s: float = 2.0) -> Fo
                 listener.listen(node, name, kind)
         time.sleep(listen_s)
         topics = {name: _topic(node, name, kind, listener) for name, kind in kinds.items()}
-        services = {name: found[0] for name, found in node.get_service_names_and_types() if found}
+        services = {name: types[0] for name, types in node.get_service_names_and_types() if types}
     actions = {name.removesuffix(GOAL): kind.removesuffix('_SendGoal')
                for name, kind in services.items() if name.endswith(GOAL)}
     return FoundGraph(topics, actions, {name: kind for name, kind in services.items()
@@ -112,10 +112,10 @@ def _discovered(node: Listening, quiet_s: float) -> None:
     begin_s = since_s = time.monotonic()
     before: Any = None
     while True:
-        found = (node.get_topic_names_and_types(), node.get_service_names_and_types())
+        now = (node.get_topic_names_and_types(), node.get_service_names_and_types())
         now_s = time.monotonic()
-        if found != before:
-            before, since_s = found, now_s
+        if now != before:
+            before, since_s = now, now_s
         least_s = quiet_s if _others(node) else max(quiet_s, ALONE_S)
         if now_s - since_s >= least_s or now_s - begin_s >= LONGEST_S:
             return
@@ -124,7 +124,7 @@ def _discovered(node: Listening, quiet_s: float) -> None:
 
 def _others(node: Listening) -> bool:
     own = (node.get_name(), node.get_namespace())
-    return any(one != own for one in node.get_node_names_and_namespaces())
+    return any(node_name != own for node_name in node.get_node_names_and_namespaces())
 
 
 def _topic(node: Listening, name: str, kind: str, listener: _Listener) -> FoundTopic:

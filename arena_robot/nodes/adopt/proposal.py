@@ -34,7 +34,7 @@ SWITCH_ON = ('set video.publish_left_right: true in the parameters of the ZED wr
              'by default)')
 JOINT = re.compile(rf"(?:(.+)_)?({'|'.join(ROBOTS)})_joint([1-{DOF}])")
 JOINT_NAMES = ' or '.join(f'{names[0]} to {DOF}' for names in (
-    ROBOTS[one].joint_names() for one in sorted(ROBOTS)))
+    ROBOTS[name].joint_names() for name in sorted(ROBOTS)))
 TRAJECTORY, TRIGGER = 'trajectory_msgs/msg/JointTrajectory', 'std_srvs/srv/Trigger'
 BROADCASTER = 'franka_robot_state_broadcaster'
 FINGER = 'finger_joint1'
@@ -62,7 +62,7 @@ def find_arm(graph: FoundGraph) -> FoundPart:
             'joint_state_broadcaster, and look in the right ROS domain and --namespace. An arm '
             "behind DROID's server on the NUC has no topics: config/stations/droid_nuc.yaml")
         return out
-    topic, (robot, prefix) = min(states, key=lambda one: _preferred(one[0].name))
+    topic, (robot, prefix) = min(states, key=lambda state: _preferred(state[0].name))
     options: dict[str, Any] = {'joint_states': graph.relative(topic.name)}
     out.values = {'robot_type': robot, 'arm_prefix': prefix, 'backend': 'ros_control',
                   'ros_control': options}
@@ -87,8 +87,8 @@ def _arm_of(topic: FoundTopic) -> tuple[str, str] | None:
     """Return robot_type and prefix of the arm whose seven joints a topic has."""
     arms: dict[tuple[str, str], set[str]] = {}
     for name in topic.joints:
-        if found := JOINT.fullmatch(name):
-            arms.setdefault((found[2], found[1] or ''), set()).add(found[3])
+        if match := JOINT.fullmatch(name):
+            arms.setdefault((match[2], match[1] or ''), set()).add(match[3])
     whole = sorted(arm for arm, numbers in arms.items() if len(numbers) == DOF)
     return whole[0] if whole and topic.publishers else None
 
@@ -156,7 +156,7 @@ def find_gripper(graph: FoundGraph) -> FoundPart:
         out.missing.append(f'no JointState topic has {ROBOTIQ_2F85.joint}; start '
                            'ros2_robotiq_gripper')
         return out
-    topic, joint = min(states, key=lambda one: (one[1].endswith(FINGER), one[0].name))
+    topic, joint = min(states, key=lambda state: (state[1].endswith(FINGER), state[0].name))
     if joint.endswith(FINGER):
         out.missing.append(f'{joint} is a Franka Hand; policies of DROID know the Robotiq 2F-85 '
                            'only: write a driver for it (docs/extending.md)')
@@ -231,7 +231,7 @@ def find_cameras(graph: FoundGraph) -> FoundPart:
 
 
 def _cameras(graph: FoundGraph) -> list[FoundCamera]:
-    found: dict[tuple[str, str], dict[str, set[str]]] = {}
+    transports: dict[tuple[str, str], dict[str, set[str]]] = {}
     for style, names in STYLES.items():
         for eye in eyes_of(style):
             tail = names[0].format(eye=eye, name='').removeprefix('~')
@@ -240,9 +240,10 @@ def _cameras(graph: FoundGraph) -> list[FoundCamera]:
                     end = f'{tail}{TRANSPORTS[transport]}'
                     if topic.name.endswith(end) and topic.publishers:
                         node = topic.name.removesuffix(end)
-                        found.setdefault((node, style), {}).setdefault(eye, set()).add(transport)
+                        eyes = transports.setdefault((node, style), {})
+                        eyes.setdefault(eye, set()).add(transport)
     return [FoundCamera(node, style, {eye: frozenset(kinds) for eye, kinds in eyes.items()})
-            for (node, style), eyes in sorted(found.items())
+            for (node, style), eyes in sorted(transports.items())
             # left/image_raw ends with image_raw too: it is not a camera called …/left
             if not (style == 'mono' and re.search(r'/(left|right|rgb)$', node))]
 
@@ -310,8 +311,8 @@ class Proposal:
 
     def text(self, path: str) -> str:
         """Return the station file, with what is missing and the remarks as comments."""
-        notes = [*(f'# MISSING: {one}\n' for one in self.missing),
-                 *(f'# CHECK: {one}\n' for one in self.remarks)]
+        notes = [*(f'# MISSING: {sentence}\n' for sentence in self.missing),
+                 *(f'# CHECK: {sentence}\n' for sentence in self.remarks)]
         content = {f'/**/{name}': {'ros__parameters': values}
                    for name, values in self.sections.items()}
         return (HEAD.format(path=path) + ('#\n' if notes else '') + ''.join(notes)
@@ -338,4 +339,4 @@ def propose(graph: FoundGraph, station: str = 'my_lab') -> Proposal:
 
 
 def _all(lists: Iterable[Sequence[str]]) -> tuple[str, ...]:
-    return tuple(one for each in lists for one in each)
+    return tuple(sentence for each in lists for sentence in each)

@@ -66,12 +66,12 @@ class ArmTransforms:
 
     def _on_static(self, message: TFMessage) -> None:
         """Keep others' fixed frames; describe the robot again where that makes a difference."""
-        for one in message.transforms:
-            if one.child_frame_id in self._own:
+        for frame in message.transforms:
+            if frame.child_frame_id in self._own:
                 continue
             with suppress(SafetyError):  # no rotation: another node's mistake
-                self._frames[one.child_frame_id] = FixedFrame(
-                    one.header.frame_id, one.child_frame_id, pose_in(one))
+                self._frames[frame.child_frame_id] = FixedFrame(
+                    frame.header.frame_id, frame.child_frame_id, pose_in(frame))
         self._describe()
 
     def _describe(self) -> None:

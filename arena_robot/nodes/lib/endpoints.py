@@ -87,9 +87,9 @@ def has(node: Node, other: str, topic: str, way: Way) -> bool:
 
 def strangers(node: Node, topic: str, own: str) -> list[str]:
     """Return the nodes that publish a topic that only the node ``own`` shall publish."""
-    found = (owner(info) for info in ends(node, topic, Way.PUBLISHES)
+    publishers = (owner(info) for info in ends(node, topic, Way.PUBLISHES)
              if info.node_name != UNKNOWN)
-    return sorted({name for name in found if name != own})
+    return sorted({name for name in publishers if name != own})
 
 
 def runs(node: Node, other: str) -> bool:
@@ -105,8 +105,8 @@ def problems(node: Node, other: str, wanted: Iterable[NodeEndpoint]) -> list[str
     if not runs(node, other):
         return [f'there is no node {name}; start it, in the same ROS domain and namespace']
     services = _named(node.get_service_names_and_types_by_node, name)
-    said = (_topic_problem(node, name, one) if one.way in (Way.PUBLISHES, Way.SUBSCRIBES)
-            else _service_problem(node, name, one, services) for one in wanted)
+    said = (_topic_problem(node, name, endpoint) if endpoint.way in (Way.PUBLISHES, Way.SUBSCRIBES)
+            else _service_problem(node, name, endpoint, services) for endpoint in wanted)
     return [words for words in said if words]
 
 
@@ -115,40 +115,42 @@ def _named(look: Callable[[str, str], Any], name: str) -> dict[str, list[str]]:
     return dict(look(short, space or '/'))
 
 
-def _service_problem(node: Node, name: str, one: NodeEndpoint,
+def _service_problem(node: Node, name: str, endpoint: NodeEndpoint,
                      services: dict[str, list[str]]) -> str:
-    full = node.resolve_service_name(one.name)
-    if one.way is Way.ACTS:
-        full, kind = f'{full}/_action/send_goal', f'{one.kind}_SendGoal'
+    full = node.resolve_service_name(endpoint.name)
+    if endpoint.way is Way.ACTS:
+        full, kind = f'{full}/_action/send_goal', f'{endpoint.kind}_SendGoal'
     else:
-        kind = one.kind
-    found = services.get(full)
-    if found is None:
-        return _lacks(name, one)
-    if kind not in found:
-        return f'{name} has {one.name} with the type {found[0]}, wanted is {one.kind}'
+        kind = endpoint.kind
+    types = services.get(full)
+    if types is None:
+        return _lacks(name, endpoint)
+    if kind not in types:
+        return f'{name} has {endpoint.name} with the type {types[0]}, wanted is {endpoint.kind}'
     return ''
 
 
-def _topic_problem(node: Node, name: str, one: NodeEndpoint) -> str:
-    there = ends(node, one.name, one.way)
+def _topic_problem(node: Node, name: str, endpoint: NodeEndpoint) -> str:
+    there = ends(node, endpoint.name, endpoint.way)
     mine = [info for info in there if owner(info) == name]
     if not mine:
-        return _lacks(name, one)
-    if mine[0].topic_type != one.kind:
-        return f'{name} has {one.name} with the type {mine[0].topic_type}, wanted is {one.kind}'
-    others = strangers(node, one.name, name) if one.way is Way.PUBLISHES else []
+        return _lacks(name, endpoint)
+    if mine[0].topic_type != endpoint.kind:
+        return (f'{name} has {endpoint.name} with the type {mine[0].topic_type}, '
+                f'wanted is {endpoint.kind}')
+    others = strangers(node, endpoint.name, name) if endpoint.way is Way.PUBLISHES else []
     if others:
-        return (f"{one.name} is also published by {', '.join(others)}; stop that, or play a bag "
-                'with the remaps of `arena episode replay DIR --remaps`')
-    return _qos_problem(one, mine[0].qos_profile)
+        return (f"{endpoint.name} is also published by {', '.join(others)}; stop that, or play a "
+                'bag with the remaps of `arena episode replay DIR --remaps`')
+    return _qos_problem(endpoint, mine[0].qos_profile)
 
 
-def _qos_problem(one: NodeEndpoint, theirs: QoSProfile) -> str:
+def _qos_problem(endpoint: NodeEndpoint, theirs: QoSProfile) -> str:
     """Compare what can differ here; graph information has other deadlines than profiles."""
-    if one.profile is None:
+    if endpoint.profile is None:
         return ''
-    sends, hears = ((theirs, one.profile) if one.way is Way.PUBLISHES else (one.profile, theirs))
+    sends, hears = ((theirs, endpoint.profile) if endpoint.way is Way.PUBLISHES
+                    else (endpoint.profile, theirs))
     said = []
     if (sends.reliability == QoSReliabilityPolicy.BEST_EFFORT
             and hears.reliability == QoSReliabilityPolicy.RELIABLE):
@@ -158,13 +160,13 @@ def _qos_problem(one: NodeEndpoint, theirs: QoSProfile) -> str:
         said.append('the publisher is volatile and the subscriber transient local')
     if not said:
         return ''
-    return (f"the QoS of {one.name} does not fit: {' and '.join(said)}; change it with "
+    return (f"the QoS of {endpoint.name} does not fit: {' and '.join(said)}; change it with "
             'qos_overrides in the parameter file of either node')
 
 
-def _lacks(name: str, one: NodeEndpoint) -> str:
-    said = f'{name} does not {one.way.value} {one.name} ({one.kind})'
-    return f'{said}; {one.hint}' if one.hint else said
+def _lacks(name: str, endpoint: NodeEndpoint) -> str:
+    said = f'{name} does not {endpoint.way.value} {endpoint.name} ({endpoint.kind})'
+    return f'{said}; {endpoint.hint}' if endpoint.hint else said
 
 
 class PlayedInto:
@@ -181,10 +183,10 @@ class PlayedInto:
 
     def look(self) -> str:
         """Look at the graph; return :attr:`problem`."""
-        found = self._found(list(self._made))
-        said = found and (
-            f'{found}; is a bag played into this station? Commands are refused. Stop it, or play '
-            'it with the remaps of `arena episode replay DIR --remaps`')
+        intruder = self._intruder(list(self._made))
+        said = intruder and (
+            f'{intruder}; is a bag played into this station? Commands are refused. Stop it, or '
+            'play it with the remaps of `arena episode replay DIR --remaps`')
         if said and said != self.problem:
             self._node.get_logger().error(said)
         self.problem = said
@@ -195,12 +197,12 @@ class PlayedInto:
         return [diagnostics.status(self._node, 'foreign publishers', '', diagnostics.ERROR,
                                    self.problem, {})] if self.problem else []
 
-    def _found(self, made: Sequence[Any]) -> str:
+    def _intruder(self, made: Sequence[Any]) -> str:
         own = self._node.get_fully_qualified_name()
-        for one in made:
-            if not isinstance(one, Publisher | Subscription):
+        for entity in made:
+            if not isinstance(entity, Publisher | Subscription):
                 continue
-            topic, sends = one.topic_name, isinstance(one, Publisher)
+            topic, sends = entity.topic_name, isinstance(entity, Publisher)
             if not topic.startswith(f'{own}/') or self._node.count_publishers(topic) <= sends:
                 continue
             others = [name for name in strangers(self._node, topic, own)

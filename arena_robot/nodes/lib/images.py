@@ -136,7 +136,7 @@ class DecodingThread:
                 if self._over:
                     return
                 job = self._waiting.popleft()
-            found = {}
+            images = {}
             for eye, message in job.messages.items():
                 try:
                     image = self._readers[eye](message)
@@ -144,7 +144,7 @@ class DecodingThread:
                     self._failed(eye, str(error))
                     break
                 if image is not None:
-                    found[eye] = image
+                    images[eye] = image
             else:
-                if found:
-                    self._done(found)
+                if images:
+                    self._done(images)

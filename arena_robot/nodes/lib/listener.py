@@ -108,28 +108,29 @@ class Listening(Node):
         while not self._deaf and self.context.ok():
             mine = self._mine()
             try:
-                with ExitStack() as held:
+                with ExitStack() as handles:
                     for handle in (self.context.handle, self._news, *(m.handle for m in mine)):
-                        held.enter_context(handle)
+                        handles.enter_context(handle)
                     self._serve(mine)
-                    for one in mine:
-                        take_events(self.context, list(one.event_handlers))  # type: ignore[call-overload]
+                    for subscription in mine:
+                        take_events(self.context, list(subscription.event_handlers))  # type: ignore[call-overload]
             except (InvalidHandle, AttributeError):
                 continue  # one was destroyed meanwhile: build the list again
 
     def _mine(self) -> list[Subscription]:
         group = self.__dict__.get('_unspun')
-        return [one for one in self.subscriptions if one.callback_group is group]
+        return [subscription for subscription in self.subscriptions
+                if subscription.callback_group is group]
 
     def _serve(self, mine: list[Subscription]) -> None:
         """Take messages until the subscriptions change, or events are due."""
         waits = _rclpy.WaitSet(len(mine), 1, 0, 0, 0, 0, self.context.handle)
-        by_pointer = {one.handle.pointer: one for one in mine}
+        by_pointer = {subscription.handle.pointer: subscription for subscription in mine}
         end_s = time.monotonic() + EVENTS_S
         while not self._deaf and self.context.ok() and time.monotonic() < end_s:
             waits.clear_entities()
-            for one in mine:
-                waits.add_subscription(one.handle)
+            for subscription in mine:
+                waits.add_subscription(subscription.handle)
             waits.add_guard_condition(self._news)
             waits.wait(LOOK_NS)
             for pointer in waits.get_ready_entities('subscription'):
@@ -159,9 +160,9 @@ def take_events(context: Any, handlers: Sequence[Any]) -> None:
     """
     if not handlers:
         return
-    with ExitStack() as held:
+    with ExitStack() as handles:
         for handler in handlers:
-            held.enter_context(handler)
+            handles.enter_context(handler)
         waits = _rclpy.WaitSet(0, 0, 0, 0, 0, len(handlers), context.handle)
         waits.clear_entities()
         for handler in handlers:

@@ -178,9 +178,9 @@ class GripperParams(CommandedParams):
     @property
     def model(self) -> GripperModel:
         """The row of ``gripper_type``, with this station's closed position. Raises ConfigError."""
-        found = GRIPPER_MODELS.find(self.gripper_type)
-        closed_rad = self.gripper_closed_position or found.closed_rad
-        return dataclasses.replace(found, closed_rad=closed_rad)
+        row = GRIPPER_MODELS.find(self.gripper_type)
+        closed_rad = self.gripper_closed_position or row.closed_rad
+        return dataclasses.replace(row, closed_rad=closed_rad)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -137,18 +137,18 @@ def feedback_message(verdict: Verdict, session_id: str = '',
     """Return the message of a verdict, finished or not."""
     out = arena.Feedback(header=stamp or Header(), session_id=session_id)
     words = to_plain(verdict)
-    for one in FIELDS:
-        value = words[one.name]
-        setattr(out, one.name, _or_nan(getattr(verdict, one.name)) if one.kind is Kind.SHARE
+    for field in FIELDS:
+        value = words[field.name]
+        setattr(out, field.name, _or_nan(getattr(verdict, field.name)) if field.kind is Kind.SHARE
                 else '' if value is None else value)
     return out
 
 
 def verdict_of(message: arena.Feedback) -> Verdict:
     """Return what a Feedback message says. Raises DataError for a word that its field lacks."""
-    words = {one.name: getattr(message, one.name) for one in FIELDS}
-    shares = {one.name: _or_none(round(words[one.name], SHARE_DIGITS)) for one in FIELDS
-              if one.kind is Kind.SHARE}
+    words = {field.name: getattr(message, field.name) for field in FIELDS}
+    shares = {field.name: _or_none(round(words[field.name], SHARE_DIGITS)) for field in FIELDS
+              if field.kind is Kind.SHARE}
     return from_plain({**words, **shares})
 
 

@@ -127,8 +127,8 @@ class PortWatch:
 def _mapped(process: Path) -> set[Port]:
     """Return the ports that a process has in its memory, to listen or to write."""
     lines = (process / 'maps').read_bytes().split(b'\n')
-    found = (MAPPED.match(line) for line in lines if b'/fast' in line)
-    return {(one[2].decode(), int(one[1])) for one in found if one}
+    matches = (MAPPED.match(line) for line in lines if b'/fast' in line)
+    return {(match[2].decode(), int(match[1])) for match in matches if match}
 
 
 def _open_files(process: Path) -> Iterator[str]:

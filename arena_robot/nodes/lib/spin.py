@@ -107,10 +107,10 @@ class Spin:
         """Close the nodes and rclpy; may be called twice."""
         self.stopped.set()
         listening = [node for node, _, _ in self._nodes if isinstance(node, Listening)]
-        for one in listening:
-            one.wind_down()
-        for one in listening:
-            one.close()
+        for listener in listening:
+            listener.wind_down()
+        for listener in listening:
+            listener.close()
         for node, executor, thread in self._nodes:
             executor.shutdown(timeout_sec=STOP_S)
             thread.join(timeout=STOP_S)

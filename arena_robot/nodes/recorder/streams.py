@@ -76,15 +76,15 @@ class RequiredStreams:
         """
         self.require(topics)
         if self._images == 'none':
-            topics = [one for one in topics
-                      if all(info.topic_type != IMAGE for info in self._publishers(one))]
+            topics = [topic for topic in topics
+                      if all(info.topic_type != IMAGE for info in self._publishers(topic))]
         before = {topic: self._arrived(topic) for topic in topics}
         begin_s = time.monotonic()
         while True:
             silent = [topic for topic in topics if self._arrived(topic) <= before[topic]]
             passed_s = time.monotonic() - begin_s
             if passed_s > 0.5 * timeout_s:
-                self._raw.update(one for one in silent if self._publishers(one))
+                self._raw.update(topic for topic in silent if self._publishers(topic))
             if not silent or passed_s > timeout_s:
                 return silent
             time.sleep(LOOK_S)

@@ -5,7 +5,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rclpy.event_handler import SubscriptionEventCallbacks
@@ -136,7 +136,7 @@ class TopicSubscriptions:
     @property
     def topics(self) -> list[Topic]:
         """Return the topics found so far."""
-        return [one.topic for one in list(self._topics.values())]
+        return [subscribed.topic for subscribed in list(self._topics.values())]
 
     def open(self) -> None:
         """Start the thread."""
@@ -180,22 +180,22 @@ class TopicSubscriptions:
                 self._idle.notify_all()
 
     def _take_all(self) -> None:
-        for one in self._topics.values():
-            handle, kind = one.subscription.handle, one.subscription.msg_type
+        for subscribed in self._topics.values():
+            handle, kind = subscribed.subscription.handle, subscribed.subscription.msg_type
             with handle:
                 while (taken := handle.take_message(kind, True)) is not None:
-                    self._hand_on(one, taken[0], taken[1])
+                    self._hand_on(subscribed, taken[0], taken[1])
 
-    def _hand_on(self, one: TopicSubscription, data: bytes, info: dict[str, Any]) -> None:
+    def _hand_on(self, subscribed: TopicSubscription, data: bytes, info: dict[str, Any]) -> None:
         sequence = int(info['publication_sequence_number'] or 0)
-        one.count(sequence)
-        self.required.count(one.topic.name)
+        subscribed.count(sequence)
+        self.required.count(subscribed.topic.name)
         if self._wall_time:
             log_ns = int(info['received_timestamp']) or self._clock.now_ns()
             publish_ns = int(info['source_timestamp']) or log_ns
         else:
             log_ns = publish_ns = self._clock.now_ns()
-        self._sink(Message(one.topic.name, log_ns, max(publish_ns, 0), sequence, data))
+        self._sink(Message(subscribed.topic.name, log_ns, max(publish_ns, 0), sequence, data))
 
     def _look(self) -> None:
         for name, types in self._node.get_topic_names_and_types():
@@ -244,13 +244,13 @@ class TopicSubscriptions:
     def _look_for_losses(self) -> None:
         """Request the losses that the middleware reports, and pass on new ones."""
         events: list[Any] = []
-        for one in self._topics.values():
-            events += one.subscription.event_handlers  # type: ignore[arg-type]
+        for subscribed in self._topics.values():
+            events += subscribed.subscription.event_handlers  # type: ignore[arg-type]
         take_events(self._node.context, events)
-        for one in self._topics.values():
-            fresh = one.new_losses()
+        for subscribed in self._topics.values():
+            fresh = subscribed.new_losses()
             if fresh > 0:
-                self._losses(one.topic.name, fresh)
+                self._losses(subscribed.topic.name, fresh)
 
     def _renew(self) -> None:
         """
@@ -258,22 +258,22 @@ class TopicSubscriptions:
 
         Raw images that were taken for want of JPEGs end once the JPEGs arrive.
         """
-        for name, one in list(self._topics.items()):
-            if not self.choice.takes(name, one.topic.type) and self.required.releases(
-                    name, one.topic.type):
+        for name, subscribed in list(self._topics.items()):
+            if not self.choice.takes(name, subscribed.topic.type) and self.required.releases(
+                    name, subscribed.topic.type):
                 log.info('%s: its JPEGs arrive, so raw images are not recorded', name)
-                self._node.destroy_subscription(one.subscription)
+                self._node.destroy_subscription(subscribed.subscription)
                 del self._topics[name]
                 continue
             senders = self._node.get_publishers_info_by_topic(name)
-            one.follow(len(senders))
+            subscribed.follow(len(senders))
             offers = tuple(offered(s.qos_profile) for s in senders)
-            if not offers or name in self._overrides or _served(one.profile, offers):
+            if not offers or name in self._overrides or _served(subscribed.profile, offers):
                 continue
             log.warning('%s: its publishers changed their QoS; subscribing anew', name)
-            kind = one.subscription.msg_type
-            self._node.destroy_subscription(one.subscription)
-            topic = Topic(name, one.topic.type, one.topic.definition, one.topic.type_hash, offers)
+            kind = subscribed.subscription.msg_type
+            self._node.destroy_subscription(subscribed.subscription)
+            topic = replace(subscribed.topic, qos=offers)
             self._topics[name] = self._subscription(topic, kind, len(senders))
 
 

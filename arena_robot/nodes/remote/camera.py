@@ -113,8 +113,8 @@ class RemoteCamera(RemotePart):
             if time.monotonic() > end_s:
                 return qos.SENSOR
             time.sleep(0.02)
-        reliable = all(one.qos_profile.reliability == QoSReliabilityPolicy.RELIABLE
-                       for one in offers)
+        reliable = all(offer.qos_profile.reliability == QoSReliabilityPolicy.RELIABLE
+                       for offer in offers)
         return qos.STATE if reliable else qos.SENSOR
 
     def _keeper(self, eye: str) -> Callable[[CameraInfoMessage], None]:

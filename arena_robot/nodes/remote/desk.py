@@ -332,11 +332,11 @@ class RemoteAudits:
 
     def _on_report(self, message: String) -> None:
         try:
-            found = json.loads(message.data)
+            audits = json.loads(message.data)
         except ValueError as error:
             log.warning('the audits cannot be read: %s', error)
             return
-        self._newest = found if isinstance(found, list) else ()
+        self._newest = audits if isinstance(audits, list) else ()
 
 
 class Presence:
@@ -364,8 +364,8 @@ class Presence:
 
     def restarts(self) -> int:
         """Return how many session nodes were seen, those that had ended included."""
-        self._known |= {bytes(one.endpoint_gid)
-                        for one in self._node.get_publishers_info_by_topic(self._topic)}
+        self._known |= {bytes(publisher.endpoint_gid)
+                        for publisher in self._node.get_publishers_info_by_topic(self._topic)}
         return len(self._known)
 
     def wait(self, changed: threading.Condition, seen: Callable[[], bool],

@@ -74,7 +74,7 @@ class Pictures:
             self._slot = slot
             if slot is not None:
                 later = tuple(Slot)[tuple(Slot).index(slot):]
-                self._clips = {key: one for key, one in self._clips.items()
+                self._clips = {key: pictures for key, pictures in self._clips.items()
                                if key[0] not in later}
         now_s = time.monotonic()
         if slot is None or now_s - self._taken_s.get(view, 0.0) < CLIP_PERIOD_S:
@@ -95,7 +95,7 @@ def session_views(node: Node, session: str, timeout_s: float) -> tuple[dict[str,
     """
     values = parameters_of(node, session, NAMES, timeout_s, SessionError)
     roles, cameras, eyes = (list(value.string_array_value) for value in values[:3])
-    eye = next((one for one in EYES if one in eyes), EYES[0])
+    eye = next((candidate for candidate in EYES if candidate in eyes), EYES[0])
     topic = STYLES[values[3].string_value][0].format(eye=eye, name='').removeprefix('~/')
     return {view(role, eye): f'{camera}/{topic}'
             for role, camera in zip(roles, cameras, strict=False)}, values[4].string_value

@@ -97,20 +97,20 @@ class Connections:
     def checks(self) -> list[Check]:
         """Return a check of each node: every endpoint by its type and its owner."""
         v = self._params
-        found = [self._check('arm node', v.arm, arm_endpoints(v.arm)),
+        checks = [self._check('arm node', v.arm, arm_endpoints(v.arm)),
                  self._check('gripper node', v.gripper, gripper_endpoints(v.gripper))]
-        found += [self._check(f'{role} camera node', camera,
+        checks += [self._check(f'{role} camera node', camera,
                               camera_endpoints(camera, v.topic_style, v.eyes,
                                                v.image_transport))
                   for role, camera in zip(v.roles, v.cameras, strict=True)]
-        return found
+        return checks
 
     def streams(self) -> list[str]:
         """Return the topics that an episode needs recorded; images by their raw topics."""
         v = self._params
         states = (f'{v.arm}/arm_state', f'{v.gripper}/gripper_state')
         return [*(self._node.resolve_topic_name(name) for name in states),
-                *(one.topic for one in self.views())]
+                *(camera_view.topic for camera_view in self.views())]
 
     def views(self) -> list[CameraView]:
         """Return which camera and topic each view is."""
@@ -133,8 +133,9 @@ class Connections:
                          else f'{name}: {why}')
         if said:
             return Check(name, False, f"{name}: {'; '.join(said)}")
-        also = sorted({who for one in wanted if one.way is Way.SUBSCRIBES for who in strangers(
-            self._node, one.name, self._node.get_fully_qualified_name())})
+        own = self._node.get_fully_qualified_name()
+        also = sorted({who for endpoint in wanted if endpoint.way is Way.SUBSCRIBES
+                       for who in strangers(self._node, endpoint.name, own)})
         if also:
             return Check(name, True, f"{', '.join(also)} can command it too; end what does not "
                                      'belong to the session', warning=True)
@@ -168,7 +169,7 @@ class Namesakes:
         names = [f"{space.rstrip('/')}/{name}"
                  for name, space in self._node.get_node_names_and_namespaces()]
         now_s = time.monotonic()
-        for part in (full_name(self._node, one) for one in self._parts):
+        for part in (full_name(self._node, name) for name in self._parts):
             if names.count(part) > 1:
                 self._since.setdefault(part, now_s)
             else:
@@ -205,12 +206,12 @@ class PartReports:
 
     def take(self, message: DiagnosticArray) -> None:
         """Take a message of /diagnostics."""
-        for one in message.status:
-            name, _, task = one.name.partition(': ')
+        for status in message.status:
+            name, _, task = status.name.partition(': ')
             kept = self._bad.setdefault(name, {})
             kept.pop(task, None)
-            if one.level in (diagnostics.ERROR, diagnostics.STALE):
-                kept[task] = one.message
+            if status.level in (diagnostics.ERROR, diagnostics.STALE):
+                kept[task] = status.message
             if task != diagnostics.LIFECYCLE:
                 kept.pop(diagnostics.LIFECYCLE, None)
 

@@ -104,7 +104,7 @@ class RosAudience:
     def photos(self, photos: Mapping[str, Pixels]) -> None:
         """Publish the start photographs of the left eyes, each under its view's name."""
         now_ns = self._clock.now_ns()
-        frames = {one.view: one.frame_id for one in self._views()}
+        frames = {view.view: view.frame_id for view in self._views()}
         for number, (view, pixels) in enumerate(p for p in photos.items()
                                                 if p[0].endswith(SHOWN_EYE)):
             message = session_messages.photo_message(to_jpeg(pixels), now_ns, frames.get(view, ''))

@@ -38,32 +38,32 @@ def nodes_in(path: str | Path, parts_needed: bool = True,
     recorder_node. Raises ConfigError for a bad file or name, for a section that no node in
     ``namespace`` would get, and when ``parts_needed`` but no part is there.
     """
-    found = []
+    nodes = []
     for key, section in read_yaml(path).items():
         if not isinstance(section, dict) or 'ros__parameters' not in section:
             raise ConfigError(f"{path}: '{key}' must hold 'ros__parameters:'")
         name = str(key).rsplit('/', 1)[-1]
         require_match(path, str(key), namespace)
         if name in NODES:
-            found.append((name, name))
+            nodes.append((name, name))
         elif name.endswith(CAMERA_SUFFIX):
-            found.append(('camera_node', name))
+            nodes.append(('camera_node', name))
         elif name not in ('**', '*', *ELSEWHERE):
             raise ConfigError(f"{path}: '{key}' names no node; known are "
                               f"{', '.join(NODES)}, and cameras as <name>{CAMERA_SUFFIX}")
-    if any(executable == 'sim_station' for executable, _ in found):
+    if any(executable == 'sim_station' for executable, _ in nodes):
         return [('sim_station', 'sim_station')]
-    if not found and parts_needed:
+    if not nodes and parts_needed:
         raise ConfigError(f'{path} describes no node; keys are like /**/arm_node:')
-    return found
+    return nodes
 
 
 def driver_params(values: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the parameters under ``driver:`` in a section, written as a map or with dots."""
-    found = values.get('driver', {})
+    nested = values.get('driver', {})
     dotted = {str(key).partition('.')[2]: value for key, value in values.items()
               if str(key).startswith('driver.')}
-    return {**(found if isinstance(found, Mapping) else {}), **dotted}
+    return {**(nested if isinstance(nested, Mapping) else {}), **dotted}
 
 
 def require_match(path: str | Path, key: str, namespace: str) -> None:
@@ -90,10 +90,10 @@ def override_keys(name: str, namespace: str, files: Iterable[str | Path]) -> lis
     the values must stand under each key that a file has for the node.
     """
     space = f"/{namespace.strip('/')}" if namespace.strip('/') else ''
-    found = [str(key) for path in files for key in read_yaml(path)
+    keys = [str(key) for path in files for key in read_yaml(path)
              if str(key).rsplit('/', 1)[-1] == name
              and _pattern(str(key)).fullmatch(f'{space}/{name}')]
-    return list(dict.fromkeys([f'/**/{name}', *found, f'{space}/{name}']))
+    return list(dict.fromkeys([f'/**/{name}', *keys, f'{space}/{name}']))
 
 
 def refuse_unknown_arguments(launch_file: str | Path, words: Iterable[str],
@@ -163,8 +163,8 @@ def save_parameters(path: Path, node: str, values: Mapping[str, object]) -> Path
     except OSError as error:
         raise ConfigError(f'cannot read {path}: {error.strerror}') from error
     after = with_parameters(before, node, values)
-    old = next(one for n in range(1, 10_000)
-               if not (one := path.with_name(f'{path.name}.{n}.old')).exists())
+    old = next(free for n in range(1, 10_000)
+               if not (free := path.with_name(f'{path.name}.{n}.old')).exists())
     write_text(old, before)
     write_text(path, after)
     return old
@@ -186,7 +186,7 @@ def _without(lines: list[str], indent: str, names: str) -> list[str]:
 def _require_only(before: str, after: str, node: str, values: Mapping[str, object]) -> None:
     """Raise ConfigError unless the texts differ in these parameters only."""
     old, new = yaml.safe_load(before), yaml.safe_load(after)
-    key = next(one for one in old if str(one).rsplit('/', 1)[-1] == node)
+    key = next(key for key in old if str(key).rsplit('/', 1)[-1] == node)
     old[key]['ros__parameters'] = {**(old[key]['ros__parameters'] or {}), **values}
     if old != new:
         raise ConfigError(f'the section of {node} cannot be changed without a change elsewhere; '
@@ -233,9 +233,9 @@ def foxglove_file(names: ViewNames) -> str:
 def renamed(value: Any, of: Callable[[str], str]) -> Any:
     """Return nested lists and mappings with each text in them renamed."""
     if isinstance(value, dict):
-        return {key: renamed(one, of) for key, one in value.items()}
+        return {key: renamed(item, of) for key, item in value.items()}
     if isinstance(value, list):
-        return [renamed(one, of) for one in value]
+        return [renamed(item, of) for item in value]
     return of(value) if isinstance(value, str) else value
 
 

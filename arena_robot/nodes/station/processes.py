@@ -233,12 +233,12 @@ def _arguments(folder: Path, name: str, defaults: Mapping[str, object], files: S
 
 def section(files: Sequence[Path], name: str) -> dict[str, Any]:
     """Return what parameter files say about a node; a later file overrides an earlier one."""
-    found: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     for path in files:
         for key, values in read_yaml(path).items():
             if str(key).rsplit('/', 1)[-1] == name and isinstance(values, Mapping):
-                found |= values.get('ros__parameters') or {}
-    return found
+                parameters |= values.get('ros__parameters') or {}
+    return parameters
 
 
 def example_pool(folder: Path) -> Path:

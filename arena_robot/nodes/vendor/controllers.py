@@ -215,13 +215,13 @@ class JointReadings:
     def get(self, max_age_s: float) -> Joints:
         """Return the newest reading; StaleData, with the reason, when it is too old."""
         try:
-            found = self._newest.get(max_age_s)
+            joints = self._newest.get(max_age_s)
         except StaleData as error:
             words = str(error).partition(';')[0]
             raise StaleData(f'{words}: {self.problem()}') from error
         if self._wrong:
             raise DriverError(self._wrong)
-        return found
+        return joints
 
     def wait(self, timeout_s: float) -> Joints:
         """Return the next reading; ReadTimeout, with the reason, when none comes."""

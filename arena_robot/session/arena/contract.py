@@ -95,9 +95,9 @@ class ArenaContract:
 
     def test_two_sessions_share_nothing(self) -> None:
         arena = self.arena()
-        one, two = self._assign(arena), self._assign(arena)
-        assert one.session_id != two.session_id
-        assert one.commitment != two.commitment
+        first, second = self._assign(arena), self._assign(arena)
+        assert first.session_id != second.session_id
+        assert first.commitment != second.commitment
 
     def test_no_reveal_before_the_verdict(self) -> None:
         arena = self.arena()
@@ -127,9 +127,9 @@ class ArenaContract:
         for _ in range(3):
             assert policy.infer(observation(), token).actions.size
             policy.reset(token)
-        told = dataclasses.replace(_episode(pair, Slot.A), detail='run again 2 times: fault')
+        episode = dataclasses.replace(_episode(pair, Slot.A), detail='run again 2 times: fault')
         for _ in range(2):
-            arena.upload(pair.session_id, told, self.folder(Slot.A))
+            arena.upload(pair.session_id, episode, self.folder(Slot.A))
 
     def test_the_same_verdict_again_is_accepted(self) -> None:
         arena = self.arena()

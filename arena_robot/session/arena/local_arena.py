@@ -105,17 +105,17 @@ class LocalArena:
 
     def _connect_pair(self, record: dict[str, Any], wanted: Slot) -> None:
         """Connect what is not connected yet; only an error of the wanted slot is raised."""
-        session_id, pair, found = record['session_id'], self._pair(record), {}
+        session_id, pair, connected = record['session_id'], self._pair(record), {}
         for slot in Slot:
             if (session_id, slot) not in self._policies:
                 with contextlib.suppress(*(() if slot is wanted else (ServerError,))):
-                    found[slot] = self._connected(self._entry(pair[slot.value]), slot)
+                    connected[slot] = self._connected(self._entry(pair[slot.value]), slot)
         measured = MEASURED * (record['equal_latency'] and 'least' not in record)
-        least_s = max([warmed(policy, measured) for policy in found.values()])
+        least_s = max([warmed(policy, measured) for policy in connected.values()])
         if measured:
             record['least'] = seal(self._key(), session_id, {'least_s': round(least_s, 6)})
             self._write(record)
-        for slot, policy in found.items():
+        for slot, policy in connected.items():
             self._policies[session_id, slot] = AtLeast(
                 policy, self._least_s(record), self._entry(pair[slot.value]).address)
 

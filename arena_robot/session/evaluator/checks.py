@@ -27,7 +27,7 @@ from arena_robot.session.protocol.states import State
 MAX_INSTRUCTION = 300
 CLEAR = 'clear'    # typed before the robot may move outside a session's motions
 DRAFTED = ('evaluator', 'instruction',
-           *(one.name for one in FIELDS if one.asked is not Asked.BUTTON))
+           *(field.name for field in FIELDS if field.asked is not Asked.BUTTON))
 BEFORE_THE_PAIR = {'evaluator': (State.PREFLIGHT,),
                    'instruction': (State.PREFLIGHT, State.TASK_ENTERED)}
 EXAMPLES = (
@@ -65,7 +65,7 @@ def check_clear(text: str) -> None:
 
 def is_repeat(text: str, earlier: Iterable[str]) -> bool:
     """Return whether ``text`` was given before, ignoring case, spaces and punctuation."""
-    return _bare(text) in {_bare(one) for one in earlier}
+    return _bare(text) in {_bare(instruction) for instruction in earlier}
 
 
 def check_instruction(text: str, earlier: Iterable[str] = (), repeat: bool = False) -> str:
@@ -90,7 +90,8 @@ def check_said(verdict: Verdict, asked: Asked, slot: Slot | None = None) -> dict
 
     Raises SessionError when a required one is missing, too short or out of range.
     """
-    return {one.key: _checked(one, getattr(verdict, one.name)) for one in asked_at(asked, slot)}
+    return {field.key: _checked(field, getattr(verdict, field.name))
+            for field in asked_at(asked, slot)}
 
 
 def check_draft(words: Mapping[str, Plain], state: State) -> dict[str, Plain]:
@@ -107,31 +108,31 @@ def check_draft(words: Mapping[str, Plain], state: State) -> dict[str, Plain]:
             raise SessionError(f"the {name} cannot be changed in '{state.value}'")
     try:
         verdict = from_plain(words)
-        for one in FIELDS:
-            one.check(getattr(verdict, one.name))
+        for field in FIELDS:
+            field.check(getattr(verdict, field.name))
     except DataError as error:
         raise SessionError(str(error)) from error
     return dict(words)
 
 
-def _checked(one: VerdictField, value: object) -> Plain:
-    text = value.strip() if one.kind is Kind.TEXT and isinstance(value, str) else value
+def _checked(field: VerdictField, value: object) -> Plain:
+    text = value.strip() if field.kind is Kind.TEXT and isinstance(value, str) else value
     try:
-        one.check(text)
+        field.check(text)
     except DataError as error:
         raise SessionError(str(error)) from error
-    if (one.required and not one.is_said(text)) or one.min_chars > len(str(text)):
-        raise SessionError(_still_needed(one, text))
-    return one.plain(text)
+    if (field.required and not field.is_said(text)) or field.min_chars > len(str(text)):
+        raise SessionError(_still_needed(field, text))
+    return field.plain(text)
 
 
-def _still_needed(one: VerdictField, value: object) -> str:
-    if one.kind is Kind.TEXT:
-        return (f'{one.question} Say it in a sentence (at least {one.min_chars} characters, this '
-                f'has {len(str(value))})')
-    if one.kind is Kind.CHOICE:
-        return f'{one.question} choose {one.choice_words()}'
-    return f'{one.question} Say it from 0 to 100'
+def _still_needed(field: VerdictField, value: object) -> str:
+    if field.kind is Kind.TEXT:
+        return (f'{field.question} Say it in a sentence (at least {field.min_chars} characters, '
+                f'this has {len(str(value))})')
+    if field.kind is Kind.CHOICE:
+        return f'{field.question} choose {field.choice_words()}'
+    return f'{field.question} Say it from 0 to 100'
 
 
 def check_slot(word: str) -> Slot:

@@ -238,7 +238,7 @@ def shown(record: SessionRecord, control: str = '', doing: str = '', problem: st
     gripper need; ``backend`` is the arm's driver, of which some stop slowly.
     """
     views = live or {}
-    matches = {name: one.score for name, one in views.items()} or dict(record.matches)
+    matches = {name: view.score for name, view in views.items()} or dict(record.matches)
     match = min(matches.values()) if matches else record.match
     notice = ' '.join(text for text in (record.notice, problem) if text)
     reveal = record.reveal
@@ -266,10 +266,10 @@ def _first(typed: str | None, otherwise: str) -> str:
 
 
 def _slot(record: SessionRecord, slot: Slot) -> SlotView:
-    one, earlier = record.slots[slot], record.reruns_of(slot)
-    cause = possible_cause(one, earlier) if record.state is SCORING[slot] else None
-    return SlotView(slot, one.end.value if one.end else '', one.detail, one.steps, len(earlier),
-                    cause.value if cause else '')
+    rollout, earlier = record.slots[slot], record.reruns_of(slot)
+    cause = possible_cause(rollout, earlier) if record.state is SCORING[slot] else None
+    return SlotView(slot, rollout.end.value if rollout.end else '', rollout.detail, rollout.steps,
+                    len(earlier), cause.value if cause else '')
 
 
 def _hint(record: SessionRecord) -> str:

@@ -68,7 +68,7 @@ class Scripted:
             desk.press(Button.PHOTOGRAPH)
         elif seen.state is State.START_PHOTOGRAPHED:
             self._roll(Slot.A)
-        elif any(one.again == RerunCause.FAULT for one in seen.slots):
+        elif any(slot.again == RerunCause.FAULT for slot in seen.slots):
             desk.press(Button.RERUN)
         elif seen.state is State.SCORING_A:
             desk.score(Slot.A, Verdict(progress_a=script.progress()))

@@ -57,10 +57,10 @@ def positions_check(sessions: Path, look: Callable[[], Mapping[str, Pixels]]) ->
 
 
 def _shifts(photos: Mapping[str, Pixels], seen: Mapping[str, Pixels]) -> dict[str, float | None]:
-    found: dict[str, float | None] = {}
+    shifts: dict[str, float | None] = {}
     for role in FIXED:
-        name = next((one for one in (view(role), view(role, 'right'))
-                     if one in photos and one in seen), None)
+        name = next((candidate for candidate in (view(role), view(role, 'right'))
+                     if candidate in photos and candidate in seen), None)
         if name is not None and photos[name].shape == seen[name].shape:
-            found[role] = picture_shift(photos[name], seen[name])
-    return found
+            shifts[role] = picture_shift(photos[name], seen[name])
+    return shifts

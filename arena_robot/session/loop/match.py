@@ -107,30 +107,30 @@ def compare_views(start: Mapping[str, Pixels], now: Mapping[str, Pixels],
 
 def moved_cameras(matches: Mapping[str, ViewMatch]) -> tuple[str, ...]:
     """Return the roles of the cameras that seem to have moved, such as ``left``."""
-    return tuple(dict.fromkeys(name.split('_')[0] for name, one in matches.items()
-                               if one.camera_moved))
+    return tuple(dict.fromkeys(name.split('_')[0] for name, match in matches.items()
+                               if match.camera_moved))
 
 
 def overall(matches: Mapping[str, ViewMatch]) -> float:
     """Return the lowest score of the views, NaN without views; one view may see the change."""
-    return min((one.score for one in matches.values()), default=float('nan'))
+    return min((match.score for match in matches.values()), default=float('nan'))
 
 
-def structure(one: Floats, other: Floats) -> Floats:
+def structure(x: Floats, y: Floats) -> Floats:
     """Return the local SSIM of two gray pictures, -1 to 1."""
     contrast = (0.03 * 255.0) ** 2
-    mean_one, mean_other = _blur(one), _blur(other)
-    var_one = _blur(one * one) - mean_one ** 2
-    var_other = _blur(other * other) - mean_other ** 2
-    both = _blur(one * other) - mean_one * mean_other
-    brightness = (2 * mean_one * mean_other + contrast) / (mean_one ** 2 + mean_other ** 2
+    mean_x, mean_y = _blur(x), _blur(y)
+    var_x = _blur(x * x) - mean_x ** 2
+    var_y = _blur(y * y) - mean_y ** 2
+    both = _blur(x * y) - mean_x * mean_y
+    brightness = (2 * mean_x * mean_y + contrast) / (mean_x ** 2 + mean_y ** 2
                                                            + contrast)
-    return np.asarray(brightness * (2 * both + contrast) / (var_one + var_other + contrast))
+    return np.asarray(brightness * (2 * both + contrast) / (var_x + var_y + contrast))
 
 
 def difference(start: Pixels, now: Pixels) -> Pixels:
     """Return the live view in gray; what was removed is red, what was added is cyan."""
-    before, after = (cv2.cvtColor(one, cv2.COLOR_RGB2GRAY) for one in (start, now))
+    before, after = (cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY) for picture in (start, now))
     return np.dstack([before, after, after])
 
 
@@ -199,8 +199,8 @@ def keep_photos(folder: Path, images: Mapping[str, Pixels]) -> dict[str, Pixels]
 
 def read_photos(folder: Path) -> dict[str, Pixels]:
     """Return the photographs in ``folder`` as RGB by view; none where there are none."""
-    found = {}
+    photos = {}
     for path in sorted(folder.glob('*.jpg')):
         with suppress(DataError, OSError):
-            found[path.stem] = from_jpeg(path.read_bytes())
-    return found
+            photos[path.stem] = from_jpeg(path.read_bytes())
+    return photos

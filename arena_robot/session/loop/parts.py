@@ -114,12 +114,12 @@ class Parts:
         return Observation(stamp_ns, self.arm_state(), gripper, prompt, step, images)
 
     def _views(self, frame_of: Callable[[str, Camera], StereoFrame]) -> dict[str, Image]:
-        found: dict[str, Image] = {}
+        images: dict[str, Image] = {}
         for role, camera in self.cameras.items():
             frame = frame_of(role, camera)
             eyes = {view(role, eye): getattr(frame, eye) for eye in EYES}
-            found.update({name: image for name, image in eyes.items() if image.pixels.size})
-        return found
+            images.update({name: image for name, image in eyes.items() if image.pixels.size})
+        return images
 
     def _fresh(self, what: str, newest: Callable[[float], T], following: Callable[[float], T],
                max_age_s: float) -> T:

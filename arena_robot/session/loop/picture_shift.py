@@ -24,22 +24,23 @@ def picture_shift(before: Pixels, now: Pixels) -> float | None:
 
     None where the two do not share enough corners to tell.
     """
-    one, other = _corners(before), _corners(now)
-    if one is None or other is None:
+    start_corners, now_corners = _corners(before), _corners(now)
+    if start_corners is None or now_corners is None:
         return None
-    pairs = cv2.BFMatcher(cv2.NORM_HAMMING, crossCheck=True).match(one[1], other[1])
+    pairs = cv2.BFMatcher(cv2.NORM_HAMMING, crossCheck=True).match(start_corners[1],
+                                                                  now_corners[1])
     if len(pairs) < MIN_AGREEING:
         return None
-    here = np.array([one[0][pair.queryIdx] for pair in pairs])
-    there = np.array([other[0][pair.trainIdx] for pair in pairs])
-    found, agreeing = cv2.estimateAffinePartial2D(here, there, ransacReprojThreshold=AGREE_PX,
-                                                  maxIters=4000)
-    count = int(agreeing.sum()) if found is not None else 0
+    start_points = np.array([start_corners[0][pair.queryIdx] for pair in pairs])
+    now_points = np.array([now_corners[0][pair.trainIdx] for pair in pairs])
+    affine, agreeing = cv2.estimateAffinePartial2D(
+        start_points, now_points, ransacReprojThreshold=AGREE_PX, maxIters=4000)
+    count = int(agreeing.sum()) if affine is not None else 0
     if count < max(MIN_AGREEING, MIN_SHARE * len(pairs)):
         return None
     height = WIDTH * before.shape[0] / before.shape[1]
     edges = np.array([(x, y, 1.0) for x in (0.0, WIDTH) for y in (0.0, height)])
-    moved = edges @ np.asarray(found).T - edges[:, :2]
+    moved = edges @ np.asarray(affine).T - edges[:, :2]
     return float(np.max(np.linalg.norm(moved, axis=1))) / WIDTH
 
 

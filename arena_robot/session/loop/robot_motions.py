@@ -167,9 +167,10 @@ class RobotMotions:
         """Move to the reset pose, keep photographs in ``folder``, compare with the start."""
         with self._alone('the arm moves to its reset pose, then the scene is compared'):
             self._home()
-            found = compare_views(self._start, keep_photos(folder, self._look()), self._leave_out)
+            photos = keep_photos(folder, self._look())
+            matches = compare_views(self._start, photos, self._leave_out)
             self._refuse_stopped()
-            return found
+            return matches
 
     @contextmanager
     def rollout(self, job: RolloutRequest, policy: Policy, sink: StepSink,

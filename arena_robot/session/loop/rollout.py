@@ -157,10 +157,10 @@ class Rollout:
             self._failure = detail if end in FAILURES else ''
         finally:
             loop_ns = self._clock.steady_ns() - self._began_ns if self._began_ns else 0
-            held = self._hold()
+            problem = self._hold()
             with suppress(ArenaError):    # refused because of the stop: not carried out
                 self._record(LAST_ANSWER_S)
-            detail = '; '.join(part for part in (detail, *self._jumped, held) if part)
+            detail = '; '.join(part for part in (detail, *self._jumped, problem) if part)
             self._reset_policy()
         episode = Episode(self.job.session_id, self.job.slot, self.job.prompt, self._steps, end,
                           started_ns, self._clock.now_ns(), detail,

@@ -95,7 +95,7 @@ class Conductor:
 
     def shown(self) -> DeskState:
         """Return the state for display."""
-        problem = ' '.join(one for one in (self.problem, self.motions.waiting) if one)
+        problem = ' '.join(text for text in (self.problem, self.motions.waiting) if text)
         return shown(self.record, self.control.holder, self.motions.doing, problem, self.live,
                      self.waiting, self._config.outside_cameras, self.repairs,
                      self.record.driver)
@@ -219,10 +219,10 @@ class Conductor:
             raise SessionError('STOP was pressed since the scene was confirmed; when it is safe, '
                                'confirm the scene again')
         record = session.record
-        found = self.motions.parts.arm.description().backend
-        if found != record.driver:
+        driver = self.motions.parts.arm.description().backend
+        if driver != record.driver:
             raise SessionError(
-                f'the arm is driven by {found} now, and was by {record.driver} when the session '
+                f'the arm is driven by {driver} now, and was by {record.driver} when the session '
                 'began: both rollouts of a session are made with one driver. Start arm_node with '
                 'it again, or close the session')
         job = RolloutRequest(record.session_id, slot, record.prompt, record.third_person)

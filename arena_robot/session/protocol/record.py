@@ -89,7 +89,7 @@ class SessionRecord:
 
     def reruns_of(self, slot: Slot) -> tuple[Rerun, ...]:
         """Return the repeated rollouts of a slot, oldest first."""
-        return tuple(one for one in self.reruns if one.slot is slot)
+        return tuple(rerun for rerun in self.reruns if rerun.slot is slot)
 
     def missing(self) -> tuple[str, ...]:
         """Return what is missing before a valid session can be submitted."""
@@ -108,14 +108,14 @@ class SessionRecord:
 
         It is the newest one, and its detail tells of those before it.
         """
-        one, earlier = self.slots[slot], self.reruns_of(slot)
-        if one.end is None and earlier:    # the session ended before the slot was run again
-            one = earlier[-1].rollout
-        if one.end is None:
+        rollout, earlier = self.slots[slot], self.reruns_of(slot)
+        if rollout.end is None and earlier:    # the session ended before the slot was run again
+            rollout = earlier[-1].rollout
+        if rollout.end is None:
             return None
-        detail = '; '.join(text for text in (one.detail, told(earlier)) if text)
-        return Episode(self.session_id, slot, self.prompt, one.steps, one.end, one.started_ns,
-                       one.ended_ns, detail, len(earlier))
+        detail = '; '.join(text for text in (rollout.detail, rerun_sentence(earlier)) if text)
+        return Episode(self.session_id, slot, self.prompt, rollout.steps, rollout.end,
+                       rollout.started_ns, rollout.ended_ns, detail, len(earlier))
 
 
 def apply(record: SessionRecord, entry: Entry) -> SessionRecord:
@@ -162,8 +162,8 @@ def _move(word: str) -> Move:
 
 
 def _slot_change(record: SessionRecord, slot: Slot, **changes: Any) -> dict[str, Any]:
-    one = dataclasses.replace(record.slots[slot], **changes)
-    return {'slots': {**record.slots, slot: one}}
+    rollout = dataclasses.replace(record.slots[slot], **changes)
+    return {'slots': {**record.slots, slot: rollout}}
 
 
 def _started(slot: Slot) -> Any:
@@ -204,9 +204,9 @@ def _recovered(record: SessionRecord, entry: Entry) -> dict[str, Any]:
 
 def _rerun(record: SessionRecord, entry: Entry) -> dict[str, Any]:
     data, slot = entry.data, Slot(entry.data['slot'])
-    one = Rerun(slot, RerunCause(data['cause']), str(data['reason']), record.slots[slot],
+    rerun = Rerun(slot, RerunCause(data['cause']), str(data['reason']), record.slots[slot],
                 str(data['folder']), entry.stamp_ns)
-    return {'slots': {**record.slots, slot: SessionSlot()}, 'reruns': (*record.reruns, one),
+    return {'slots': {**record.slots, slot: SessionSlot()}, 'reruns': (*record.reruns, rerun),
             'reset_confirmed': False, 'match': None, 'matches': {}, 'notice': '',
             'draft': _without(record.draft, (f.name for f in asked_at(Asked.SCORE, slot)))}
 
@@ -215,10 +215,10 @@ def _said(record: SessionRecord, entry: Entry, asked: Asked,
           slot: Slot | None = None) -> dict[str, Any]:
     """Return the change by an entry that holds the fields asked for at one moment."""
     fields = asked_at(asked, slot)
-    words = {one.name: entry.data[one.key] for one in fields
-             if one.required or one.key in entry.data}
+    words = {question.name: entry.data[question.key] for question in fields
+             if question.required or question.key in entry.data}
     return {'verdict': with_said(record.verdict, words), 'notice': '',
-            'draft': _without(record.draft, (one.name for one in fields))}
+            'draft': _without(record.draft, (question.name for question in fields))}
 
 
 def _drafted(record: SessionRecord, entry: Entry) -> dict[str, Any]:
@@ -261,17 +261,17 @@ def _revealed(record: SessionRecord, entry: Entry) -> dict[str, Any]:
 
 
 def _promises(record: SessionRecord, entry: Entry) -> tuple[str, ...]:
-    found = str(entry.data.get('promise') or '')
-    return (*record.promises, found) if found else record.promises
+    promise = str(entry.data.get('promise') or '')
+    return (*record.promises, promise) if promise else record.promises
 
 
 def _repaired(record: SessionRecord, entry: Entry) -> dict[str, Any]:
     """Return the change by an entry that has the whole repair: the one before may be lost."""
     data = entry.data
-    one = Repair(str(data['what']), str(data['by']), int(data['asked_ns']), entry.stamp_ns,
+    repaired = Repair(str(data['what']), str(data['by']), int(data['asked_ns']), entry.stamp_ns,
                  str(data['result']))
-    others = (repair for repair in record.repairs if repair.asked_ns != one.asked_ns)
-    return {'repairs': (*others, one)}
+    others = (repair for repair in record.repairs if repair.asked_ns != repaired.asked_ns)
+    return {'repairs': (*others, repaired)}
 
 
 def _added(notice: str, more: str) -> str:
@@ -343,7 +343,7 @@ def is_fault(rollout: SessionSlot) -> bool:
 
 def possible_cause(rollout: SessionSlot, earlier: Iterable[Rerun]) -> RerunCause | None:
     """Return the cause for repeating a rollout after ``earlier`` reruns; None: not allowed."""
-    causes = [one.cause for one in earlier]
+    causes = [rerun.cause for rerun in earlier]
     if rollout.end is None or len(causes) >= MAX_RERUNS:
         return None
     if is_fault(rollout):
@@ -367,13 +367,13 @@ def check_rerun(slot: Slot, rollout: SessionSlot, earlier: Iterable[Rerun],
     return {'slot': slot.value, 'cause': cause.value, 'reason': words}
 
 
-def told(reruns: Iterable[Rerun]) -> str:
+def rerun_sentence(reruns: Iterable[Rerun]) -> str:
     """Return a sentence on a slot's repeated rollouts; empty when there are none."""
     parts = []
-    for one in reruns:
-        end = one.rollout.end.value if one.rollout.end else 'unknown'
-        why = one.reason or one.rollout.detail
-        parts.append(f"{one.cause.value} ({end} after {one.rollout.steps} steps"
+    for rerun in reruns:
+        end = rerun.rollout.end.value if rerun.rollout.end else 'unknown'
+        why = rerun.reason or rerun.rollout.detail
+        parts.append(f"{rerun.cause.value} ({end} after {rerun.rollout.steps} steps"
                      f"{': ' + why if why else ''})")
     times = '1 time' if len(parts) == 1 else f'{len(parts)} times'
     return f"run again {times}: {'; '.join(parts)}" if parts else ''

@@ -105,7 +105,7 @@ def mended(path: Path) -> list[Entry]:
             lost.append(number)
     in_order = _increasing([entry.n for _, entry in entries])
     lost += [number for k, (number, _) in enumerate(entries) if k not in in_order]
-    entries = [one for k, one in enumerate(entries) if k in in_order]
+    entries = [numbered for k, numbered in enumerate(entries) if k in in_order]
     out = _Replay(_known(path.parent))
     moves = [entry.move for _, entry in entries]
     lost += [number for k, (number, entry) in enumerate(entries)
@@ -121,10 +121,10 @@ def _known(folder: Path) -> dict[str, str]:
     """Return what a session's folder says of its assignment, should that line be lost."""
     if folder.name.startswith(PENDING):
         return {}
-    found = {'session_id': folder.name}
+    known = {'session_id': folder.name}
     with suppress(DataError):
-        found['commitment'] = read_session(folder).commitment
-    return found
+        known['commitment'] = read_session(folder).commitment
+    return known
 
 
 def _newer_move(path: Path) -> str:
@@ -204,11 +204,11 @@ def _increasing(numbers: Sequence[int]) -> set[int]:
         length = bisect.bisect_left(ends, number)
         before.append(places[length - 1] if length else -1)
         ends[length:length + 1], places[length:length + 1] = [number], [place]
-    found, place = set(), places[-1] if places else -1
+    longest, place = set(), places[-1] if places else -1
     while place >= 0:
-        found.add(place)
+        longest.add(place)
         place = before[place]
-    return found
+    return longest
 
 
 def _notice(lines: Iterable[int]) -> str:
@@ -228,20 +228,20 @@ def state_before(state: State, move: Move, next_slot: Slot) -> State:
 
     ``next_slot`` is run after a reset. DataError when no state that can follow allows the move.
     """
-    found, waiting = {state}, [state]
-    for one in waiting:
-        if (one, move) in TRANSITIONS:
-            return one
-        for following in _following(one, next_slot):
-            if following not in found:
-                found.add(following)
+    reached, waiting = {state}, [state]
+    for current in waiting:
+        if (current, move) in TRANSITIONS:
+            return current
+        for following in _following(current, next_slot):
+            if following not in reached:
+                reached.add(following)
                 waiting.append(following)
     raise DataError(f"'{move.value}' does not follow '{state.value}'")
 
 
 def _following(state: State, next_slot: Slot) -> list[State]:
     return [after for (before, move), after in sorted(
-        TRANSITIONS.items(), key=lambda one: one[0][1] is not _STARTS[next_slot])
+        TRANSITIONS.items(), key=lambda transition: transition[0][1] is not _STARTS[next_slot])
         if before is state and move not in _ASIDE]
 
 
@@ -262,5 +262,5 @@ def ran_again(state: State, move: Move, moves: Sequence[str]) -> Slot | None:
         wanted = _SCORES[Slot.A]
     else:
         telling, wanted = tuple(_STARTS.values()), _STARTS[Slot.A]
-    first = next((one for one in moves if one in telling), None)
+    first = next((later for later in moves if later in telling), None)
     return Slot.A if first == wanted else None

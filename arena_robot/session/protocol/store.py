@@ -148,19 +148,19 @@ class SessionStore:
         Journals that cannot be read are passed to ``tell``. Where a process was killed between the
         last line of the journal and ``session.json``, that file is written now.
         """
-        found = []
+        unfinished = []
         for journal in self._journals():
             folder, record = journal.parent, self._read(journal, tell)
             if record is None or record.state is State.IDLE:
                 continue
             if not record.state.is_final:
-                found.append((record.created_ns, folder))
+                unfinished.append((record.created_ns, folder))
                 continue
             try:
                 _finish_summary(folder, record)
             except (ArenaError, OSError) as error:
                 tell(f'{folder}: session.json could not be written: {error}')
-        return [folder for _, folder in sorted(found)]
+        return [folder for _, folder in sorted(unfinished)]
 
     def today(self) -> list[SessionRecord]:
         """
@@ -168,7 +168,7 @@ class SessionStore:
 
         Of other days, only journals that are new or have changed since are read.
         """
-        day, days, found = _day(self._clock.now_ns()), {}, []
+        day, days, records = _day(self._clock.now_ns()), {}, []
         for journal in self._journals():
             version, known = _version(journal), self._days.get(journal)
             if known is not None and known[0] == version and known[1] != day:
@@ -180,9 +180,9 @@ class SessionStore:
             if version is not None:
                 days[journal] = version, _day(record.created_ns)
             if _day(record.created_ns) == day and record.state is not State.IDLE:
-                found.append(record)
+                records.append(record)
         self._days = days
-        return sorted(found, key=lambda r: r.created_ns, reverse=True)
+        return sorted(records, key=lambda r: r.created_ns, reverse=True)
 
     def _journals(self) -> Iterator[Path]:
         yield from sorted(self.root.glob(f'*/{JOURNAL}'))
@@ -202,9 +202,9 @@ def session_file(record: SessionRecord) -> SessionFile:
         record.session_id, Source.STATION, record.state.value, record.station, record.evaluator,
         record.prompt, to_iso(record.created_ns), to_iso(record.updated_ns), record.commitment,
         record.reveal, record.verified,
-        {slot.value: one for slot, one in record.slots.items()}, record.verdict, record.checks,
-        record.views, record.matches, record.match, record.reset_confirmed, record.draft,
-        record.delivered, record.notice, record.clock_jumps_s, reruns=record.reruns,
+        {slot.value: rollout for slot, rollout in record.slots.items()}, record.verdict,
+        record.checks, record.views, record.matches, record.match, record.reset_confirmed,
+        record.draft, record.delivered, record.notice, record.clock_jumps_s, reruns=record.reruns,
         equal_latency=record.equal_latency, third_person=record.third_person,
         promises=record.promises, photo_code=record.photo_code, repairs=record.repairs)
 
@@ -222,7 +222,7 @@ def _move_into(folder: Path, home: Path) -> None:
     """Move what is in a folder into one that exists; the journal goes last."""
     if (home / JOURNAL).exists():
         raise SessionError(f'{home} holds another session of that id')
-    for path in sorted(folder.iterdir(), key=lambda one: one.name == JOURNAL):
+    for path in sorted(folder.iterdir(), key=lambda path: path.name == JOURNAL):
         ends = ('', *(f'_earlier_{k}' for k in range(1, 1000)))
         move(path, next(name for end in ends
                         if not (name := home / f'{path.name}{end}').exists()))

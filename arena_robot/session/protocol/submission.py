@@ -75,13 +75,13 @@ class Submissions:
         Raises the ArenaError that keeps ``session`` from being complete.
         """
         with self._sending:
-            parked = tuple(one for one in self._parked if one is not session)
-            failed = {id(one): error for one in (*([session] if session else []), *parked)
-                      if (error := self._attempt(self._tell, one)) is not None}
-            for one in parked:
-                if id(one) not in failed and self._attempt(self._send, one) is None:
-                    self._parked = [other for other in self._parked if other is not one]
-                    one.close()
+            parked = tuple(queued for queued in self._parked if queued is not session)
+            failed = {id(queued): error for queued in (*([session] if session else []), *parked)
+                      if (error := self._attempt(self._tell, queued)) is not None}
+            for queued in parked:
+                if id(queued) not in failed and self._attempt(self._send, queued) is None:
+                    self._parked = [other for other in self._parked if other is not queued]
+                    queued.close()
             if session is None:
                 return
             error = failed.get(id(session)) or self._attempt(self._send, session)
@@ -192,14 +192,14 @@ def _compared(reveal: Reveal, record: SessionRecord) -> Reveal:
     """Return the reveal with what differs between its receipt and the station's own record."""
     try:
         entry = read_canonical(str(json.loads(reveal.receipt)['entry']), "the receipt's entry")
-        found = objection(entry, record.session_id, record.commitment, record.prompt,
+        difference = objection(entry, record.session_id, record.commitment, record.prompt,
                           record.final_verdict())
     except (DataError, ValueError, TypeError, KeyError) as error:
-        found = f'the receipt cannot be read: {error!s:.300}'
-    if not found and not reveal.objection:
+        difference = f'the receipt cannot be read: {error!s:.300}'
+    if not difference and not reveal.objection:
         return reveal
     return dataclasses.replace(reveal, objection=OBJECTION.format(
-        '; '.join(filter(None, (reveal.objection, found)))))
+        '; '.join(filter(None, (reveal.objection, difference)))))
 
 
 def _keep_match(record: SessionRecord, folder: Path) -> None:
