@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from arena_robot.drivers.sim.mjcf import Node, yaw_quat
-from arena_robot.drivers.sim.props import COLOURS, add_grip, add_peg, colour, free_body
+from arena_robot.drivers.sim.props import COLOURS, Rgba, add_grip, add_peg, colour, free_body
 
 _BEECH = (0.80, 0.66, 0.46, 1)
 _LIGHT = (0.90, 0.89, 0.86, 1)
@@ -18,26 +18,43 @@ GREY = (0.78, 0.78, 0.76, 1)
 DARK = (0.22, 0.22, 0.24, 1)
 
 
-def _walls(body: Node, boxes: tuple[tuple[float, ...], ...], class_: str,
-           rgba: tuple[float, ...]) -> None:
-    for x, y, z, sx, sy, sz in boxes:
-        body.add('geom', class_=class_, type='box', pos=(x, y, z), size=(sx, sy, sz), rgba=rgba)
+def _boxes(body: Node, rows: tuple[tuple[float, ...], ...], rgba: Rgba,
+           class_: str = 'fixed') -> None:
+    """Add walls: (x, y, z, half x, half y, half z); those of class ``fixed`` do not move."""
+    for row in rows:
+        body.add('geom', class_=class_, type='box', pos=row[:3], size=row[3:], rgba=rgba)
+
+
+def _container(body: Node, half: tuple[float, float, float], t: float, rgba: Rgba) -> None:
+    """Add four walls and a floor, ``t`` half as thick."""
+    sx, sy, sz = half
+    _boxes(body, ((0, sy, sz, sx, t, sz), (0, -sy, sz, sx, t, sz), (sx, 0, sz, t, sy, sz),
+                  (-sx, 0, sz, t, sy, sz), (0, 0, t, sx, sy, t)), rgba)
 
 
 @dataclass(frozen=True)
-class Drawer:
-    """
-    A cabinet with one drawer that opens towards the robot at yaw 0.
-
-    Joint ``<name>_slide`` runs from 0 (closed) to :attr:`TRAVEL_M`; body ``<name>_handle`` is the
-    middle of the bar.
-    """
+class TableFixture:
+    """Base of the fixtures: where it stands on the table, and its colour."""
 
     name: str
     x: float
     y: float
     yaw: float
     colour: str
+
+    def stand(self, world: Node) -> Node:
+        """Add its body; return it."""
+        return world.add('body', name=self.name, pos=(self.x, self.y, 0), quat=yaw_quat(self.yaw))
+
+
+@dataclass(frozen=True)
+class Drawer(TableFixture):
+    """
+    A cabinet with one drawer that opens towards the robot at yaw 0.
+
+    Joint ``<name>_slide`` runs from 0 (closed) to :attr:`TRAVEL_M`; body ``<name>_handle`` is the
+    middle of the bar.
+    """
 
     TRAVEL_M = 0.13
     DEPTH = 0.09                   # half, and so are the next two
@@ -48,20 +65,18 @@ class Drawer:
     def build(self, root: Node, world: Node) -> None:
         """Add cabinet, drawer and handle."""
         d, w, h, t = self.DEPTH, self.WIDTH, self.HEIGHT, 0.006
-        case = world.add('body', name=self.name, pos=(self.x, self.y, 0), quat=yaw_quat(self.yaw))
-        _walls(case, ((0, w, h, d, t, h), (0, -w, h, d, t, h), (d, 0, h, t, w, h),
-                      (0, 0, 2 * h, d + t, w + t, t), (0, 0, t / 2, d, w, t / 2)),
-               'fixed', _BEECH)
+        case = self.stand(world)
+        _boxes(case, ((0, w, h, d, t, h), (0, -w, h, d, t, h), (d, 0, h, t, w, h),
+                      (0, 0, 2 * h, d + t, w + t, t), (0, 0, t / 2, d, w, t / 2)), _BEECH)
         drawer = case.add('body', name=f'{self.name}_tray', pos=(0, 0, 0))
         drawer.add('joint', name=f'{self.name}_slide', type='slide', axis=(-1, 0, 0),
                    range=(0, self.TRAVEL_M), damping=6, frictionloss=1.0)
-        rgba = (*COLOURS[self.colour], 1)
-        _walls(drawer, ((-d - 0.001, 0, h - 0.002, t, w - t - 0.001, h - t - 0.006),),
-               'prop', rgba)
-        _walls(drawer, ((0, 0, 0.014, d - 0.01, w - 0.016, 0.003),
+        _boxes(drawer, ((-d - 0.001, 0, h - 0.002, t, w - t - 0.001, h - t - 0.006),),
+               colour(self.colour), 'prop')
+        _boxes(drawer, ((0, 0, 0.014, d - 0.01, w - 0.016, 0.003),
                         (0, w - 0.018, 0.04, d - 0.01, 0.003, 0.026),
                         (0, 0.018 - w, 0.04, d - 0.01, 0.003, 0.026),
-                        (d - 0.014, 0, 0.04, 0.003, w - 0.02, 0.026)), 'prop', _LIGHT)
+                        (d - 0.014, 0, 0.04, 0.003, w - 0.02, 0.026)), _LIGHT, 'prop')
         hx, hy, hz = self.HANDLE
         handle = drawer.add('body', name=f'{self.name}_handle', pos=(hx, hy, hz))
         handle.add('geom', class_='prop', type='capsule', material='metal', size=[0.006],
@@ -73,18 +88,12 @@ class Drawer:
 
 
 @dataclass(frozen=True)
-class LidBox:
+class LidBox(TableFixture):
     """
     A box whose lid hinges on its own +y side; joint ``<name>_lid``: 0 closed, 1.75 open.
 
     Body ``<name>_cover`` is the lid; its origin is on the hinge.
     """
-
-    name: str
-    x: float
-    y: float
-    yaw: float
-    colour: str
 
     HALF = (0.085, 0.065, 0.04)
     OPEN_RAD = 1.75
@@ -92,10 +101,9 @@ class LidBox:
     def build(self, root: Node, world: Node) -> None:
         """Add walls and lid."""
         (sx, sy, sz), t = self.HALF, 0.004
-        box = world.add('body', name=self.name, pos=(self.x, self.y, 0), quat=yaw_quat(self.yaw))
-        rgba = (*COLOURS[self.colour], 1)
-        _walls(box, ((0, sy, sz, sx, t, sz), (0, -sy, sz, sx, t, sz), (sx, 0, sz, t, sy, sz),
-                     (-sx, 0, sz, t, sy, sz), (0, 0, t, sx, sy, t)), 'fixed', rgba)
+        box = self.stand(world)
+        rgba = colour(self.colour)
+        _container(box, self.HALF, t, rgba)
         lid = box.add('body', name=f'{self.name}_cover', pos=(0, sy + t, 2 * sz + 0.001))
         lid.add('joint', name=f'{self.name}_lid', axis=(-1, 0, 0), range=(0, self.OPEN_RAD + 0.05),
                 damping=0.02, frictionloss=0.012)
@@ -128,30 +136,25 @@ class PushButton:
         cap.add('joint', name=f'{self.name}_cap', type='slide', axis=(0, 0, 1),
                 range=(-self.TRAVEL_M, 0), stiffness=900, damping=8)
         cap.add('geom', class_='prop', type='cylinder', size=(0.026, 0.009), pos=(0, 0, 0.003),
-                density=900, rgba=(*COLOURS[self.colour], 1))
+                density=900, rgba=colour(self.colour))
         cap.add('geom', class_='visual', type='ellipsoid', size=(0.025, 0.025, 0.006),
-                pos=(0, 0, 0.012), rgba=(*COLOURS[self.colour], 1))
+                pos=(0, 0, 0.012), rgba=colour(self.colour))
 
 
 @dataclass(frozen=True)
-class Zone:
+class Zone(TableFixture):
     """A square of tape on the table; body of its name."""
 
-    name: str
-    x: float
-    y: float
-    yaw: float
-    colour: str
     half: float = 0.085
 
     def build(self, root: Node, world: Node) -> None:
         """Add four strips."""
-        mark = world.add('body', name=self.name, pos=(self.x, self.y, 0), quat=yaw_quat(self.yaw))
+        mark = self.stand(world)
         s = self.half
         for x, y, sx, sy in ((s, 0, 0.006, s + 0.006), (-s, 0, 0.006, s + 0.006),
                              (0, s, s, 0.006), (0, -s, s, 0.006)):
             mark.add('geom', class_='visual', type='box', size=(sx, sy, 0.0006),
-                     pos=(x, y, 0.0006), rgba=(*COLOURS[self.colour], 1))
+                     pos=(x, y, 0.0006), rgba=colour(self.colour))
 
 
 @dataclass(frozen=True)
@@ -194,14 +197,8 @@ class Towel:
             body.add('geom', class_='prop', type='box', size=self.SLAT, density=260, rgba=rgba)
 
 
-def _boxes(body: Node, rows: tuple[tuple[float, ...], ...], rgba: tuple[float, ...]) -> None:
-    """Add walls that do not move: (x, y, z, half x, half y, half z)."""
-    for row in rows:
-        body.add('geom', class_='fixed', type='box', pos=row[:3], size=row[3:], rgba=rgba)
-
-
 @dataclass(frozen=True)
-class HingedLid:
+class HingedLid(TableFixture):
     """
     A container with a lid on a hinge at its far side (+x).
 
@@ -209,11 +206,6 @@ class HingedLid:
     edge, ``<name>_tab``. ``half`` has the container's half sizes.
     """
 
-    name: str
-    x: float
-    y: float
-    yaw: float
-    colour: str
     half: tuple[float, float, float] = (0.075, 0.06, 0.035)
 
     OPEN_RAD = 1.25
@@ -221,22 +213,15 @@ class HingedLid:
     def build(self, root: Node, world: Node) -> None:
         """Add walls, floor, lid and tab."""
         (sx, sy, sz), t = self.half, 0.004
-        box = world.add('body', name=self.name, pos=(self.x, self.y, 0), quat=yaw_quat(self.yaw))
-        _boxes(box, ((0, sy, sz, sx, t, sz), (0, -sy, sz, sx, t, sz), (sx, 0, sz, t, sy, sz),
-                     (-sx, 0, sz, t, sy, sz), (0, 0, t, sx, sy, t)), colour(self.colour))
+        box = self.stand(world)
+        _container(box, self.half, t, colour(self.colour))
         _plate(box, self.name, ('hinge', 'lid', 'tab'), (sx, 0, 2 * sz + 0.002), (sx, sy, t),
                self.OPEN_RAD, colour(self.colour))
 
 
 @dataclass(frozen=True)
-class Laptop:
+class Laptop(TableFixture):
     """A laptop whose screen hinges at its far side: ``<name>_hinge``, 0 (shut) to 1.3 rad."""
-
-    name: str
-    x: float
-    y: float
-    yaw: float
-    colour: str
 
     OPEN_RAD = 1.3
     HALF = (0.075, 0.1, 0.009)
@@ -244,7 +229,7 @@ class Laptop:
     def build(self, root: Node, world: Node) -> None:
         """Add base, screen and the peg at its edge."""
         sx, sy, sz = self.HALF
-        base = world.add('body', name=self.name, pos=(self.x, self.y, 0), quat=yaw_quat(self.yaw))
+        base = self.stand(world)
         _boxes(base, ((0, 0, sz, sx, sy, sz),), GREY)
         _plate(base, self.name, ('hinge', 'screen', 'edge'), (sx, 0, 2 * sz + 0.002),
                (sx, sy, 0.003), self.OPEN_RAD, colour(self.colour))
@@ -263,7 +248,7 @@ def _plate(parent: Node, name: str, parts: tuple[str, str, str], at: tuple[float
 
 
 @dataclass(frozen=True)
-class HingedDoor:
+class HingedDoor(TableFixture):
     """
     A cabinet whose door hinges on the left and swings towards the robot.
 
@@ -271,19 +256,13 @@ class HingedDoor:
     free edge, ``<name>_handle``.
     """
 
-    name: str
-    x: float
-    y: float
-    yaw: float
-    colour: str
-
     OPEN_RAD = float(np.radians(75.0))
     HALF = (0.05, 0.07, 0.055)
 
     def build(self, root: Node, world: Node) -> None:
         """Add the case, the door and its handle."""
         (sx, sy, sz), t = self.HALF, 0.005
-        case = world.add('body', name=self.name, pos=(self.x, self.y, 0), quat=yaw_quat(self.yaw))
+        case = self.stand(world)
         _boxes(case, ((0, sy, sz, sx, t, sz), (0, -sy, sz, sx, t, sz), (sx, 0, sz, t, sy, sz),
                       (0, 0, 2 * sz, sx, sy, t), (0, 0, t, sx, sy, t)), GREY)
         door = case.add('body', name=f'{self.name}_door', pos=(-sx - 0.012, sy, 0), gravcomp=1)
@@ -296,21 +275,14 @@ class HingedDoor:
 
 
 @dataclass(frozen=True)
-class SwivelDisplay:
+class SwivelDisplay(TableFixture):
     """A display that turns on its stand: ``<name>_turn``, -0.9 (right) to 0.9 rad (left)."""
-
-    name: str
-    x: float
-    y: float
-    yaw: float
-    colour: str
 
     TURN_RAD = 0.9
 
     def build(self, root: Node, world: Node) -> None:
         """Add foot, screen and the peg at its left edge."""
-        stand = world.add('body', name=self.name, pos=(self.x, self.y, 0),
-                          quat=yaw_quat(self.yaw))
+        stand = self.stand(world)
         stand.add('geom', class_='fixed', type='cylinder', size=(0.05, 0.008), pos=(0, 0, 0.008),
                   rgba=DARK)
         screen = stand.add('body', name=f'{self.name}_screen', pos=(0, 0, 0.02), gravcomp=1)

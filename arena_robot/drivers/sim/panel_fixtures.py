@@ -2,24 +2,17 @@
 
 from dataclasses import dataclass
 
-from arena_robot.drivers.sim.fixtures import DARK, GREY, PushButton
+from arena_robot.drivers.sim.fixtures import DARK, GREY, PushButton, TableFixture
 from arena_robot.drivers.sim.mjcf import Node, yaw_quat
 from arena_robot.drivers.sim.props import add_grip, add_peg, colour
 
 
-@dataclass(frozen=True)
-class PanelFixture:
-    """Base of the fixtures: where a panel stands, and its colour."""
-
-    name: str
-    x: float
-    y: float
-    yaw: float
-    colour: str
+class PanelFixture(TableFixture):
+    """Base of the fixtures on a panel."""
 
     def panel(self, world: Node, half: tuple[float, float, float]) -> Node:
         """Add a flat box on the table; return the body."""
-        body = world.add('body', name=self.name, pos=(self.x, self.y, 0), quat=yaw_quat(self.yaw))
+        body = self.stand(world)
         body.add('geom', class_='fixed', type='box', size=half, pos=(0, 0, half[2]), rgba=GREY)
         return body
 

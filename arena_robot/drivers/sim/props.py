@@ -40,6 +40,12 @@ class Prop(Protocol):
         """Write the prop below ``world`` (and servos or assets below ``root``)."""
 
 
+def colour(name: str) -> Rgba:
+    """Return a colour of the table, opaque."""
+    red, green, blue = COLOURS[name]
+    return red, green, blue, 1.0
+
+
 def free_body(world: Node, name: str, z: float = 0.0) -> Node:
     """Add a body that can be moved, parked out of sight until a task places it."""
     body = world.add('body', name=name, pos=(0, 0, z))
@@ -60,13 +66,7 @@ class Block:
         """Add a free box."""
         free_body(world, self.name, self.half[2]).add(
             'geom', class_='prop', type='box', size=self.half, density=self.density,
-            rgba=(*COLOURS[self.colour], 1))
-
-
-def colour(name: str) -> Rgba:
-    """Return a colour of the table, opaque."""
-    red, green, blue = COLOURS[name]
-    return red, green, blue, 1.0
+            rgba=colour(self.colour))
 
 
 def add_grip(body: Node, name: str, pos: tuple[float, float, float] | Floats, width: float = 0.05,
@@ -93,9 +93,10 @@ def add_peg(parent: Node, name: str, foot: tuple[float, float, float],
     add_grip(peg, name, (0, 0, 2 * half[2] - 0.016))
 
 
-def turned(root: Node, name: str, profile: Floats, sides: int = 24) -> None:
+def _turned(root: Node, world: Node, name: str, profile: Floats, rgba: Rgba, sides: int = 24,
+            ) -> Node:
     """
-    Add a mesh made by turning ``profile`` (N, 2) of radius and height around z.
+    Add a body that looks like ``profile`` (N, 2) of radius and height turned around z; return it.
 
     The profile runs from the outer bottom centre over the rim to the inner bottom centre.
     """
@@ -111,10 +112,19 @@ def turned(root: Node, name: str, profile: Floats, sides: int = 24) -> None:
     root.add('asset').add('mesh', name=name, vertex=vertices.ravel(),
                           face=' '.join(str(i) for face in faces for i in face),
                           inertia='shell')
+    body = free_body(world, name)
+    body.add('geom', class_='visual', type='mesh', mesh=name, rgba=rgba)
+    return body
 
 
-def ring_of_boxes(body: Node, radius: tuple[float, float], heights: tuple[float, float],
-                  thickness: float, density: float) -> None:
+def _floor(body: Node, radius: float, density: float) -> None:
+    """Add a flat disc that the body stands on, unseen."""
+    body.add('geom', class_='prop', type='cylinder', size=(radius, 0.003), pos=(0, 0, 0.003),
+             group=3, density=density, rgba=(0, 0, 0, 0))
+
+
+def _ring_of_boxes(body: Node, radius: tuple[float, float], heights: tuple[float, float],
+                   thickness: float, density: float) -> None:
     """Add a wall of flat boxes from (bottom radius, bottom z) to (top radius, top z), unseen."""
     (r0, r1), (z0, z1) = radius, heights
     lean = np.arctan2(r1 - r0, z1 - z0)
@@ -150,13 +160,9 @@ class Bowl:
         outer = np.hstack([0.45 * r + 0.55 * r * t ** 0.55, 0.006 + (h - 0.006) * t ** 1.5])
         inner = np.hstack([outer[::-1, :1] - 0.004, outer[::-1, 1:] + 0.001])
         profile = np.vstack([[0, 0], [0.45 * r, 0], outer, inner, [0, 0.007]])
-        turned(root, self.name, profile)
-        body = free_body(world, self.name)
-        body.add('geom', class_='visual', type='mesh', mesh=self.name,
-                 rgba=(*COLOURS[self.colour], 1))
-        body.add('geom', class_='prop', type='cylinder', size=(0.52 * r, 0.003), pos=(0, 0, 0.003),
-                 group=3, density=2500, rgba=(0, 0, 0, 0))
-        ring_of_boxes(body, (0.5 * r, 0.97 * r), (0.004, h), 0.005, 900)
+        body = _turned(root, world, self.name, profile, colour(self.colour))
+        _floor(body, 0.52 * r, 2500)
+        _ring_of_boxes(body, (0.5 * r, 0.97 * r), (0.004, h), 0.005, 900)
 
 
 @dataclass(frozen=True)
@@ -174,10 +180,8 @@ class Cup:
         profile = np.array([[0, 0], [0.82 * r, 0], [0.86 * r, 0.004], [r, h - 0.003],
                             [r - 0.001, h], [r - 0.0035, h], [0.86 * r - 0.003, 0.008],
                             [0, 0.006]])
-        turned(root, self.name, profile)
-        body = free_body(world, self.name)
-        rgba = (*COLOURS[self.colour], 1)
-        body.add('geom', class_='visual', type='mesh', mesh=self.name, rgba=rgba)
+        rgba = colour(self.colour)
+        body = _turned(root, world, self.name, profile, rgba)
         bend = [(r - 0.003, 0.066), (r + 0.017, 0.062), (r + 0.022, 0.042), (r + 0.012, 0.024),
                 (r - 0.006, 0.021)]
         for (x0, z0), (x1, z1) in pairwise(bend):
@@ -185,9 +189,8 @@ class Cup:
                      fromto=(x0, 0, z0, x1, 0, z1))
         body.add('geom', class_='prop', type='box', size=(0.011, 0.004, 0.022), group=3,
                  pos=(r + 0.012, 0, 0.044), density=400, rgba=(0, 0, 0, 0))
-        body.add('geom', class_='prop', type='cylinder', size=(0.84 * r, 0.003), pos=(0, 0, 0.003),
-                 group=3, density=2500, rgba=(0, 0, 0, 0))
-        ring_of_boxes(body, (0.85 * r - 0.001, r - 0.002), (0.004, h), 0.004, 800)
+        _floor(body, 0.84 * r, 2500)
+        _ring_of_boxes(body, (0.85 * r - 0.001, r - 0.002), (0.004, h), 0.004, 800)
 
 
 @dataclass(frozen=True)
@@ -204,13 +207,9 @@ class Plate:
         profile = np.array([[0, 0], [0.6 * r, 0], [0.75 * r, 0.004], [r, 0.014],
                             [r - 0.001, 0.0165], [r - 0.006, 0.0155], [0.72 * r, 0.008],
                             [0.62 * r, 0.0062], [0, 0.006]])
-        turned(root, self.name, profile, sides=36)
-        body = free_body(world, self.name)
-        body.add('geom', class_='visual', type='mesh', mesh=self.name,
-                 rgba=(*COLOURS[self.colour], 1))
-        body.add('geom', class_='prop', type='cylinder', size=(0.7 * r, 0.003), pos=(0, 0, 0.003),
-                 group=3, density=2600, rgba=(0, 0, 0, 0))
-        ring_of_boxes(body, (0.72 * r, r), (0.003, 0.014), 0.004, 1500)
+        body = _turned(root, world, self.name, profile, colour(self.colour), sides=36)
+        _floor(body, 0.7 * r, 2600)
+        _ring_of_boxes(body, (0.72 * r, r), (0.003, 0.014), 0.004, 1500)
 
 
 @dataclass(frozen=True)
@@ -228,10 +227,7 @@ class Bottle:
         profile = np.array([[0, 0], [r - 0.003, 0], [r, 0.004], [r, 0.58 * h],
                             [0.75 * r, 0.70 * h], [0.42 * r, 0.78 * h], [0.40 * r, 0.92 * h],
                             [0, 0.92 * h]])
-        turned(root, self.name, profile)
-        body = free_body(world, self.name)
-        body.add('geom', class_='visual', type='mesh', mesh=self.name,
-                 rgba=(*COLOURS[self.colour], 1))
+        body = _turned(root, world, self.name, profile, colour(self.colour))
         body.add('geom', class_='visual', type='cylinder', size=(r + 0.0005, 0.15 * h),
                  pos=(0, 0, 0.33 * h), rgba=(0.93, 0.92, 0.88, 1))
         body.add('geom', class_='prop', type='cylinder', size=(r, 0.30 * h), pos=(0, 0, 0.30 * h),
@@ -252,7 +248,7 @@ class Tray:
     def build(self, root: Node, world: Node) -> None:
         """Add floor and four walls."""
         body = free_body(world, self.name)
-        rgba, s, w = (*COLOURS[self.colour], 1), self.half, self.wall
+        rgba, s, w = colour(self.colour), self.half, self.wall
         body.add('geom', class_='prop', type='box', size=(s, s, 0.003), pos=(0, 0, 0.003),
                  density=2500, rgba=rgba)
         for x, y, sx, sy in ((s, 0, 0.003, s + 0.003), (-s, 0, 0.003, s + 0.003),

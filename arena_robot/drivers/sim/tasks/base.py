@@ -141,16 +141,21 @@ def apart(a: Floats, b: Floats) -> float:
 
 
 class Approach:
-    """Measures the approach to a point: 0 at the first call, 1 at the point."""
+    """Measures how much closer two points are than at reset: 0 at the first call, 1 together."""
 
     def __init__(self) -> None:
-        self._first: float | None = None
+        self._first_m: float | None = None
 
-    def __call__(self, distance: float) -> float:
-        """Return the covered share of the first distance."""
-        if self._first is None:
-            self._first = max(distance, 1e-6)
-        return share(self._first - distance, self._first)
+    def __call__(self, distance_m: float) -> float:
+        """Return the covered share of the first distance; 0 also for farther away."""
+        if self._first_m is None:
+            self._first_m = max(distance_m, 1e-6)
+        return share(self._first_m - distance_m, self._first_m)
+
+    def along(self, distance_m: float) -> float:
+        """Return 1 at the point and 0.14 at the first distance; it falls on without end."""
+        self(distance_m)
+        return float(np.exp(-2.0 * distance_m / self._first_m)) if self._first_m else 0.0
 
 
 class Carry:
@@ -192,24 +197,6 @@ def held(truth: SceneTruth, name: str, rest_z: float) -> bool:
         and bool(truth.position(name)[2] > rest_z + _LIFTED_M))
 
 
-class Closer:
-    """Measures how much closer two points are than at reset: 0 at the first call, 1 together."""
-
-    def __init__(self) -> None:
-        self.first_m: float | None = None
-
-    def __call__(self, distance_m: float) -> float:
-        """Return the covered share of the first distance; 0 also for farther away."""
-        if self.first_m is None:
-            self.first_m = max(distance_m, 1e-6)
-        return share(self.first_m - distance_m, self.first_m)
-
-    def along(self, distance_m: float) -> float:
-        """Return 1 at the point and 0.14 at the first distance; it falls on without end."""
-        self(distance_m)
-        return float(np.exp(-2.0 * distance_m / self.first_m)) if self.first_m else 0.0
-
-
 class CarryPotential:
     """
     Carrying a prop to a goal: reach 0.15, grasped 0.3, lifted 0.5, above the goal 0.85.
@@ -220,7 +207,7 @@ class CarryPotential:
 
     def __init__(self, name: str, rest_z: float, radius_m: float) -> None:
         self.name, self.rest_z, self.radius_m = name, rest_z, radius_m
-        self._reach, self._way = Closer(), Closer()
+        self._reach, self._way = Approach(), Approach()
 
     def __call__(self, truth: SceneTruth, goal: Floats) -> float:
         """Return 0 to 0.9."""

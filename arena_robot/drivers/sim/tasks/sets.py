@@ -10,7 +10,6 @@ from arena_robot.drivers.sim.tasks.base import (
     Approach,
     Carry,
     CarryPotential,
-    Closer,
     ExpertHands,
     Layout,
     Place,
@@ -127,7 +126,7 @@ class FindCube:
         colour, cup, other, cloth = colours(rng, 4)
         layout = Layout(rng)
         x, y = layout.spot(0.06)
-        self._reach, self._near = Approach(), Closer()
+        self._reach, self._near = Approach(), Approach()
         self.setup = Setup(
             choose(rng, f'find the {colour} cube', f'uncover the {colour} cube under the cup',
                    f'the {colour} cube is under the {cup} cup, show it'),
