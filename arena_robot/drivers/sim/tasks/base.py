@@ -7,6 +7,7 @@ progress of the present state, for judging: 0 at reset, 1 when done, and it fall
 undone. It has no memory but the distances at reset, and what cannot be undone.
 """
 
+import abc
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -185,6 +186,14 @@ def present(done: bool, stage: float) -> float:
     return 1.0 if done else min(stage, ALMOST)
 
 
+class Staged:
+    """Base of tasks whose stage falls when work is undone: the stage is their potential."""
+
+    def potential(self: Task, truth: SceneTruth) -> float:
+        """The stage, and 1 when the task is done."""
+        return present(self.done(truth), self.stage(truth))
+
+
 def held(truth: SceneTruth, name: str, rest_z: float) -> bool:
     """
     Return whether a prop is in the gripper, with hysteresis.
@@ -222,3 +231,24 @@ class CarryPotential:
         if there and at[2] > self.rest_z + 0.004:
             return 0.9
         return 0.15 * reach + 0.1 * nearer
+
+
+class CarryTask(abc.ABC):
+    """Base of tasks that carry the prop ``target`` to the prop ``goal``, within ``radius_m``."""
+
+    def __init__(self, target: str, rest_z: float, goal: str, radius_m: float) -> None:
+        self.target, self.goal = target, goal
+        self._carry = Carry(target, rest_z)
+        self._potential = CarryPotential(target, rest_z, radius_m)
+
+    def stage(self, truth: SceneTruth) -> float:
+        """The carry to the goal."""
+        return self._carry.stage(truth, truth.position(self.goal))
+
+    @abc.abstractmethod
+    def done(self, truth: SceneTruth) -> bool:
+        """Return whether the task is done now."""
+
+    def potential(self, truth: SceneTruth) -> float:
+        """The carry to the goal, and 1 when the task is done."""
+        return present(self.done(truth), self._potential(truth, truth.position(self.goal)))

@@ -13,9 +13,9 @@ from arena_robot.drivers.sim.tasks.base import (
     Layout,
     Place,
     Setup,
+    Staged,
     choose,
     colours,
-    present,
     share,
 )
 from arena_robot.drivers.sim.tasks.pick import HALF, scatter
@@ -36,7 +36,7 @@ def _clutter(rng: np.random.Generator, colour: str) -> dict[str, Place]:
                                     float(rng.uniform(-0.7, 0.7)))}
 
 
-class _DrawerTask:
+class _DrawerTask(Staged):
     """Base of the drawer tasks."""
 
     category = 'open and close'
@@ -69,10 +69,6 @@ class OpenDrawer(_DrawerTask):
         travel = share(truth.joint('drawer_slide'), 0.10)
         grasp = 0.4 if truth.grasped('drawer_handle') else reach
         return max(grasp, 0.4 + 0.55 * travel if travel > 0.05 else 0.0)
-
-    def potential(self, truth: SceneTruth) -> float:
-        """The stage, which falls when the joint moves back."""
-        return present(self.done(truth), self.stage(truth))
 
     def done(self, truth: SceneTruth) -> bool:
         """Ten centimetres open."""
@@ -109,10 +105,6 @@ class CloseDrawer(_DrawerTask):
         travel = share(self.start - truth.joint('drawer_slide'), self.start)
         return max(reach, 0.3 + 0.65 * travel if travel > 0.03 else 0.0)
 
-    def potential(self, truth: SceneTruth) -> float:
-        """The stage, which falls when the joint moves back."""
-        return present(self.done(truth), self.stage(truth))
-
     def done(self, truth: SceneTruth) -> bool:
         """Within 8 mm of shut."""
         return truth.joint('drawer_slide') < 0.008
@@ -129,7 +121,7 @@ class CloseDrawer(_DrawerTask):
         yield from hands.go(x + before[0], y + before[1], z + 0.10, yaw)
 
 
-class CloseBox:
+class CloseBox(Staged):
     """Flip the lid over so that it lies on the box."""
 
     name, category = 'close_box', 'open and close'
@@ -150,10 +142,6 @@ class CloseBox:
         reach = 0.3 * self._reach(truth.distance('box_cover'))
         angle = share(LidBox.OPEN_RAD - truth.joint('box_lid'), LidBox.OPEN_RAD)
         return max(reach, 0.3 + 0.65 * angle if angle > 0.03 else 0.0)
-
-    def potential(self, truth: SceneTruth) -> float:
-        """The stage, which falls when the joint moves back."""
-        return present(self.done(truth), self.stage(truth))
 
     def done(self, truth: SceneTruth) -> bool:
         """The lid is within 5 degrees of shut."""
@@ -180,7 +168,7 @@ class CloseBox:
         yield from hands.go(*at(-sy * 0.4, top + 0.12), yaw)
 
 
-class PressButton:
+class PressButton(Staged):
     """Press the button; cubes stand around."""
 
     name, category = 'press_button', 'press'
@@ -204,10 +192,6 @@ class PressButton:
         self._pressed = self._pressed or pushed >= 1.0
         reach = 0.5 * self._reach(truth.distance('button'))
         return max(reach, 0.5 + 0.45 * pushed if pushed > 0.1 else 0.0)
-
-    def potential(self, truth: SceneTruth) -> float:
-        """The stage; a press cannot be undone."""
-        return present(self.done(truth), self.stage(truth))
 
     def done(self, truth: SceneTruth) -> bool:
         """The button was pressed."""

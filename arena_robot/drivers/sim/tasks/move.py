@@ -12,6 +12,7 @@ from arena_robot.drivers.sim.tasks.base import (
     Layout,
     Place,
     Setup,
+    Staged,
     apart,
     choose,
     colours,
@@ -26,7 +27,7 @@ BOOK = (0.055, 0.055, 0.014)
 SPONGE = (0.032, 0.024, 0.014)
 
 
-class SlideBook:
+class SlideBook(Staged):
     """Push a book that is too wide to grasp into the taped square."""
 
     name, category = 'slide_book', 'move and slide'
@@ -57,10 +58,6 @@ class SlideBook:
         reach = 0.2 * self._reach(truth.distance('book'))
         return max(reach, 0.2 + 0.75 * way if way > 0.03 else 0.0)
 
-    def potential(self, truth: SceneTruth) -> float:
-        """The stage, which falls when the book is pushed back."""
-        return present(self.done(truth), self.stage(truth))
-
     def done(self, truth: SceneTruth) -> bool:
         """Its middle is within 3 cm of the square's."""
         return (apart(truth.position('book'), truth.position('zone')) < 0.03
@@ -82,7 +79,7 @@ class SlideBook:
         yield from hands.go(off[0], off[1], 0.12, yaw)
 
 
-class KnockOver:
+class KnockOver(Staged):
     """Knock the bottle over; a cup on the table is not part of the task."""
 
     name, category = 'knock_over', 'knock over'
@@ -103,10 +100,6 @@ class KnockOver:
         reach = 0.5 * self._reach(truth.distance('bottle'))
         tilt = share(1.0 - truth.upright('bottle'), 0.6)
         return max(reach, 0.5 + 0.45 * tilt if tilt > 0.02 else 0.0)
-
-    def potential(self, truth: SceneTruth) -> float:
-        """The stage, which falls when the bottle stands up again."""
-        return present(self.done(truth), self.stage(truth))
 
     def done(self, truth: SceneTruth) -> bool:
         """It lies."""

@@ -7,8 +7,7 @@ import numpy as np
 from arena_robot.drivers.sim.props import Block, Bowl, Cup, Plate
 from arena_robot.drivers.sim.tasks.base import (
     Approach,
-    Carry,
-    CarryPotential,
+    CarryTask,
     ExpertHands,
     Layout,
     Place,
@@ -70,7 +69,7 @@ class LiftCube:
         yield from hands.pick(self.target, lift=0.18)
 
 
-class CubeInBowl:
+class CubeInBowl(CarryTask):
     """Put one of two cubes into the bowl."""
 
     name, category = 'cube_in_bowl', 'pick and place'
@@ -78,9 +77,7 @@ class CubeInBowl:
     def __init__(self, rng: np.random.Generator) -> None:
         names = colours(rng, 2)
         layout = Layout(rng)
-        self.target = f'{names[0]}_cube'
-        self._carry = Carry(self.target, HALF)
-        self._present = CarryPotential(self.target, HALF, 0.065)
+        super().__init__(f'{names[0]}_cube', HALF, 'bowl', 0.065)
         bowl = Place(*layout.spot(0.09), 0.0)
         self.setup = Setup(
             choose(rng, f'put the {names[0]} cube in the bowl',
@@ -88,14 +85,6 @@ class CubeInBowl:
                    f'move the {names[0]} cube to the bowl'),
             (*(Block(f'{name}_cube', name) for name in names), Bowl('bowl', 'white')),
             {'bowl': bowl, **scatter(rng, layout, [f'{name}_cube' for name in names])})
-
-    def stage(self, truth: SceneTruth) -> float:
-        """The carry to the bowl."""
-        return self._carry.stage(truth, truth.position('bowl'))
-
-    def potential(self, truth: SceneTruth) -> float:
-        """The carry to the bowl."""
-        return present(self.done(truth), self._present(truth, truth.position('bowl')))
 
     def done(self, truth: SceneTruth) -> bool:
         """Resting inside the bowl."""
@@ -110,7 +99,7 @@ class CubeInBowl:
         yield from hands.place(bowl[0], bowl[1], bowl[2] + 0.075)
 
 
-class CupOnPlate:
+class CupOnPlate(CarryTask):
     """Put the mug on the plate, upright."""
 
     name, category = 'cup_on_plate', 'pick and place'
@@ -118,8 +107,7 @@ class CupOnPlate:
     def __init__(self, rng: np.random.Generator) -> None:
         colour, other = colours(rng, 2)
         layout = Layout(rng)
-        self._carry = Carry('cup', 0.0)
-        self._present = CarryPotential('cup', 0.0, 0.06)
+        super().__init__('cup', 0.0, 'plate', 0.06)
         self.setup = Setup(
             choose(rng, 'put the cup on the plate', f'place the {colour} mug on the plate',
                    'set the mug down on the plate'),
@@ -127,14 +115,6 @@ class CupOnPlate:
             {'plate': Place(*layout.spot(0.10), 0.0),
              'cup': Place(*layout.spot(0.05), 0.0, float(rng.uniform(-1.2, 1.2))),
              **scatter(rng, layout, ['cube'])})
-
-    def stage(self, truth: SceneTruth) -> float:
-        """The carry to the plate."""
-        return self._carry.stage(truth, truth.position('plate'))
-
-    def potential(self, truth: SceneTruth) -> float:
-        """The carry to the plate."""
-        return present(self.done(truth), self._present(truth, truth.position('plate')))
 
     def done(self, truth: SceneTruth) -> bool:
         """Standing upright on the plate."""

@@ -10,6 +10,7 @@ from arena_robot.drivers.sim.tasks.base import (
     Approach,
     Carry,
     CarryPotential,
+    CarryTask,
     ExpertHands,
     Layout,
     Place,
@@ -27,16 +28,14 @@ from arena_robot.drivers.sim.truth import SceneTruth
 _SMALL = 0.016
 
 
-class StackBlocks:
+class StackBlocks(CarryTask):
     """Stack one cube on another; a third is in the way."""
 
     name, category = 'stack_blocks', 'stack'
 
     def __init__(self, rng: np.random.Generator) -> None:
         top, base, other = colours(rng, 3)
-        self.top, self.base = f'{top}_cube', f'{base}_cube'
-        self._carry = Carry(self.top, HALF)
-        self._present = CarryPotential(self.top, HALF, 0.022)
+        super().__init__(f'{top}_cube', HALF, f'{base}_cube', 0.022)
         names = [f'{name}_cube' for name in (top, base, other)]
         self.setup = Setup(
             choose(rng, f'stack the {top} cube on the {base} cube',
@@ -44,24 +43,16 @@ class StackBlocks:
             tuple(Block(f'{name}_cube', name) for name in (top, base, other)),
             scatter(rng, Layout(rng), names))
 
-    def stage(self, truth: SceneTruth) -> float:
-        """The carry to the other cube."""
-        return self._carry.stage(truth, truth.position(self.base))
-
-    def potential(self, truth: SceneTruth) -> float:
-        """The carry to the other cube."""
-        return present(self.done(truth), self._present(truth, truth.position(self.base)))
-
     def done(self, truth: SceneTruth) -> bool:
         """Standing on the other cube."""
-        top, base = truth.position(self.top), truth.position(self.base)
+        top, base = truth.position(self.target), truth.position(self.goal)
         return (apart(top, base) < 0.022 and abs(top[2] - base[2] - 2 * HALF) < 0.006
                 and self._carry.resting(truth))
 
     def solve(self, hands: ExpertHands) -> Iterator[None]:
         """Pick and set it down gently."""
-        yield from hands.pick(self.top)
-        base = hands.truth.position(self.base)
+        yield from hands.pick(self.target)
+        base = hands.truth.position(self.goal)
         yield from hands.place(base[0], base[1], base[2] + 2 * HALF + 0.003)
 
 
