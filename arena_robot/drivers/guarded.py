@@ -6,16 +6,15 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
-from types import TracebackType
 
 import numpy as np
-from typing_extensions import Self
 
 from arena_robot.core.action import Action, ArmCommand, SafeCommand
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import ArenaError, DriverError, SafetyError
 from arena_robot.core.observation import ArmState, Floats
 from arena_robot.drivers.base import Arm, ArmDescription, StopsInCollision
+from arena_robot.drivers.part import Opened
 from arena_robot.robots.arms import ArmLimits, Robot
 from arena_robot.safety.filter import Safety
 from arena_robot.safety.limits import motion_s
@@ -25,7 +24,7 @@ from arena_robot.safety.watchdog import CommandWatchdog, StopOwner
 PEAK = 1.875    # of the speed of a min-jerk motion, over its mean
 
 
-class GuardedArm:
+class GuardedArm(Opened):
     """
     An :class:`ActingArm` over another arm; no command reaches that arm unchecked.
 
@@ -49,14 +48,6 @@ class GuardedArm:
     def close(self) -> None:
         """Close the arm."""
         self.arm.close()
-
-    def __enter__(self) -> Self:
-        self.open()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        self.close()
 
     def state(self, max_age_s: float = 0.1) -> ArmState:
         """Return the newest state; StaleData when it is older than ``max_age_s``."""

@@ -9,7 +9,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
 
 import mujoco
 import numpy as np
@@ -18,11 +17,12 @@ from typing_extensions import Self
 from arena_robot.core.errors import DriverError
 from arena_robot.core.files import write_json
 from arena_robot.core.observation import EYES, ROLES
-from arena_robot.drivers.sim.arm import SimArm
+from arena_robot.drivers.base import Part
+from arena_robot.drivers.part import Opened
 from arena_robot.drivers.sim.camera import SimCamera, Studio
-from arena_robot.drivers.sim.gripper import SimGripper
 from arena_robot.drivers.sim.gripper_model import GripperControl
 from arena_robot.drivers.sim.mjcf import yaw_quat
+from arena_robot.drivers.sim.parts import SimArm, SimGripper
 from arena_robot.drivers.sim.scene import CompiledScene, SceneSpec, build_scene
 from arena_robot.drivers.sim.tasks import TASKS
 from arena_robot.drivers.sim.tasks.base import Task
@@ -89,7 +89,7 @@ def task_generator(seed: int) -> np.random.Generator:
     return np.random.default_rng((seed, 11))
 
 
-class SimStation:
+class SimStation(Opened):
     """Parts around one world; the parts follow when :meth:`reset` loads another task or seed."""
 
     def __init__(self, world: SimWorld, robot: Robot, cameras: Sequence[str],
@@ -100,6 +100,7 @@ class SimStation:
         self.studio = Studio(world)
         self.cameras = {role: SimCamera(world, self.studio, role, size=size, rate_hz=rate_hz,
                                         eyes=eyes) for role in cameras}
+        self._parts: tuple[Part, ...] = (self.arm, self.gripper, *self.cameras.values())
         self.truth = SceneTruth(world)
         self.clock = world.clock
         self._task: Task | None = None
@@ -107,26 +108,17 @@ class SimStation:
         world.on_tick.append(self._observe)
 
     @classmethod
-    def make(cls, task: str = 'cube_in_bowl', seed: int = 0, robot: str = 'panda', *,
+    def make(cls, task: str | Task = 'cube_in_bowl', seed: int = 0, robot: str = 'panda', *,
              cameras: Sequence[str] = ROLES, size: tuple[int, int] = (320, 180),
              rate_hz: float = 15.0, eyes: Sequence[str] = EYES, epoch_ns: int = 0,
              command_timeout_s: float = 0.5, beauty: bool = False) -> Self:
         """
-        Return a station with ``task`` set up, parts not yet open.
+        Return a station with ``task`` (a name, or a task) set up, parts not yet open.
 
         ``size`` (width, height) of every image; ``cameras`` and ``eyes`` choose what is drawn;
         ``epoch_ns`` is the stamp of the first instant; ``beauty`` adds shadows (slow).
         """
-        return cls.of_task(make_task(task, seed), seed, robot, cameras=cameras, size=size,
-                           rate_hz=rate_hz, eyes=eyes, epoch_ns=epoch_ns,
-                           command_timeout_s=command_timeout_s, beauty=beauty)
-
-    @classmethod
-    def of_task(cls, instance: Task, seed: int, robot: str = 'panda', *,
-                cameras: Sequence[str] = ROLES, size: tuple[int, int] = (320, 180),
-                rate_hz: float = 15.0, eyes: Sequence[str] = EYES, epoch_ns: int = 0,
-                command_timeout_s: float = 0.5, beauty: bool = False) -> Self:
-        """Return a station as :meth:`make` does, for a task that no table has."""
+        instance = make_task(task, seed) if isinstance(task, str) else task
         model = robot_of(robot)
         scene = build_scene(SceneSpec(model, instance.setup.props, seed, beauty=beauty))
         world = SimWorld(scene, epoch_ns=epoch_ns)
@@ -139,7 +131,7 @@ class SimStation:
     def open(self) -> None:
         """Open every part, all or none."""
         try:
-            for part in (self.arm, self.gripper, *self.cameras.values()):
+            for part in self._parts:
                 part.open()
         except BaseException:
             self.close()
@@ -147,18 +139,10 @@ class SimStation:
 
     def close(self) -> None:
         """Stop the world's thread, close every part; can be called twice."""
-        for part in (self.arm, self.gripper, *self.cameras.values()):
+        for part in self._parts:
             part.close()
         self.world.stop()
         self.studio.close()
-
-    def __enter__(self) -> Self:
-        self.open()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        self.close()
 
     def step(self, dt_s: float) -> None:
         """Advance an idle world by ``dt_s`` of simulated time."""

@@ -18,8 +18,8 @@ from std_srvs.srv import Trigger
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.errors import ArenaError, ConfigError
 from arena_robot.core.observation import EYES, ROLES
-from arena_robot.drivers.sim.arm import SimArm
 from arena_robot.drivers.sim.camera import SimCamera
+from arena_robot.drivers.sim.parts import SimArm
 from arena_robot.drivers.sim.station import SavedState, SimStation, read_start, write_start
 from arena_robot.drivers.sim.tasks import TASKS
 from arena_robot.nodes.arm.node import ArmNode

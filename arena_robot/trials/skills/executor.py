@@ -78,8 +78,8 @@ class LiveScene:
                  on_step: Callable[[], None] = lambda: None,
                  whole_strokes: bool = False) -> None:
         scene = SkillScene(task, scene_setup(task.spec, solution, seed))
-        self.station = SimStation.of_task(scene, seed, cameras=cameras, size=size,
-                                          eyes=('left',))
+        self.station = SimStation.make(scene, seed, cameras=cameras, size=size,
+                                       eyes=('left',))
         self.station.open()
         self.objects: tuple[SkillObject, ...] = shown_objects(task.spec, solution)
         self._on_step = on_step
