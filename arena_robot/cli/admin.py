@@ -2,12 +2,14 @@
 
 import argparse
 import dataclasses
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from arena_robot.cli.arguments import add_place, add_server_arguments, calls, config_at
 from arena_robot.cli.policy.submit import policy_values, review_lines
-from arena_robot.cli.terminal import json_text
+from arena_robot.cli.terminal import ProgressBar, json_text, sentences
+from arena_robot.core.errors import DataError
 from arena_robot.robots.arms import ROBOTS
 
 if TYPE_CHECKING:
@@ -246,4 +248,64 @@ def run_erase(args: argparse.Namespace) -> int:
             args.session, args.slot, args.reason, args.by)
     print(json_text({'session': args.session, 'deleted': count}) if args.json else
           f'deleted {count} files of session {args.session}; make a backup, and delete older ones')
+    return 0
+
+
+def blur_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument('session', help='the id of the session')
+    parser.add_argument('slot', choices=['A', 'B'])
+    parser.add_argument('camera', help='the camera of the video, such as left')
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument('--box', type=int, nargs=4, action='append', default=[], dest='boxes',
+                      metavar=('X0', 'Y0', 'X1', 'Y1'), help='left, top, right and bottom in '
+                      'pixels of the video; can be repeated')
+    what.add_argument('--whole', action='store_true', help='the whole picture')
+    parser.add_argument('--from', type=float, default=0.0, dest='from_s', metavar='S',
+                        help='second at which it begins (default: the first)')
+    parser.add_argument('--to', type=float, dest='to_s', metavar='S',
+                        help='second at which it ends (default: the last)')
+    parser.add_argument('--reason', default='a person in the pictures asked for it',
+                        help='why; it is public (default: %(default)s)')
+    parser.add_argument('--by', required=True, metavar='NAME', help='who blurs, for the log')
+    parser.add_argument('--yes', action='store_true', help='do not ask')
+    add_place(parser)
+
+
+def run_blur(args: argparse.Namespace) -> int:
+    """
+    Blur a part of a video of a session that counts, on the server's own machine.
+
+        arena admin blur SESSION A left --box 900 40 1180 420 --by ada --data arena-data
+        arena admin blur SESSION B wrist --whole --from 2 --to 7.5 --by ada
+
+    A new video takes the place of the old one. The old one, the other eye's video, the bag and the
+    start photograph of that camera are deleted: they show the same pictures. The log keeps their
+    hashes and gets the new video's. Look at the new video, and at those of the other cameras.
+
+    A backup that was made before still has the files: make a new one, and delete the old.
+    """
+    from arena_robot.core.clock import SystemClock
+    from arena_robot.recording.episode.frames import Blur
+    from arena_robot.server.store.database import Database
+    from arena_robot.server.upkeep.erasing import eraser_of
+
+    config, say = config_at(args), sentences(args)
+    blur = Blur(tuple(tuple(box) for box in args.boxes), args.from_s, args.to_s)
+    with Database(config.database_url()) as database:
+        eraser = eraser_of(config, database, SystemClock())
+        plan = eraser.blur_plan(args.session, args.slot, args.camera, blur)
+        say(f'{plan.target.key} will replace {plan.source.key}. Deleted for good, as they show it '
+            'unblurred:', *(f'  {one.file.key}' for one in plan.removed), sep='\n')
+        say(f"Kept, look at them too: {', '.join(plan.kept) or 'no other video'}")
+        if not args.yes:
+            say('Type the id of the session to go on:')
+            if sys.stdin.readline().strip() != args.session:
+                raise DataError('nothing was changed: that was not the id of the session')
+        with ProgressBar() as bar:
+            done = eraser.blur(plan, blur, args.reason, args.by, bar.show)
+    print(json_text({'session': args.session, 'blurred': done.target.key,
+                     'deleted': [one.file.key for one in done.removed]}) if args.json else
+          f'made {done.target.key}, deleted {len(done.removed)} files; look at the new video, '
+          'make a backup, and delete older ones')
     return 0

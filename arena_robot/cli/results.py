@@ -101,8 +101,8 @@ def run_verify(args: argparse.Namespace) -> int:
         print(json_text({
             'entries': checked.head.size, 'comparisons': len(checked.comparisons),
             'withdrawn': checked.withdrawn, 'erased': checked.erased,
-            'origins': dict(checked.origins), 'root': checked.head.root,
-            'key': checked.head.key, 'method': checked.method,
+            'erased_files': checked.erased_files, 'origins': dict(checked.origins),
+            'root': checked.head.root, 'key': checked.head.key, 'method': checked.method,
             'omitted': [session for session, _ in checked.omitted],
             'late_probation': list(checked.late_probation), 'heads': checked.heads,
             'receipts': checked.receipts}))
@@ -115,7 +115,8 @@ def _checked_lines(checked: 'Checked', key_known: bool) -> Iterator[str]:
     from arena_robot.core.clock import to_iso
     yield (f'{checked.head.size} entries, {len(checked.comparisons)} comparisons count, '
            f'{checked.withdrawn} withdrawn'
-           + (f', files of {checked.erased} deleted' if checked.erased else ''))
+           + (f'; {checked.erased_files} files were removed or blurred by the maintainer'
+              if checked.erased else ''))
     for origin, number in sorted(checked.origins.items()):
         yield f'  {number} {origin}'
     yield f'root {checked.head.root}'

@@ -1,6 +1,7 @@
 """Images from recorded messages and from streams of video packets; H.264 videos from images."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
 from pathlib import Path
@@ -25,6 +26,7 @@ from arena_robot.recording.episode.views import JPEG
 # Above any station's camera: both eyes of a ZED side by side in its largest mode have 5.5 million.
 MOST_PIXELS = 4096 * 2304
 _TICKS = Fraction(1, 90_000)
+CELLS = 16    # of a blurred picture's longer side: a face in a lab's picture has one to four
 _RAW = {'rgb8': (3, None), 'bgr8': (3, cv2.COLOR_BGR2RGB), 'rgba8': (4, cv2.COLOR_RGBA2RGB),
         'bgra8': (4, cv2.COLOR_BGRA2RGB), 'mono8': (1, cv2.COLOR_GRAY2RGB)}
 
@@ -131,17 +133,78 @@ def read_video(path: Path) -> Iterator[Pixels]:
     Raises DataError when it cannot be read, or its pictures have more than ``MOST_PIXELS``: its
     headers are looked at before memory is taken, and the decoder refuses what they did not say.
     """
+    for *_, pixels in _decoded(path):
+        yield pixels
+
+
+def _decoded(path: Path) -> Iterator[tuple[int, Any, Pixels]]:
+    """Yield how many frames a video says to have, a frame, and its pixels."""
     try:
         with av.open(str(path)) as file:
-            coder = file.streams.video[0].codec_context
+            stream = file.streams.video[0]
+            coder = stream.codec_context
             if coder.width * coder.height > MOST_PIXELS:
                 raise DataError(f'{path} has pictures of {coder.width} by {coder.height}; up to '
                                 f'{MOST_PIXELS} pixels are read')
             coder.options = {'max_pixels': str(MOST_PIXELS)}
             for frame in file.decode(video=0):
-                yield frame.to_ndarray(format='rgb24')
+                yield stream.frames, frame, frame.to_ndarray(format='rgb24')
     except (av.FFmpegError, IndexError) as error:
         raise DataError(f'{path} is not a video that can be read: {error}') from error
+
+
+@dataclass(frozen=True)
+class Blur:
+    """
+    What is made unrecognisable in a video: boxes (x0, y0, x1, y1) in pixels, or all without one.
+
+    ``from_s`` and ``to_s`` are seconds of the video; None is its end.
+    """
+
+    boxes: tuple[tuple[int, int, int, int], ...] = ()
+    from_s: float = 0.0
+    to_s: float | None = None
+
+    def apply(self, pixels: Pixels) -> None:
+        """Replace the boxes of a picture by large cells of one colour. Raises DataError."""
+        height, width = pixels.shape[:2]
+        cell = max(height, width) / CELLS
+        for x0, y0, x1, y1 in self.boxes or ((0, 0, width, height),):
+            if not (0 <= x0 < x1 <= width and 0 <= y0 < y1 <= height):
+                raise DataError(f'the box {x0} {y0} {x1} {y1} is not in a picture of {width} by '
+                                f'{height}: left, top, right and bottom in pixels are wanted')
+            few = max(1, round((x1 - x0) / cell)), max(1, round((y1 - y0) / cell))
+            pixels[y0:y1, x0:x1] = cv2.resize(
+                cv2.resize(pixels[y0:y1, x0:x1], few, interpolation=cv2.INTER_AREA),
+                (x1 - x0, y1 - y0), interpolation=cv2.INTER_NEAREST)
+
+
+def blur_video(source: Path, target: Path, blur: Blur,
+               progress: Callable[[int, int, str], None]) -> None:
+    """
+    Write a copy of a video in which a part is blurred; its frames keep their number and times.
+
+    ``progress`` is called with frames done, frames in all, and the file's name. DataError when the
+    video cannot be read, a box is not in its pictures, or it has no picture in that time.
+    """
+    hit = False
+
+    def frames() -> Iterator[tuple[int, Any]]:
+        nonlocal hit
+        first_ns = None
+        for number, (total, frame, pixels) in enumerate(_decoded(source), 1):
+            stamp_ns = round((frame.pts or 0) * frame.time_base * 10**9)
+            first_ns = stamp_ns if first_ns is None else first_ns
+            second = (stamp_ns - first_ns) * 1e-9
+            if blur.from_s <= second <= (float('inf') if blur.to_s is None else blur.to_s):
+                blur.apply(pixels)
+                hit = True
+            yield stamp_ns, rgb_frame(pixels)
+            progress(number, max(total, number), source.name)
+        if not hit:
+            end = 'the end' if blur.to_s is None else f'{blur.to_s:g} s'
+            raise DataError(f'{source.name} has no picture between {blur.from_s:g} s and {end}')
+    write_video(target, frames())
 
 
 def first_picture(path: Path) -> Pixels:

@@ -17,7 +17,8 @@ from arena_robot.core.errors import DataError
 from arena_robot.core.verdict import NAMES, Verdict, from_plain, to_plain
 from arena_robot.records.session_file import SessionSlot
 from arena_robot.server.base import PolicyState, SessionState, UnknownSession
-from arena_robot.server.store import manifests
+from arena_robot.server.files import FileId
+from arena_robot.server.store import log, manifests
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.filters import Filter, older, origin, outcome
 from arena_robot.server.store.schema import accounts, episodes, files, policies, sessions
@@ -147,17 +148,18 @@ class Browse:
                     for row in connection.execute(query)}
 
     def videos(self, session_id: str) -> dict[str, list[str]]:
-        """Return the video files of a finished session that its episodes list, by slot."""
+        """Return the videos of a finished session that its episodes or the log list, by slot."""
         query = sa.select(files.c.slot, files.c.path, files.c.sha256).where(
             files.c.session_id == session_id, files.c.complete,
             files.c.path.like('%.mp4')).order_by(files.c.slot, files.c.path)
         found: dict[str, list[str]] = {}
         with self._database.read() as connection:
-            listed = {(slot, one.path, one.sha256)
+            listed = {(FileId(session_id, slot, one.path).key, one.sha256)
                       for slot, manifest in manifests.of_session(connection, session_id).items()
                       for one in manifest.files}
+            listed |= log.blurred(connection, session_id).items()
             for row in connection.execute(query):
-                if (row.slot, row.path, row.sha256) in listed:
+                if (FileId(session_id, row.slot, row.path).key, row.sha256) in listed:
                     found.setdefault(row.slot, []).append(row.path)
         return found
 

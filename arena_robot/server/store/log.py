@@ -1,5 +1,6 @@
 """The entries of the log, in the order of their numbers; the database refuses to change one."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -47,6 +48,12 @@ def entries(connection: Connection, start: int, limit: int) -> list[LogEntry]:
     rows = connection.execute(sa.select(log).where(log.c.number >= start).order_by(
         log.c.number).limit(limit)).mappings()
     return [LogEntry(**row) for row in rows]
+
+
+def blurred(connection: Connection, session_id: str) -> dict[str, str]:
+    """Return the SHA-256 of the blurred videos that the log names, by key."""
+    told = [json.loads(one.body).get('blurred') for one in of_session(connection, session_id)]
+    return {one['file']: one['sha256'] for one in told if one}
 
 
 def of_session(connection: Connection, session_id: str) -> list[LogEntry]:

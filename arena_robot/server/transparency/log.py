@@ -64,10 +64,16 @@ def correction_entry(session_id: str, author: str, text: str, withdraw: bool,
 
 
 def erasure_entry(session_id: str, author: str, reason: str, files: Mapping[str, str],
-                  now_ns: int) -> str:
-    """Return the tombstone of deleted files: their SHA-256 by key, and why they are gone."""
+                  now_ns: int, blurred: Mapping[str, Any] | None = None) -> str:
+    """
+    Return the tombstone of deleted files: their SHA-256 by key, and why they are gone.
+
+    ``blurred`` tells of the video that replaces one of them: its key ``file`` and ``sha256``,
+    the key ``of`` what it was made of, and what was blurred.
+    """
     return canonical({'kind': ERASURE, 'session': session_id, 'author': pseudonym(author),
-                      'reason': reason, 'files': dict(files), 'created_ns': now_ns})
+                      'reason': reason, 'files': dict(files), 'created_ns': now_ns,
+                      **({'blurred': dict(blurred)} if blurred else {})})
 
 
 def _seen(evidence: SessionEvidence) -> dict[str, Any]:
@@ -150,11 +156,12 @@ class TransparencyLog:
         return self._key.promise(VERDICT, session.id, session.ended_ns or 0,
                                  sha256=verdict_sha256(said(session.verdict)))
 
-    def erasures(self, session_id: str) -> list[tuple[int, str, int]]:
-        """Return when (ns) files of a session were deleted, why, and how many."""
+    def erasures(self, session_id: str) -> list[tuple[int, str, int, str]]:
+        """Return when (ns) files of a session were deleted, why, how many, what was blurred."""
         with self._database.read() as connection:
             told = [json.loads(one.body) for one in stored.of_session(connection, session_id)]
-        return [(int(one['created_ns']), str(one['reason']), len(one['files']))
+        return [(int(one['created_ns']), str(one['reason']), len(one['files']),
+                 str(one.get('blurred', {}).get('of', '')).removeprefix(f'{session_id}/'))
                 for one in told if one['kind'] == ERASURE]
 
     def bundle(self) -> dict[str, Any]:

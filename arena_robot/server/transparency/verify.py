@@ -44,7 +44,8 @@ class Checked:
     compared, and the bundle has none. ``omitted`` are (session, time of the promise) of valid
     verdicts that the server signed to have taken and that are not in the log. ``late_probation``
     are sessions left out for a probation of policies that had both counted before. Of
-    ``erased`` sessions files were deleted; what the log says of them stays.
+    ``erased`` sessions ``erased_files`` files were deleted, or replaced by a blurred video; what
+    the log says of them stays.
     """
 
     head: SignedHead
@@ -57,6 +58,7 @@ class Checked:
     omitted: tuple[tuple[str, int], ...] = ()
     late_probation: tuple[str, ...] = ()
     erased: int = 0
+    erased_files: int = 0
 
 
 def check_bundle(bundle: Mapping[str, Any], key: str = '',
@@ -85,9 +87,11 @@ def check_bundle(bundle: Mapping[str, Any], key: str = '',
     by_id = {one['session']: one for one in entries if one['kind'] == SESSION}
     omitted = tuple(one for session in sessions
                     if (one := _agrees(session, by_id.get(session.session_id), head)))
+    tombstones = [one for one in entries if one['kind'] == ERASURE]
     return Checked(head, tuple(counted), origins, withdrawn, len(saved), len(shown), method,
                    omitted, _late_probation(entries, reveals),
-                   len({one['session'] for one in entries if one['kind'] == ERASURE}))
+                   len({one['session'] for one in tombstones}),
+                   sum(len(one['files']) for one in tombstones))
 
 
 def counted_comparisons(bundle: Mapping[str, Any]) -> list[Comparison]:
@@ -223,6 +227,10 @@ def _entry(number: int, body: str) -> dict[str, Any]:
             values[name]
         if not isinstance(values['session'], str):
             raise ValueError('its session is no text')
+        if values['kind'] == ERASURE and not isinstance(values['files'], dict):
+            raise ValueError('its files are no table')
+        if 'blurred' in values and values['blurred']['of'] not in values['files']:
+            raise ValueError('it blurs a file that it does not delete')
     except (ValueError, TypeError, KeyError) as error:
         raise DataError(f'entry {number} of the log cannot be read: {error!r}') from error
     return values

@@ -173,10 +173,9 @@ def _shown(browse: Browse, files: RecordedFiles, session_id: str) -> dict[str, A
     evaluation, rollouts = browse.evaluation(session_id)
     videos = browse.videos(session_id)
     recorded = files.session(session_id, videos)
-    views = [name for name in videos.get('A', []) if name in videos.get('B', [])]
     return {'e': evaluation, 'rollouts': {r.slot: r for r in rollouts if r.slot},
             'others': [r for r in rollouts if not r.slot], 'videos': videos,
-            'views': views, 'recorded': recorded, 'plot': curve_plot(recorded),
+            'has_both': {*videos} == {*Slot}, 'recorded': recorded, 'plot': curve_plot(recorded),
             'has_progress': has_progress(recorded), 'audit_metrics': METRICS,
             'audits': [(judge, slot, note) for slot, rollout in recorded.rollouts.items()
                        for judge, note in rollout.audits.items()]}
