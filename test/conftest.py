@@ -98,8 +98,8 @@ def message_folders():
     spec = importlib.util.find_spec('std_msgs')
     if spec is None or spec.origin is None:
         pytest.skip('std_msgs is not installed: run make setup')
-    found = next((p / 'share' for p in Path(spec.origin).parents
-                  if (p / 'share' / 'std_msgs' / 'msg' / 'Header.msg').is_file()), None)
-    if found is None:
+    folder = next((p / 'share' for p in Path(spec.origin).parents
+                   if (p / 'share' / 'std_msgs' / 'msg' / 'Header.msg').is_file()), None)
+    if folder is None:
         pytest.skip('the .msg files of std_msgs are not installed: run make setup')
-    return HERE.parent, found
+    return HERE.parent, folder

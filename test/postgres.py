@@ -15,9 +15,9 @@ START_S = 30.0
 
 def program(name):
     """Return where one of PostgreSQL's programs is, None when it is missing."""
-    found = shutil.which(name)
-    return found or next((str(place / name) for place in reversed(PLACES)
-                          if (place / name).exists()), None)
+    path = shutil.which(name)
+    return path or next((str(place / name) for place in reversed(PLACES)
+                         if (place / name).exists()), None)
 
 
 @contextlib.contextmanager

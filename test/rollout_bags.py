@@ -71,9 +71,9 @@ class RolloutBags(NoRecorder):
 
     def write(self, folder: Path, end: EndReason = EndReason.INTERRUPTED) -> int:
         """Write the bag of the steps that are kept of an episode; return their number."""
-        kept = list(self._read(self._kept(folder)))
-        steps = [one for one in kept if len(one) == 2]
-        chunks = [_chunk_fields(*one, folder.name) for one in kept if len(one) == 3]
+        recorded = list(self._read(self._kept(folder)))
+        steps = [row for row in recorded if len(row) == 2]
+        chunks = [_chunk_fields(*row, folder.name) for row in recorded if len(row) == 3]
         made = folder.with_name(f'{folder.name}.made') / folder.name
         shutil.rmtree(made.parent, ignore_errors=True)
         with BagWriter(made, {}) as bag:
@@ -103,7 +103,7 @@ class RolloutBags(NoRecorder):
 
     def _messages(self, steps: list[tuple[Any, ...]], chunks: list[dict[str, Any]],
                   folder: Path, end: EndReason) -> Iterator[Message]:
-        made = [one for step in steps for one in _fields(*step, folder.name)]
+        made = [row for step in steps for row in _fields(*step, folder.name)]
         first_ns, last_ns = (steps[0][0].stamp_ns, steps[-1][0].stamp_ns) if steps else (1, 2)
         made += [('/session_node/action_chunk', last_ns, chunk) for chunk in chunks]
         info = {'session_id': folder.parent.name, 'slot': folder.name, 'station': 'made up',
@@ -111,7 +111,7 @@ class RolloutBags(NoRecorder):
                 'steps': len(steps), 'end_reason': end.value}
         made.append(('/session_node/episode_info', last_ns + 1, info))
         topics = MAKER.topics()
-        for number, (name, at_ns, fields) in enumerate(sorted(made, key=lambda one: one[1])):
+        for number, (name, at_ns, fields) in enumerate(sorted(made, key=lambda row: row[1])):
             yield Message(name, at_ns, at_ns, number,
                           MAKER.codec.encode(topics[name].type, fields))
 

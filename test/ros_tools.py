@@ -32,23 +32,23 @@ def prefixes():
 
 def environment():
     """Return the environment of a program that uses the tools."""
-    def joined(name, found):
-        return os.pathsep.join([*map(str, found), *filter(None, [os.environ.get(name, '')])])
-    here = prefixes()
+    def joined(name, paths):
+        return os.pathsep.join([*map(str, paths), *filter(None, [os.environ.get(name, '')])])
+    installed = prefixes()
     return {**os.environ, 'PYTHONUNBUFFERED': '1',
             'PATH': joined('PATH', [Path(sys.executable).parent]),
-            'AMENT_PREFIX_PATH': joined('AMENT_PREFIX_PATH', here),
+            'AMENT_PREFIX_PATH': joined('AMENT_PREFIX_PATH', installed),
             'PYTHONPATH': joined('PYTHONPATH', (
-                folder for path in (*here, OWN)
+                folder for path in (*installed, OWN)
                 for folder in path.glob('lib/python3*/site-packages'))),
             'LD_LIBRARY_PATH': joined('LD_LIBRARY_PATH', (
-                path / 'lib' for path in here if list(path.glob('lib/*.so'))))}
+                path / 'lib' for path in installed if list(path.glob('lib/*.so'))))}
 
 
 def ros2():
     """Return the command line of ``ros2``."""
-    own = [path for prefix in prefixes() for path in prefix.glob('bin/ros2')]
-    return [sys.executable, str(own[0])] if own else ['ros2']
+    commands = [path for prefix in prefixes() for path in prefix.glob('bin/ros2')]
+    return [sys.executable, str(commands[0])] if commands else ['ros2']
 
 
 def messages_for_cpp():

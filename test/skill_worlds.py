@@ -34,13 +34,13 @@ def spec_of(name, number, way):
     """Return the task of a family: ``way`` 0 goes to the upper limit, 1 to the lower."""
     verb = FAMILIES[name][3][way]
     others = sorted(set(FAMILIES) - {name})
-    other = others[number % len(others)]
+    distractor = others[number % len(others)]
     words = f'the {name} {FAMILIES[name][1]}'
-    return TaskSpec(f'{verb} {words}' + (f' near the {other}' if number else ''),
+    return TaskSpec(f'{verb} {words}' + (f' near the {distractor}' if number else ''),
                     f'The robot arm should {verb.lower()} {words}.', name,
-                    (thing(name), thing(other), CUBE),
-                    {f'{one}/{thing(one).joints[0].name}': (0.0, 1.0)[way if one == name else 0]
-                     for one in (name, other)})
+                    (thing(name), thing(distractor), CUBE),
+                    {f'{part}/{thing(part).joints[0].name}': (0.0, 1.0)[way if part == name else 0]
+                     for part in (name, distractor)})
 
 
 def all_specs(variants=2):
@@ -60,10 +60,10 @@ class StructuralExecutor:
         joint = target.joints[0]
         where = dict(spec.initial)
         goal = 1.0 - where[f'{target.name}/{joint.name}']
-        held, results = '', []
-        for place, one in enumerate(solution.subtasks):
-            ok, held = self.subtask(spec, facts_of(one), held, where,
-                                    crc32(f'{solution.task}{place}{one.code}{seed}'.encode()))
+        grasped, results = '', []
+        for place, step in enumerate(solution.subtasks):
+            ok, grasped = self.subtask(spec, facts_of(step), grasped, where,
+                                       crc32(f'{solution.task}{place}{step.code}{seed}'.encode()))
             results.append(SubtaskResult(ok, 10, 0.0, '' if ok else 'failed'))
             if not ok:
                 break
@@ -81,12 +81,12 @@ class StructuralExecutor:
         if facts.about != 'joint':
             return True, '' if facts.names('release_grasp') else held
         name, joint = facts.names('get_joint_state')[0]
-        there, now = {'upper': 1.0, 'lower': 0.0}.get(facts.goal, 0.5), where[f'{name}/{joint}']
-        if abs(now - there) < facts.tolerance:
+        goal, now = {'upper': 1.0, 'lower': 0.0}.get(facts.goal, 0.5), where[f'{name}/{joint}']
+        if abs(now - goal) < facts.tolerance:
             return True, held
         moved = next(j for o in spec.objects for j in o.joints if j.name == joint)
         wrong = held not in ('', moved.link) or (moved.kind == 'slide' and not held)
         if wrong or (facts.tolerance < 0.05 and luck % 10 < 7):
             return False, held
-        where[f'{name}/{joint}'] = there + (0.9 if there < 0.5 else -0.9) * facts.tolerance
+        where[f'{name}/{joint}'] = goal + (0.9 if goal < 0.5 else -0.9) * facts.tolerance
         return True, held

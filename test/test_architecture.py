@@ -38,15 +38,15 @@ def steps(table):
     return [(cells[1].strip('`'), re.findall('`(.+?)`', cells[3])) for cells in rows(table)]
 
 
-def linked(one, other):
+def linked(first, second):
     """Return whether one file imports the other, or a word that is no file is named in it."""
-    if not other.endswith(('.py', '.js')):
-        return other in (PACKAGE / one).read_text(encoding='utf-8')
-    if not one.endswith(('.py', '.js')):
-        return linked(other, one)
-    files = {PACKAGE / one, PACKAGE / other}
-    return any(MODULES.get(name) in files - {here} for here in files if here.suffix == '.py'
-               for name in imported(here))
+    if not second.endswith(('.py', '.js')):
+        return second in (PACKAGE / first).read_text(encoding='utf-8')
+    if not first.endswith(('.py', '.js')):
+        return linked(second, first)
+    files = {PACKAGE / first, PACKAGE / second}
+    return any(MODULES.get(name) in files - {file} for file in files if file.suffix == '.py'
+               for name in imported(file))
 
 
 def test_the_table_of_rooms_is_that_of_the_package():
@@ -55,9 +55,9 @@ def test_the_table_of_rooms_is_that_of_the_package():
     assert named == {room: ROW[room] for room in ROW if (PACKAGE / room).is_dir()}
     for _, room, folders, _ in table:
         home = PACKAGE / room.strip('`')
-        there = {path.relative_to(home).parts[0] for path in home.glob('*/**/*')
-                 if path.is_file() and '__pycache__' not in path.parts}
-        assert set(re.findall('`(.+?)`', folders)) == there, room
+        listed = {path.relative_to(home).parts[0] for path in home.glob('*/**/*')
+                  if path.is_file() and '__pycache__' not in path.parts}
+        assert set(re.findall('`(.+?)`', folders)) == listed, room
 
 
 def test_every_file_that_the_page_names_exists():
@@ -88,7 +88,7 @@ def test_the_page_says_which_file_answers_what_maintainers_ask():
     answers = {question: (file.strip('`'), name.strip('`')) for question, file, name in table}
     assert len(answers) == len(ASKED) >= 10
     for words, inside in ASKED.items():
-        [(file, name)] = [found for question, found in answers.items() if words in question]
+        [(file, name)] = [answer for question, answer in answers.items() if words in question]
         text = (PACKAGE / file).read_text(encoding='utf-8')
         assert inside in text, f'{file} does not answer: {words}'
         assert re.search(rf'^(?:def |class )?{name}\b', text, re.MULTILINE), f'{file}: {name}'

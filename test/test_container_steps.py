@@ -57,9 +57,9 @@ def follow(tmp_path):
 
 
 def test_all_steps_are_followed_and_the_command_is_healthy(follow):
-    code, said = follow()
-    assert code == 0, said
-    assert 'all steps were followed, and the command is healthy' in said
+    code, printed = follow()
+    assert code == 0, printed
+    assert 'all steps were followed, and the command is healthy' in printed
 
 
 @pytest.mark.parametrize(('old', 'new', 'says'), [
@@ -70,6 +70,6 @@ def test_all_steps_are_followed_and_the_command_is_healthy(follow):
     ('ARG BASE=none', 'FROM one AS build', 'only files with one stage'),
 ])
 def test_a_step_that_fails_is_said(follow, old, new, says):
-    code, said = follow(old, new)
-    assert code == 1, said
-    assert says in said
+    code, printed = follow(old, new)
+    assert code == 1, printed
+    assert says in printed

@@ -13,14 +13,14 @@ SPEC.loader.exec_module(count_walks)
 
 @pytest.mark.parametrize(('field', 'most'), [('clutter', 5), ('lighting', 5), ('notes_b', 5)])
 def test_a_field_is_named_in_few_files(field, most):
-    found = count_walks.naming(ROOT, field)
-    assert len(found) <= most, found
+    files = count_walks.naming(ROOT, field)
+    assert len(files) <= most, files
 
 
 def test_a_verdict_has_few_shapes():
-    found = count_walks.shapes(ROOT)
-    assert len(found) <= 7, found
-    assert 'arena_robot/core/verdict.py: class Verdict' in found
+    shapes = count_walks.shapes(ROOT)
+    assert len(shapes) <= 7, shapes
+    assert 'arena_robot/core/verdict.py: class Verdict' in shapes
 
 
 def test_a_shape_that_is_added_is_counted(tmp_path):

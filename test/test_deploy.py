@@ -40,10 +40,10 @@ def test_a_new_pin_a_lost_hash_and_a_licence_that_nobody_allowed_are_found(
         path = tmp_path / name
         path.write_text(content)
         monkeypatch.setattr(supply_chain, name, path)
-    said = '\n'.join(supply_chain.problems())
+    problems = '\n'.join(supply_chain.problems())
     for part in ('alembic==1.20.1 of requirements.txt', 'odd==1.0 has no hash',
                  'names an address', "'AGPL-3.0-only' is not one", 'odd is not in'):
-        assert part in said, said
+        assert part in problems, problems
 
 
 def test_no_unit_has_more_rights_than_it_needs():
@@ -59,8 +59,8 @@ def test_no_unit_has_more_rights_than_it_needs():
 def test_systemd_understands_the_units(unit):
     done = subprocess.run(['systemd-analyze', 'verify', unit], capture_output=True, text=True,
                           timeout=60, check=False)
-    said = [line for line in done.stderr.splitlines() if unit.name in line]
-    assert all('is not executable' in line for line in said), said
+    lines = [line for line in done.stderr.splitlines() if unit.name in line]
+    assert all('is not executable' in line for line in lines), lines
     done = subprocess.run(['systemd-analyze', 'security', '--offline=true', unit],
                           capture_output=True, text=True, timeout=60, check=False)
     level = re.search(r'exposure level for \S+: ([\d.]+)', done.stdout)

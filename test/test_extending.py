@@ -58,9 +58,9 @@ def my_lab(tmp_path, monkeypatch):
 
 def command(start):
     """Return the words of the page's command that begins so."""
-    found = [line for line in COMMANDS if line.startswith(start)]
-    assert len(found) == 1, found
-    return found[0].split()[1:]
+    commands = [line for line in COMMANDS if line.startswith(start)]
+    assert len(commands) == 1, commands
+    return commands[0].split()[1:]
 
 
 def test_the_page_has_its_recipes():
@@ -166,13 +166,13 @@ WALK = """
 
 
 def test_a_field_of_the_verdict_walks_from_page_to_database(tmp_path):
-    found = python(changed(tmp_path, CHANGES), WALK)
-    assert found.stdout == 'walked\n', found.stderr
+    process = python(changed(tmp_path, CHANGES), WALK)
+    assert process.stdout == 'walked\n', process.stderr
     message = (tmp_path / 'arena_msgs' / 'msg' / 'Feedback.msg').read_text()
     assert '\nstring gripper_trouble\n' in message
 
 
 def test_a_field_that_a_message_lacks_is_an_error_at_import(tmp_path):
     only = [change for change in CHANGES if 'core/verdict.py' in change[0]]
-    found = python(changed(tmp_path, only), 'import arena_robot.server.wire')
-    assert 'arena_server.proto lacks gripper_trouble' in found.stderr
+    process = python(changed(tmp_path, only), 'import arena_robot.server.wire')
+    assert 'arena_server.proto lacks gripper_trouble' in process.stderr

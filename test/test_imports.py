@@ -55,14 +55,14 @@ def parsed(path: Path) -> ast.Module:
 
 @functools.cache
 def imports(path: Path) -> set[str]:
-    found = set()
+    names = set()
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f'{path}: write the whole name, not a relative import'
-            found |= {f'{node.module}.{alias.name}' for alias in node.names}
-    return found
+            names |= {f'{node.module}.{alias.name}' for alias in node.names}
+    return names
 
 
 def forbidden(path: Path) -> list[str]:
@@ -71,8 +71,8 @@ def forbidden(path: Path) -> list[str]:
     room = parts[0] if len(parts) > 1 else None
     taken = {name: words[1] for name in imports(path)
              if (words := name.split('.'))[0] == 'arena_robot' and words[1:2] and words[1] in ROW}
-    return [f'{path.relative_to(PACKAGE)} imports {name}' for name, other in taken.items()
-            if room is None or (other != room and ROW[other] >= ROW[room])]
+    return [f'{path.relative_to(PACKAGE)} imports {name}' for name, imported_room in taken.items()
+            if room is None or (imported_room != room and ROW[imported_room] >= ROW[room])]
 
 
 def test_rooms_import_only_downwards():
@@ -93,8 +93,8 @@ def forbidden_inside(path: Path) -> list[str]:
 
 def test_rooms_inside_a_room_import_only_downwards():
     assert [line for path in FILES for line in forbidden_inside(path)] == []
-    there = {f'{room}/{part}' for room, rows in ROWS_INSIDE.items() for part in rows}
-    assert {name for name in there if not (PACKAGE / name).is_dir()
+    folders = {f'{room}/{part}' for room, rows in ROWS_INSIDE.items() for part in rows}
+    assert {name for name in folders if not (PACKAGE / name).is_dir()
             and not (PACKAGE / f'{name}.py').is_file()} == set()
 
 
@@ -116,12 +116,12 @@ MODULES = {module_of(path): path for path in sorted(PACKAGE.rglob('*.py'))}
 
 def imported(path: Path) -> set[str]:
     """Return the package's modules that a file imports: at the top, in functions, for types."""
-    found = set()
+    names = set()
     for name in imports(path):
         while name and name not in MODULES:
             name = name.rpartition('.')[0]
-        found.add(name)
-    return found - {'', 'arena_robot', module_of(path)}
+        names.add(name)
+    return names - {'', 'arena_robot', module_of(path)}
 
 
 def cycles(graph: dict[str, set[str]]) -> list[list[str]]:
@@ -134,14 +134,14 @@ def cycles(graph: dict[str, set[str]]) -> list[list[str]]:
                 waiting.append(name)
         return seen
 
-    backward = {name: {other for other in graph if name in graph[other]} for name in graph}
-    found: list[list[str]] = []
+    backward = {name: {user for user in graph if name in graph[user]} for name in graph}
+    components: list[list[str]] = []
     for name in graph:
-        if not any(name in component for component in found):
+        if not any(name in component for component in components):
             component = reached(name, graph) & reached(name, backward)
             if component:
-                found.append(sorted(component))
-    return found
+                components.append(sorted(component))
+    return components
 
 
 def test_no_modules_import_each_other():
@@ -173,12 +173,12 @@ def probes(tree: ast.AST) -> list[int]:
 
 
 def test_a_type_says_what_an_object_has():
-    found = {where: lines for path in FILES if (lines := probes(parsed(path)))
-             and (where := path.relative_to(PACKAGE).as_posix())}
-    assert {where: lines for where, lines in found.items() if where not in PROBES} == {}, (
+    probing = {where: lines for path in FILES if (lines := probes(parsed(path)))
+               and (where := path.relative_to(PACKAGE).as_posix())}
+    assert {where: lines for where, lines in probing.items() if where not in PROBES} == {}, (
         'hasattr, or getattr by a fixed name; declare the attribute, or ask for a Protocol with '
         'isinstance')
-    assert set(found) == set(PROBES), 'these need not be in PROBES any more'
+    assert set(probing) == set(PROBES), 'these need not be in PROBES any more'
 
 
 def test_probes_are_found():
@@ -187,15 +187,15 @@ def test_probes_are_found():
 
 def late_callbacks(tree: ast.AST) -> list[int]:
     """Return the lines that set a lambda, or a method of the class, on another object."""
-    found = set()
+    lines = set()
     for cls in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
         methods = {node.name for node in cls.body
                    if isinstance(node, ast.FunctionDef) and not node.decorator_list}
         for node in ast.walk(cls):
             if isinstance(node, ast.Assign) and _is_callback(node.value, methods):
-                found |= {node.lineno for target in node.targets
+                lines |= {node.lineno for target in node.targets
                           if isinstance(target, ast.Attribute) and not _is_self(target.value)}
-    return sorted(found)
+    return sorted(lines)
 
 
 def _is_callback(value: ast.expr, methods: set[str]) -> bool:
@@ -231,18 +231,18 @@ class A:
 def test_a_station_loads_no_database(module):
     code = (f'import sys, {module}\n'
             'print(*{"sqlalchemy", "alembic", "fsspec"} & set(sys.modules))')
-    found = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True,
-                           timeout=60, check=True)
-    assert found.stdout.split() == []
+    process = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True,
+                             timeout=60, check=True)
+    assert process.stdout.split() == []
 
 
 def test_the_list_of_verbs_loads_nothing_heavy():
     code = ('import sys\nfrom arena_robot.cli.verbs import VERBS, parser\nparser(VERBS)\n'
             'print(*{"mujoco", "grpc", "scipy", "sqlalchemy", "fastapi", "rclpy", "av", '
             '"matplotlib"} & set(sys.modules))')
-    found = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True,
-                           timeout=60, check=True)
-    assert found.stdout.split() == []
+    process = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True,
+                             timeout=60, check=True)
+    assert process.stdout.split() == []
 
 
 # Who may use each tool of bench/count_tools.py: its home, and what it is no copy of.

@@ -41,19 +41,19 @@ def test_files_are_short():
 
 
 def test_functions_are_short():
-    long = {f'{name(path)}:{one.lineno} {one.name}': one.end_lineno - one.lineno + 1
+    long = {f'{name(path)}:{f.lineno} {f.name}': f.end_lineno - f.lineno + 1
             for path in FILES if path.parent != MIGRATIONS
-            for one in functions(path) if one.end_lineno - one.lineno >= FUNCTION_LINES}
+            for f in functions(path) if f.end_lineno - f.lineno >= FUNCTION_LINES}
     assert long == {}
 
 
 def called(function):
     """Return the names of what a function calls or takes: helpers, methods, fixtures."""
-    found = {one.arg for one in function.args.args}
+    names = {argument.arg for argument in function.args.args}
     for node in ast.walk(function):
         if isinstance(node, ast.Call):
-            found.add(getattr(node.func, 'attr', getattr(node.func, 'id', '')))
-    return found
+            names.add(getattr(node.func, 'attr', getattr(node.func, 'id', '')))
+    return names
 
 
 def can_fail(function):
@@ -100,9 +100,9 @@ def holds_always(node):
 
 
 def test_no_assertion_holds_always():
-    found = [f'{name(path)}:{node.lineno}' for path in TESTS for node in ast.walk(parsed(path))
+    lines = [f'{name(path)}:{node.lineno}' for path in TESTS for node in ast.walk(parsed(path))
              if isinstance(node, ast.Assert) and holds_always(node)]
-    assert found == []
+    assert lines == []
 
 
 def test_few_tests_may_run_again():

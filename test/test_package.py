@@ -44,13 +44,13 @@ def dependencies(folder: str, *kinds: str) -> set[str | None]:
 
 def pins(name: str) -> list[tuple[str, str, str]]:
     lines = (ROOT / name).read_text(encoding='utf-8').splitlines()
-    found = []
+    rows = []
     for line in lines:
         if line and not line.startswith('#'):
             match = PIN.fullmatch(line)
             assert match, f'{name}: {line!r} is not an exact pin'
-            found.append((match[1].lower(), match[2], match[3]))
-    return found
+            rows.append((match[1].lower(), match[2], match[3]))
+    return rows
 
 
 @pytest.mark.parametrize('folder', ['.', 'arena_msgs'])
@@ -63,9 +63,9 @@ def test_versions_are_equal_everywhere(folder):
 
 
 def test_metadata_of_setup_and_manifest_agree():
-    asked = ['--name', '--version', '--description', '--maintainer', '--maintainer-email',
-             '--license']
-    done = subprocess.run([sys.executable, 'setup.py', '-q', *asked], cwd=ROOT, check=True,
+    options = ['--name', '--version', '--description', '--maintainer', '--maintainer-email',
+               '--license']
+    done = subprocess.run([sys.executable, 'setup.py', '-q', *options], cwd=ROOT, check=True,
                           capture_output=True, text=True, timeout=60)
     root = manifest('.')
     maintainer = root.find('maintainer')
@@ -102,7 +102,7 @@ def test_every_ros_import_is_a_dependency():
 
 
 def test_every_other_import_is_pinned():
-    here = {name for name, _, _ in pins('requirements.txt')}
+    pinned = {name for name, _, _ in pins('requirements.txt')}
     distributions = {
         'cv2': 'opencv-python-headless', 'yaml': 'pyyaml', 'pil': 'pillow', 'google': 'protobuf',
         'grpc': 'grpcio', 'grpc_health': 'grpcio-health-checking',
@@ -112,9 +112,9 @@ def test_every_other_import_is_pinned():
         'prometheus_client': 'prometheus_client', 'markupsafe': 'jinja2'}
     vendors = {'pyzed', 'pylibfranka', 'franka', 'franka_msgs', 'zerorpc', 'evalica', 'choix',
                'pyspiel', 'pytest'}
-    own = {'arena_robot', *ROS_PACKAGES, *vendors}
-    missing = {name for name in imported() - set(sys.stdlib_module_names) - own
-               if distributions.get(name.lower(), name.lower().replace('_', '-')) not in here}
+    own_names = {'arena_robot', *ROS_PACKAGES, *vendors}
+    missing = {name for name in imported() - set(sys.stdlib_module_names) - own_names
+               if distributions.get(name.lower(), name.lower().replace('_', '-')) not in pinned}
     assert missing == set()
 
 
@@ -123,8 +123,8 @@ def test_pins_are_exact_and_said_once():
     for name in ('requirements.txt', 'requirements-ros.txt', 'requirements-dev.txt',
                  'requirements-bench.txt', 'requirements-franka.txt'):
         for package, version, python in pins(name):
-            other = seen.setdefault((package, python), version)
-            assert other == version, f'{package} is pinned twice, {other} and {version}'
+            pinned = seen.setdefault((package, python), version)
+            assert pinned == version, f'{package} is pinned twice, {pinned} and {version}'
     # A peer to measure against may be missing on some Python; what we need may not.
     peers = {package for package, _, _ in pins('requirements-bench.txt')}
     old = {package for package, python in seen if python == '<'} - peers
@@ -132,19 +132,20 @@ def test_pins_are_exact_and_said_once():
     assert old == new
     for path in ('setup.py', 'setup.cfg', 'Makefile', '.github/workflows/ci.yml', '.ci/setup'):
         text = (ROOT / path).read_text(encoding='utf-8')
-        again = [package for package, _ in seen if re.search(rf'\b{package}\s*[=<>~]=\s*\d', text)]
-        assert again == [], f'{path} pins {again}, which requirements*.txt should do'
+        repeated = [package for package, _ in seen
+                    if re.search(rf'\b{package}\s*[=<>~]=\s*\d', text)]
+        assert repeated == [], f'{path} pins {repeated}, which requirements*.txt should do'
 
 
 def test_the_drivers_name_the_libraries_that_setup_installs():
     assert [f'{name}=={version}' for name, version, _ in pins('requirements-franka.txt')] == [
-        one.INSTALL for one in (FrankaRsArm, LibfrankaArm)]
+        driver.INSTALL for driver in (FrankaRsArm, LibfrankaArm)]
 
 
 def test_grpc_parts_have_one_version():
     names = {'grpcio', 'grpcio-tools', 'grpcio-health-checking', 'grpcio-reflection'}
-    both = pins('requirements.txt') + pins('requirements-dev.txt')
-    assert len({version for name, version, _ in both if name in names}) == 1
+    rows = pins('requirements.txt') + pins('requirements-dev.txt')
+    assert len({version for name, version, _ in rows if name in names}) == 1
 
 
 def test_every_launch_and_config_file_is_installed():
@@ -154,10 +155,10 @@ def test_every_launch_and_config_file_is_installed():
             'exec(open("setup.py").read())')
     done = subprocess.run([sys.executable, '-c', code], cwd=ROOT, check=True, timeout=60,
                           capture_output=True, text=True)
-    there = {str(path.relative_to(ROOT)) for folder in ('launch', 'config')
+    files = {str(path.relative_to(ROOT)) for folder in ('launch', 'config')
              for path in (ROOT / folder).rglob('*')
              if path.is_file() and '__pycache__' not in path.parts}
-    assert there - set(done.stdout.split()) == set()
+    assert files - set(done.stdout.split()) == set()
 
 
 @pytest.mark.parametrize('path', INTERFACES, ids=lambda path: path.stem + path.suffix)
@@ -177,8 +178,8 @@ def test_every_field_of_every_interface_has_a_comment(path):
 
 def constants(name: str, prefix: str = '') -> dict[str, str]:
     text = (ROOT / 'arena_msgs' / 'msg' / f'{name}.msg').read_text(encoding='utf-8')
-    found = re.findall(rf'^\w+ {prefix}([A-Z_]+)="?(\w+)"?', text, re.MULTILINE)
-    return dict(found)
+    values = re.findall(rf'^\w+ {prefix}([A-Z_]+)="?(\w+)"?', text, re.MULTILINE)
+    return dict(values)
 
 
 @pytest.mark.parametrize(('name', 'prefix', 'words'), [

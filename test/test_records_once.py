@@ -43,9 +43,9 @@ def names_file(text: str, name: str) -> bool:
 
 @pytest.mark.parametrize('name', HOMES)
 def test_each_format_is_named_in_one_module(name):
-    found = {path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob('*.py')
-             for text in literals(path) if names_file(text, name)}
-    assert found == {HOMES[name]}
+    modules = {path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob('*.py')
+               for text in literals(path) if names_file(text, name)}
+    assert modules == {HOMES[name]}
 
 
 def test_no_two_records_share_a_file_name():
@@ -64,5 +64,5 @@ def test_names_of_files_are_told_from_sentences():
 
 def test_tables_are_read_in_one_module():
     readers = [path for path in PACKAGE.rglob('*.py') for node in ast.walk(parsed(path))
-               if isinstance(node, ast.Import) and 'csv' in {one.name for one in node.names}]
+               if isinstance(node, ast.Import) and 'csv' in {alias.name for alias in node.names}]
     assert readers == [RECORDS / 'roboarena_files.py']

@@ -66,15 +66,15 @@ def test_a_bag_and_what_was_derived_from_it(home):
     assert (numbers.steps, numbers.end_reason, numbers.slot) == (8, 'stopped', 'A')
     with np.load(home / 'A' / 'steps.npz') as arrays:
         np.testing.assert_allclose(arrays['q_sent'], tracks.steps.q_sent)
-    bad = {one.what for one in check(home / 'A').findings if one.level != 'ok'}
+    bad = {finding.what for finding in check(home / 'A').findings if finding.level != 'ok'}
     assert not bad & {'bag', 'topics', 'decoding', 'stamps', 'episode.json', 'steps.npz'}
 
 
 def test_an_audit_and_a_scene_match(home):
     [path] = audits_of(home / 'A')
     assert read_audit(path).phi == (0.0, 0.5, 0.25)
-    found = parse_scene_match((home / 'A' / SCENE_MATCH_FILE).read_bytes(), 'it')
-    assert (found.match, found.views['wrist_left']) == (0.5, 0.75)
+    match = parse_scene_match((home / 'A' / SCENE_MATCH_FILE).read_bytes(), 'it')
+    assert (match.match, match.views['wrist_left']) == (0.5, 0.75)
 
 
 def test_a_session_and_its_journal_say_the_same(home):
@@ -93,32 +93,33 @@ def test_a_database_is_opened_and_shows_its_session(home, tmp_path):
         session = read_session(home / 'station')
         assert (evaluation.id, evaluation.verdict) == (session.session_id, session.verdict)
         assert evaluation.counts
-        assert {one.address for one in Policies(database, SystemClock()).list()} == {'grpc://127.0.0.1:9'}
+        assert {policy.address for policy in Policies(database, SystemClock()).list()} == {
+            'grpc://127.0.0.1:9'}
         export_tables(database, tmp_path / 'tables')
     assert read_folder(tmp_path / 'tables') == read_folder(home / 'tables')
 
 
 def test_tables_hold_the_session(home):
     [session] = read_folder(home / 'tables').sessions
-    said = read_session(home / 'station')
-    assert (session.session_id, session.preference) == (said.session_id, Preference.A)
+    record = read_session(home / 'station')
+    assert (session.session_id, session.preference) == (record.session_id, Preference.A)
     assert {slot: run.progress for slot, run in session.slots().items()} == {
-        slot: said.progress(slot) for slot in 'AB'}
+        slot: record.progress(slot) for slot in 'AB'}
 
 
 def test_a_log_is_verified_with_the_receipt_of_its_station(home):
     receipt = json.loads((home / 'station' / RECEIPT_FILE).read_text(encoding='utf-8'))
-    found = check_bundle(json.loads((home / 'log.json').read_text(encoding='utf-8')),
-                         receipts=[receipt], sessions=[read_session(home / 'station')])
-    assert len(found.comparisons) == 1
+    bundle = check_bundle(json.loads((home / 'log.json').read_text(encoding='utf-8')),
+                          receipts=[receipt], sessions=[read_session(home / 'station')])
+    assert len(bundle.comparisons) == 1
 
 
 def test_a_message_of_each_type_says_what_it_said(home):
     kinds = {kind.full_name: GetMessageClass(kind) for service in (
         arena_policy_pb2, arena_server_pb2)
         for kind in service.DESCRIPTOR.message_types_by_name.values()}
-    kept = json.loads((home / 'wire.json').read_text(encoding='utf-8'))
-    assert len(kept) > 40
-    for name, message in kept.items():
-        found = kinds[name].FromString(base64.b64decode(message['bytes']))
-        assert MessageToDict(found, preserving_proto_field_name=True) == message['says'], name
+    stored = json.loads((home / 'wire.json').read_text(encoding='utf-8'))
+    assert len(stored) > 40
+    for name, message in stored.items():
+        decoded = kinds[name].FromString(base64.b64decode(message['bytes']))
+        assert MessageToDict(decoded, preserving_proto_field_name=True) == message['says'], name

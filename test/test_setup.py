@@ -36,18 +36,19 @@ def test_python_finds_everything_with_nothing_sourced(tmp_path):
 
 @needs_setup
 def test_another_ros_in_the_shell_is_left_out_and_overlays_stay(tmp_path):
-    other, overlay = tmp_path / 'ros' / 'jazzy', tmp_path / 'overlay'
-    (other / 'share' / 'rclpy').mkdir(parents=True)
-    (other / 'share' / 'rclpy' / 'package.xml').touch()
-    (other / 'lib' / 'python' / 'rclpy').mkdir(parents=True)
-    (other / 'lib' / 'python' / 'rclpy' / '__init__.py').write_text('raise ImportError("other")')
+    other_ros, overlay = tmp_path / 'ros' / 'jazzy', tmp_path / 'overlay'
+    (other_ros / 'share' / 'rclpy').mkdir(parents=True)
+    (other_ros / 'share' / 'rclpy' / 'package.xml').touch()
+    (other_ros / 'lib' / 'python' / 'rclpy').mkdir(parents=True)
+    (other_ros / 'lib' / 'python' / 'rclpy' / '__init__.py').write_text(
+        'raise ImportError("other")')
     overlay.mkdir()
     modules, prefixes, libraries, middleware = look(
-        tmp_path, AMENT_PREFIX_PATH=f'{overlay}:{other}', PYTHONPATH=f'{other}/lib/python',
-        LD_LIBRARY_PATH=f'{other}/lib', RMW_IMPLEMENTATION='rmw_cyclonedds_cpp')
+        tmp_path, AMENT_PREFIX_PATH=f'{overlay}:{other_ros}', PYTHONPATH=f'{other_ros}/lib/python',
+        LD_LIBRARY_PATH=f'{other_ros}/lib', RMW_IMPLEMENTATION='rmw_cyclonedds_cpp')
     assert modules.startswith(str(ROOT / '.venv'))
     assert str(overlay) in prefixes.split(':')
-    assert str(other) not in prefixes + libraries
+    assert str(other_ros) not in prefixes + libraries
     assert middleware == 'None'
 
 
@@ -83,14 +84,14 @@ def test_missing_compiler_is_named_with_its_command(parts, monkeypatch):
 
 
 def test_missing_compiler_is_installed_by_root(parts, monkeypatch):
-    there, calls = [], []
+    installed, calls = [], []
 
     def run_quietly(command):
         calls.append(command)
-        there.append('g++')
+        installed.append('g++')
         return 0
 
-    monkeypatch.setattr(parts, 'missing_build_tools', lambda: [] if there else ['g++'])
+    monkeypatch.setattr(parts, 'missing_build_tools', lambda: [] if installed else ['g++'])
     monkeypatch.setattr(parts, 'run_quietly', run_quietly)
     monkeypatch.setattr(parts.os, 'geteuid', lambda: 0)
     monkeypatch.setattr(parts.shutil, 'which', lambda name: f'/usr/bin/{name}')
@@ -156,9 +157,10 @@ def test_a_browser_that_may_not_be_installed_is_named_and_the_rest_goes_on(
     monkeypatch.setattr(parts, 'system_names', lambda: ['debian'])
     for _ in range(2):  # what failed is tried again
         assert not environment.browser()
-        said = capsys.readouterr().out
-        assert 'sudo apt-get install -y --no-install-recommends chromium chromium-driver' in said
-        assert 'tests in a browser are skipped' in said
+        printed = capsys.readouterr().out
+        assert ('sudo apt-get install -y --no-install-recommends chromium chromium-driver'
+                in printed)
+        assert 'tests in a browser are skipped' in printed
     monkeypatch.setattr(parts.shutil, 'which', lambda name: f'/usr/bin/{name}')
     assert environment.browser()
 

@@ -49,16 +49,16 @@ from arena_robot.web.site.serve import SiteServer
 COLUMNS = {'valid': 'valid', 'preference': 'preference', 'explanation': 'feedback_text'}
 
 
-def sample(place, one):
+def sample(place, field):
     """Return a value of a field that no other field has."""
-    if one.kind is Kind.SHARE:
+    if field.kind is Kind.SHARE:
         return (31 + place) / 100
-    if one.kind is Kind.CHOICE:
-        return list(one.choices)[place % len(one.choices)]
-    return one.name != 'valid' if one.kind is Kind.FLAG else f'ö <b> & {one.name} {place}'
+    if field.kind is Kind.CHOICE:
+        return list(field.choices)[place % len(field.choices)]
+    return field.name != 'valid' if field.kind is Kind.FLAG else f'ö <b> & {field.name} {place}'
 
 
-SAID = from_plain({one.name: sample(place, one) for place, one in enumerate(FIELDS)})
+SAID = from_plain({field.name: sample(place, field) for place, field in enumerate(FIELDS)})
 
 
 class WiredDesk(InProcessDesk):
@@ -144,15 +144,15 @@ class Walk:
             self.desk.wait_change(self.desk.state(), 0.01)
         raise AssertionError(f'{self.desk.state().state} instead of {state}: {self.desk.errors}')
 
-    def words(self, asked, slot=None):
+    def words(self, moment, slot=None):
         """Return what is typed for the fields asked at one moment, as the page's list has them."""
-        listed = [one for one in self.page.get('/api/options').json()['fields']
-                  if (one['asked'], one['slot']) == (asked.value, slot and slot.value)]
-        assert [one['name'] for one in listed] == [
-            one.name for one in asked_at(asked, slot) if one.slot is slot]
+        listed = [field for field in self.page.get('/api/options').json()['fields']
+                  if (field['asked'], field['slot']) == (moment.value, slot and slot.value)]
+        assert [field['name'] for field in listed] == [
+            field.name for field in asked_at(moment, slot) if field.slot is slot]
         plain = to_plain(SAID)
-        return {one['key']: 100 * plain[one['name']] if one['kind'] == 'share'
-                else plain[one['name']] for one in listed}
+        return {field['key']: 100 * plain[field['name']] if field['kind'] == 'share'
+                else plain[field['name']] for field in listed}
 
     def session(self, valid):
         """Lead a session by the page and return its id and the verdict that was submitted."""
@@ -178,18 +178,18 @@ class Walk:
                  for name, value in to_plain(SAID).items()}
         return self.desk.state().session_id, from_plain({**plain, 'valid': valid})
 
-    def drafted(self, asked, slot=None):
+    def drafted(self, moment, slot=None):
         """Type a draft; it comes back to a page that is opened anew."""
-        words = self.words(asked, slot)
+        words = self.words(moment, slot)
         self.post('draft', **({'slot': slot.value} if slot else {}), **words)
         draft = self.page.get('/api/state').json()['draft']
-        for one in asked_at(asked, slot):
-            if one.slot is slot:
-                assert draft[one.name] == to_plain(SAID)[one.name], one.name
-                self.post('draft', **({'slot': slot.value} if slot else {}), **{one.key: ''
-                          if one.kind is not Kind.SHARE else None})
+        for field in asked_at(moment, slot):
+            if field.slot is slot:
+                assert draft[field.name] == to_plain(SAID)[field.name], field.name
+                self.post('draft', **({'slot': slot.value} if slot else {}), **{field.key: ''
+                          if field.kind is not Kind.SHARE else None})
                 draft = self.page.get('/api/state').json()['draft']
-                assert draft[one.name] == to_plain(Verdict())[one.name], one.name
+                assert draft[field.name] == to_plain(Verdict())[field.name], field.name
 
 
 @pytest.fixture
@@ -200,55 +200,57 @@ def walk(tmp_path):
 
 @pytest.mark.parametrize('valid', [True, False])
 def test_every_field_comes_from_the_page_to_the_site(walk, valid, tmp_path):
-    session_id, said = walk.session(valid)
+    session_id, verdict = walk.session(valid)
     assert walk.desk.state().verdict == (
-        said if valid else from_plain({**to_plain(said), 'preference': SAID.preference.value}))
+        verdict if valid
+        else from_plain({**to_plain(verdict), 'preference': SAID.preference.value}))
     folder = walk.station.folder / 'sessions' / session_id
     record = replay(read_journal(folder / JOURNAL))
-    assert record.final_verdict() == said
+    assert record.final_verdict() == verdict
     assert read_session(folder).verdict == record.verdict
-    assert walk.setting.server.sessions.get(session_id).verdict == said
+    assert walk.setting.server.sessions.get(session_id).verdict == verdict
     server = walk.setting.server
     if not valid:    # its names are told once both policies have left the pool
         for name in 'xyz':
             server.policies.move(name, PolicyState.RETIRED)
     browse = Browse(server.database)
-    assert browse.evaluation(session_id)[0].verdict == said
+    assert browse.evaluation(session_id)[0].verdict == verdict
     [downloaded] = materialise(browse, server.uploads, server.blobs,
                                tmp_path / 'download')
-    assert read_session(downloaded).verdict == said
-    check_tables(server.database, tmp_path / 'csv', said)
-    check_site(httpx.Client(base_url=walk.site.address), session_id, said)
+    assert read_session(downloaded).verdict == verdict
+    check_tables(server.database, tmp_path / 'csv', verdict)
+    check_site(httpx.Client(base_url=walk.site.address), session_id, verdict)
 
 
-def check_tables(database, folder, said):
+def check_tables(database, folder, verdict):
     sessions, episodes = ([*csv.DictReader(path.open(encoding='utf-8'))]
                           for path in export_tables(database, folder))
-    plain = {**to_plain(said), 'valid': int(said.valid)}
+    plain = {**to_plain(verdict), 'valid': int(verdict.valid)}
     for name, column in COLUMNS.items():
         assert sessions[0][column] == str(plain[name] or '0' * (name == 'valid')), name
     scores = {row['letter']: float(row['partial_success']) for row in episodes}
-    assert scores == {'A': said.progress_a, 'B': said.progress_b}
+    assert scores == {'A': verdict.progress_a, 'B': verdict.progress_b}
 
 
-def check_site(site, session_id, said):
+def check_site(site, session_id, verdict):
     shown = site.get(f'/api/evaluations/{session_id}').json()
     page = html.unescape(site.get(f'/evaluations/{session_id}').text)
-    for one in FIELDS:
-        value = getattr(said, one.name)
-        assert shown[one.name] == one.plain(value), one.name
-        if one.on_site and one.is_said(value):
-            where = (f'<b>{100 * value:.0f}</b> of 100' if one.key == 'progress'
-                     else f'<dt>{one.label}</dt><dd>{one.words(value)}</dd>')
-            assert where in page, one.name
+    for field in FIELDS:
+        value = getattr(verdict, field.name)
+        assert shown[field.name] == field.plain(value), field.name
+        if field.on_site and field.is_said(value):
+            where = (f'<b>{100 * value:.0f}</b> of 100' if field.key == 'progress'
+                     else f'<dt>{field.label}</dt><dd>{field.words(value)}</dd>')
+            assert where in page, field.name
     assert '<b> & ' in page
     site.close()
 
 
 def test_the_two_walks_say_every_field():
-    for one in FIELDS:
-        assert getattr(SAID, one.name) not in (None, ''), one.name
-    texts = [getattr(SAID, one.name) for one in FIELDS if one.kind in (Kind.TEXT, Kind.SHARE)]
+    for field in FIELDS:
+        assert getattr(SAID, field.name) not in (None, ''), field.name
+    texts = [getattr(SAID, field.name) for field in FIELDS
+             if field.kind in (Kind.TEXT, Kind.SHARE)]
     assert len(set(texts)) == len(texts)
 
 

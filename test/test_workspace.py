@@ -39,12 +39,12 @@ def test_rosdep_knows_every_key():
 
 def test_what_the_package_imports_of_ros_is_a_key():
     """A message package, or ROS's Python libraries; those with vendors' actions are optional."""
-    found = set()
+    packages = set()
     for path in [*(ROOT / 'arena_robot').rglob('*.py'), *(ROOT / 'launch').glob('*.py')]:
-        found |= set(re.findall(
+        packages |= set(re.findall(
             r'^\s*(?:from|import) ([a-z0-9_]+_(?:msgs|srvs|interfaces)|rclpy|launch|launch_ros)\b',
             path.read_text(encoding='utf-8'), re.MULTILINE))
-    assert found - keys_of('package.xml') - {'action_msgs'} == set()
+    assert packages - keys_of('package.xml') - {'action_msgs'} == set()
 
 
 @pytest.fixture(scope='module')
@@ -70,8 +70,8 @@ def colcon(folder, *words):
 
 
 def test_a_workspace_has_both_packages(workspace):
-    found = [line.split()[0] for line in colcon(workspace, 'list').splitlines()]
-    assert sorted(found) == ['arena_msgs', 'arena_robot']
+    packages = [line.split()[0] for line in colcon(workspace, 'list').splitlines()]
+    assert sorted(packages) == ['arena_msgs', 'arena_robot']
 
 
 def test_an_executable_that_colcon_built_uses_a_virtual_environment(workspace):

@@ -9,7 +9,8 @@ LOOK_S = 0.01
 def until(look, what='it', timeout_s=SOON_S):
     """Return what ``look`` returns once that is true; ``what``, or what it returns, is missed."""
     end_s = time.monotonic() + timeout_s
-    while not (found := look()):
-        assert time.monotonic() < end_s, what() if callable(what) else f'{what} did not come'
+    while not (value := look()):
+        assert time.monotonic() < end_s, (
+            what() if callable(what) else f'{what} did not come')
         time.sleep(LOOK_S)
-    return found
+    return value

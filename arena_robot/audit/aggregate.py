@@ -21,13 +21,13 @@ from arena_robot.core.errors import ConfigError
 from arena_robot.core.observation import Floats
 from arena_robot.records.audit_file import EpisodeAudit
 
-MIN_FAILURES = 3
-DRAWS = 1000
+MIN_FAILURES = 3    # a mean of fewer is an anecdote
+DRAWS = 1000        # of a bootstrap: its 2.5 % ends move by a few per cent of their width
 FINGERPRINT = ('mp', 'ppl', 'cra', 'str')
 QUALITY = ('ppl', 'cra', 'str')
 _NEGATED = {'cra', 'str'}
-FALL = 0.15
-STILL_S = 3.0
+FALL = 0.15      # below the best so far: more than the noise of a judge
+STILL_S = 3.0    # longer than a policy waits for its answer
 STILL = 0.02    # of a judge with a noise of .03 or less over five averaged frames
 Span = tuple[float, float]
 
@@ -97,17 +97,17 @@ def fingerprints(episodes: Sequence[Audited], at_least: int = MIN_FAILURES) -> l
     """Return the failure fingerprints of all policies on all tasks."""
     if at_least < 1:
         raise ConfigError(f'a fingerprint needs at least 1 failure, found {at_least}')
-    found = []
+    prints = []
     for task in sorted({e.task for e in episodes}):
         failed = {policy: [e for e in episodes if e.task == task and e.policy == policy
                            and e.success is False]
                   for policy in sorted({e.policy for e in episodes if e.task == task})}
         scores = {metric: _z({policy: _values(rows, metric) for policy, rows in failed.items()
                               if len(rows) >= at_least}, metric) for metric in FINGERPRINT}
-        found += [Fingerprint(policy, task, len(rows), {
+        prints += [Fingerprint(policy, task, len(rows), {
             metric: scores[metric].get(policy) for metric in FINGERPRINT})
             for policy, rows in failed.items()]
-    return found
+    return prints
 
 
 def _z(values: Mapping[str, Floats], metric: str) -> dict[str, float]:

@@ -15,7 +15,8 @@ import numpy as np
 from arena_robot.core.clip import Clip
 from arena_robot.core.observation import Floats, Pixels
 
-OVERFLOW = 1e-4
+OVERFLOW = 1e-4    # outside [0, 1]: the rounding of a judge's own numbers
+SMOOTHING = np.array([0.1, 0.2, 0.4, 0.2, 0.1])    # weights of a value and its neighbours
 
 
 class JudgeKind(str, Enum):
@@ -141,18 +142,18 @@ def trace_of(clip: Clip, values: Floats, model: str, *, strict: bool = True, mod
     Invalid when their number is wrong or one is not finite; when ``strict``, also when one is
     outside [0, 1] by more than 1e-4. What is outside is clipped and counted.
     """
-    given = np.asarray(values, np.float64)
-    if given.shape != (len(clip),):
-        return invalid(clip, model, f'{given.shape} values for {len(clip)} frames', raw, mode)
-    over = (given < 0.0) | (given > 1.0)
-    if not np.isfinite(given).all():
+    progress = np.asarray(values, np.float64)
+    if progress.shape != (len(clip),):
+        return invalid(clip, model, f'{progress.shape} values for {len(clip)} frames', raw, mode)
+    over = (progress < 0.0) | (progress > 1.0)
+    if not np.isfinite(progress).all():
         return invalid(clip, model, 'a value is not finite', raw, mode)
-    if strict and ((given < -OVERFLOW) | (given > 1.0 + OVERFLOW)).any():
-        return invalid(clip, model, f'values from {given.min():g} to {given.max():g} are not '
-                       'progress from 0 to 1', raw, mode)
-    return Trace(np.clip(given, 0.0, 1.0), clip.times_s, model, detail=detail, mode=mode,
+    if strict and ((progress < -OVERFLOW) | (progress > 1.0 + OVERFLOW)).any():
+        return invalid(clip, model, f'values from {progress.min():g} to {progress.max():g} are '
+                       'not progress from 0 to 1', raw, mode)
+    return Trace(np.clip(progress, 0.0, 1.0), clip.times_s, model, detail=detail, mode=mode,
                  clipped=int(over.sum()), calibrated=calibrated, interval_s=clip.interval_s,
-                 raw_phi=given, raw=raw)
+                 raw_phi=progress, raw=raw)
 
 
 def difference(judge: Judge, pair: Pair) -> float | None:
@@ -196,15 +197,6 @@ def smoothed(trace: Trace) -> Trace:
 
 def averaged(phi: Floats) -> Floats:
     """Return the average with the weights .1 .2 .4 .2 .1, normalised at the ends."""
-    weights = np.array([0.1, 0.2, 0.4, 0.2, 0.1])
-    return np.asarray(np.convolve(phi, weights, 'same')[:len(phi)]
-                      / np.convolve(np.ones(len(phi)), weights, 'same')[:len(phi)]
-                      if len(phi) >= 5 else _short(phi, weights))
-
-
-def _short(phi: Floats, weights: Floats) -> Floats:
-    out = np.empty(len(phi))
-    for t in range(len(phi)):
-        taps = [(weights[2 + k], phi[t + k]) for k in range(-2, 3) if 0 <= t + k < len(phi)]
-        out[t] = sum(w * p for w, p in taps) / sum(w for w, _ in taps)
-    return out
+    padded, present = np.pad(phi, 2), np.pad(np.ones(len(phi)), 2)
+    return np.asarray(np.convolve(padded, SMOOTHING, 'valid')
+                      / np.convolve(present, SMOOTHING, 'valid'))

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from arena_robot.audit.aggregate import DRAWS
 from arena_robot.audit.base import Judge, Pair
 from arena_robot.core.errors import DataError
 from arena_robot.core.jpeg import from_jpeg
@@ -24,8 +25,7 @@ from arena_robot.records.labelled_clip import LabelledClip
 
 BINS = ('small', 'medium', 'large')
 PHASES: Mapping[str, int] = {'falling': -1, 'rising': 1}
-LEAST = 0.03
-DRAWS = 1000
+LEAST = 0.03    # smaller changes of progress are not asked about
 SETTING = 'simulated'
 # Small, medium, large and their mean: table 2 of the paper, on RoboPulse.
 ROWS: Mapping[str, tuple[float, float, float, float]] = {
@@ -87,13 +87,13 @@ def bench_pairs(clips: Sequence[LabelledClip], per_bin: int, seed: int = 0,
     best instant, where it is done.
     """
     rng = np.random.default_rng(seed)
-    found: dict[tuple[str, int], list[tuple[int, int, int, float]]] = {
+    by_bin: dict[tuple[str, int], list[tuple[int, int, int, float]]] = {
         (name, sign): [] for name in BINS for sign in (1, -1)}
     for number, clip in enumerate(clips):
         for before, after, hop in _candidates(clip.phi, rng):
-            found[_bin(hop), 1 if hop > 0 else -1].append((number, before, after, hop))
+            by_bin[_bin(hop), 1 if hop > 0 else -1].append((number, before, after, hop))
     pairs = []
-    for (name, sign), rows in found.items():
+    for (name, sign), rows in by_bin.items():
         wanted = per_bin // 2
         if len(rows) < wanted:
             raise DataError(f'the clips have {len(rows)} {name} pairs of sign {sign:+d}, '
@@ -105,7 +105,7 @@ def bench_pairs(clips: Sequence[LabelledClip], per_bin: int, seed: int = 0,
 
 def _candidates(phi: Floats, rng: np.random.Generator) -> list[tuple[int, int, float]]:
     """Return (before, after, hop) within monotone phases; each phase is also read backwards."""
-    found = []
+    candidates = []
     for begin, end in _phases(phi):
         for _ in range(min(8, end - begin)):
             a, b = sorted(rng.choice(np.arange(begin, end + 1), 2, replace=False).tolist())
@@ -113,20 +113,20 @@ def _candidates(phi: Floats, rng: np.random.Generator) -> list[tuple[int, int, f
                 change = float(phi[after] - phi[before])
                 room = 1.0 - float(phi[before]) if change > 0 else float(phi[before] - phi[0])
                 if abs(change) >= LEAST and room > 1e-6:
-                    found.append((before, after, float(np.clip(change / room, -1.0, 1.0))))
-    return found
+                    candidates.append((before, after, float(np.clip(change / room, -1.0, 1.0))))
+    return candidates
 
 
 def _phases(phi: Floats) -> list[tuple[int, int]]:
     """Return (first, last) of the phases in which progress goes one way, pauses included."""
-    found, begin, way = [], 0, 0.0
+    phases, begin, way = [], 0, 0.0
     for t, step in enumerate(np.diff(phi), 1):
         if step * way < 0.0:
-            found.append((begin, t - 1))
+            phases.append((begin, t - 1))
             begin, way = t - 1, step
         elif step != 0.0:
             way = step
-    return [(a, b) for a, b in [*found, (begin, len(phi) - 1)] if b > a]
+    return [(a, b) for a, b in [*phases, (begin, len(phi) - 1)] if b > a]
 
 
 def _bin(hop: float) -> str:
@@ -180,27 +180,27 @@ def answers(judge: Judge, pairs: Sequence[BenchPair], alpha: float = 0.0, seed: 
             done: Callable[[int], None] = lambda count: None) -> list[bool]:
     """Return for each pair whether the judge's sign is right."""
     rng = np.random.default_rng((seed, 51))
-    found = []
-    for number, one in enumerate(pairs, 1):
-        said = judge.compare(noisy(one.pair, alpha, rng))
-        found.append(said is not None and bool(np.sign(said) == one.sign))
+    right = []
+    for number, pair in enumerate(pairs, 1):
+        answer = judge.compare(noisy(pair.pair, alpha, rng))
+        right.append(answer is not None and bool(np.sign(answer) == pair.sign))
         done(number)
-    return found
+    return right
 
 
 def clock_answers(pairs: Sequence[BenchPair]) -> list[bool]:
     """Return what elapsed time would say: the later frame is farther on."""
-    return [bool(np.sign(one.gap) == one.sign) for one in pairs]
+    return [bool(np.sign(pair.gap) == pair.sign) for pair in pairs]
 
 
 def bench_scores(pairs: Sequence[BenchPair], right: Sequence[bool], seed: int = 0
                  ) -> list[BenchScore]:
     """Return the score of each bin and of all, with a bootstrap over episodes."""
-    names = sorted({one.episode for one in pairs})
+    names = sorted({pair.episode for pair in pairs})
     index = {name: k for k, name in enumerate(names)}
     counts, hits = np.zeros((2, len(names), len(BINS)))
-    for one, good in zip(pairs, right, strict=True):
-        at = index[one.episode], BINS.index(one.bin)
+    for pair, good in zip(pairs, right, strict=True):
+        at = index[pair.episode], BINS.index(pair.bin)
         counts[at] += 1
         hits[at] += good
     drawn = np.random.default_rng((seed, 7)).integers(len(names), size=(DRAWS, len(names)))
@@ -218,10 +218,10 @@ def bench_scores(pairs: Sequence[BenchPair], right: Sequence[bool], seed: int = 
 def phase_scores(pairs: Sequence[BenchPair], right: Sequence[bool], seed: int = 0
                  ) -> list[BenchScore]:
     """Return the scores of pairs from phases that fall and that rise; none where not known."""
-    found = []
+    scores = []
     for name, phase in PHASES.items():
-        rows = [(one.episode, good) for one, good in zip(pairs, right, strict=True)
-                if one.phase == phase]
+        rows = [(pair.episode, good) for pair, good in zip(pairs, right, strict=True)
+                if pair.phase == phase]
         if not rows:
             continue
         index = {episode: k for k, episode in enumerate(sorted({e for e, _ in rows}))}
@@ -232,8 +232,8 @@ def phase_scores(pairs: Sequence[BenchPair], right: Sequence[bool], seed: int = 
         drawn = np.random.default_rng((seed, 7)).integers(len(index), size=(DRAWS, len(index)))
         low, high = np.quantile(hits[drawn].sum(axis=1) / counts[drawn].sum(axis=1),
                                 [0.025, 0.975]).tolist()
-        found.append(BenchScore(name, float(hits.sum() / counts.sum()), low, high, len(rows)))
-    return found
+        scores.append(BenchScore(name, float(hits.sum() / counts.sum()), low, high, len(rows)))
+    return scores
 
 
 @dataclass(frozen=True)
@@ -306,8 +306,8 @@ def _get(entry: Any, name: str, where: str) -> Any:
     value = entry
     for word in name.split('.'):
         if not isinstance(value, dict) or word not in value:
-            known: Sequence[str] = sorted(value) if isinstance(value, dict) else ()
-            raise DataError(f"{where} has no '{name}'; it has {', '.join(known)}")
+            names: Sequence[str] = sorted(value) if isinstance(value, dict) else ()
+            raise DataError(f"{where} has no '{name}'; it has {', '.join(names)}")
         value = value[word]
     return value
 

@@ -21,7 +21,8 @@ from arena_robot.core.errors import ConfigError
 from arena_robot.ranking.evaluators.reports import VoterReport
 
 SURE = 0.95
-AT_LEAST = 20
+AT_LEAST = 20    # decisive sessions; with fewer a coin agrees or disagrees too often by chance
+# Of honest evaluators against an audit, which is neither a coin nor always right.
 LOWEST_RATE, HIGHEST_RATE = 0.6, 0.98
 # How common each is before any session: most people are honest.
 PRIOR: Mapping[str, float] = {'honest': 0.94, 'coin': 0.03, 'inverted': 0.03}
@@ -103,18 +104,18 @@ def evaluator_signals(reports: Sequence[VoterReport], audits: Mapping[str, tuple
     kinds = {e.evaluator: e for e in evaluator_kinds({
         name: [True] * agree + [False] * (decisive - agree)
         for name, (agree, decisive) in audits.items() if decisive})}
-    found = [_signal(report, kinds.get(report.name)) for report in reports]
-    return sorted(found, key=lambda one: -one.suspicion)
+    signals = [_signal(report, kinds.get(report.name)) for report in reports]
+    return sorted(signals, key=lambda signal: -signal.suspicion)
 
 
 def _signal(report: VoterReport, seen: EvaluatorAgreement | None) -> EvaluatorSignal:
     nats = _nats(seen) if seen else 0.0
     by_audit = seen is not None and seen.kind in (EvaluatorKind.COIN, EvaluatorKind.INVERTED)
-    by = [word for word, is_so in (('votes', report.flagged), ('audit', by_audit)) if is_so]
+    flags = [word for word, is_so in (('votes', report.flagged), ('audit', by_audit)) if is_so]
     return EvaluatorSignal(
         report.name, seen.agree if seen else 0, seen.decisive if seen else 0,
         (seen.kind if seen else EvaluatorKind.UNDECIDED).value, report.suspicion, nats,
-        report.suspicion + nats, ' and '.join(by))
+        report.suspicion + nats, ' and '.join(flags))
 
 
 def _nats(seen: EvaluatorAgreement) -> float:

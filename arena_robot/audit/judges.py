@@ -33,14 +33,14 @@ def make_judge(name: str, settings: Mapping[str, Any] | None = None) -> Judge:
 
     Raises ConfigError for an unknown name or setting, and for what keeps no Judge's protocol.
     """
-    maker, given = JUDGES.find(name), dict(settings or {})
-    known = list(inspect.signature(maker).parameters)
-    for word in given:
-        if word not in known:
+    maker, options = JUDGES.find(name), dict(settings or {})
+    parameters = list(inspect.signature(maker).parameters)
+    for word in options:
+        if word not in parameters:
             raise ConfigError(f"the judge '{name}' has no setting '{word}'; it has "
-                              f'{", ".join(known) or "none"}')
+                              f'{", ".join(parameters) or "none"}')
     try:
-        judge = maker(**given)
+        judge = maker(**options)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"the judge '{name}' cannot be made: {error}") from error
     if broken := broken_members(judge, Judge):
@@ -51,14 +51,14 @@ def make_judge(name: str, settings: Mapping[str, Any] | None = None) -> Judge:
 
 def settings_of(words: Sequence[str]) -> tuple[tuple[str, Any], ...]:
     """Return the settings in ``KEY=VALUE`` words; values are read as YAML."""
-    found = []
+    settings = []
     for word in words:
         key, equals, value = word.partition('=')
         if not key or not equals:
             raise ConfigError(f"a setting of a judge is KEY=VALUE, found '{word}'")
         try:
             read = yaml.safe_load(value)
-            found.append((key, tuple(read) if isinstance(read, list) else read))
+            settings.append((key, tuple(read) if isinstance(read, list) else read))
         except yaml.YAMLError as error:
             raise ConfigError(f"the setting {key}: '{value}' cannot be read: {error}") from error
-    return tuple(found)
+    return tuple(settings)

@@ -122,25 +122,25 @@ def measure(traces: Sequence[Floats], rule: Convention = CONVENTIONS['paper'],
     for word, value in (('epsilon', epsilon), ('delta', delta)):
         if not 0.0 < value < np.inf:
             raise ConfigError(f'{word} must be a number above 0, found {value}')
-    given, lengths, clipped = _padded(traces, names)
-    labels = list(success) if success is not None else [None] * len(given)
-    if len(labels) != len(given):
-        raise DataError(f'{len(given)} traces have {len(labels)} labels')
-    numbers = _numbers(given, lengths, rule, epsilon, delta)
+    padded, lengths, clipped = _padded(traces, names)
+    labels = list(success) if success is not None else [None] * len(padded)
+    if len(labels) != len(padded):
+        raise DataError(f'{len(padded)} traces have {len(labels)} labels')
+    numbers = _numbers(padded, lengths, rule, epsilon, delta)
     mp, reached = numbers['mp'], numbers['mp'][:, None] >= np.array(QUARTERS)
-    extra = _extra(given, reached, numbers, labels) if rule.peak_based else {
-        name: np.full(len(given), np.nan) for name in EXTRA_METRICS}
+    extra = _extra(padded, reached, numbers, labels) if rule.peak_based else {
+        name: np.full(len(padded), np.nan) for name in EXTRA_METRICS}
     return OpdTable(rule.name, epsilon, delta, lengths - 1, mp, reached.sum(axis=1) / 4, reached,
                     numbers['ppl'], numbers['cra'], numbers['str'], **extra, clipped=clipped)
 
 
-def _numbers(given: Floats, lengths: NDArray[np.int64], rule: Convention, epsilon: float,
+def _numbers(traces: Floats, lengths: NDArray[np.int64], rule: Convention, epsilon: float,
              delta: float) -> dict[str, Floats]:
-    phi = np.pad(given, ((0, 0), (1, 0))) if rule.from_zero else given
+    phi = np.pad(traces, ((0, 0), (1, 0))) if rule.from_zero else traces
     ends = lengths if rule.from_zero else lengths - 1
     steps = np.abs(np.diff(phi, axis=1))
     variation = steps.sum(axis=1)
-    mp, first, last = given.max(axis=1), phi[:, 0], phi[:, -1]
+    mp, first, last = traces.max(axis=1), phi[:, 0], phi[:, -1]
     peaks = np.maximum.accumulate(phi, axis=1)
     peaks -= phi
     inside = np.arange(phi.shape[1]) <= ends[:, None]
@@ -159,13 +159,13 @@ def _numbers(given: Floats, lengths: NDArray[np.int64], rule: Convention, epsilo
                 'cra': np.where(mp > 0.0, regret / ends / mp, 0.0)}
 
 
-def _extra(given: Floats, reached: NDArray[np.bool_], numbers: Mapping[str, Floats],
+def _extra(traces: Floats, reached: NDArray[np.bool_], numbers: Mapping[str, Floats],
            labels: Sequence[bool | None]) -> dict[str, Floats]:
     mp = numbers['mp']
-    falls = np.maximum.accumulate(given, axis=1) - given
-    rows, trough = np.arange(len(given)), falls.argmax(axis=1)
-    later = np.maximum.accumulate(given[:, ::-1], axis=1)[:, ::-1]
-    recovered, fall = later[rows, trough] - given[rows, trough], falls[rows, trough]
+    falls = np.maximum.accumulate(traces, axis=1) - traces
+    rows, trough = np.arange(len(traces)), falls.argmax(axis=1)
+    later = np.maximum.accumulate(traces[:, ::-1], axis=1)[:, ::-1]
+    recovered, fall = later[rows, trough] - traces[rows, trough], falls[rows, trough]
     drr = np.where(fall > _FALL, np.minimum(
         1.0, (recovered + _DRR_EPSILON) / (fall + _DRR_EPSILON)), np.nan)
     done = np.array([bool(top >= SUCCESS_MP) if label is None else label
@@ -232,13 +232,13 @@ def read_traces(path: Path, full: float = 1.0) -> list[NamedTrace]:
                         'true|false|null}]}')
     if extra := sorted(set(data) - {'episodes'}):
         raise DataError(f"{path}: unknown key '{extra[0]}'; known: episodes")
-    found = [_trace(value, number, path, full) for number, value in enumerate(data['episodes'])]
+    read = [_trace(value, number, path, full) for number, value in enumerate(data['episodes'])]
     names: set[str] = set()
-    for trace in found:
+    for trace in read:
         if trace.name in names:
             raise DataError(f"{path}: two episodes are called '{trace.name}'")
         names.add(trace.name)
-    return found
+    return read
 
 
 def _trace(value: Any, number: int, path: Path, full: float) -> NamedTrace:
@@ -315,14 +315,14 @@ def static_noise(traces: Sequence[Floats], alpha: float = ALPHA) -> JudgeNoise:
 
     σ² is the variance about the clips' means, Σ(Φ - mean)² / Σ(n - 1).
     """
-    kept = [np.asarray(trace, np.float64) for trace in traces]
-    if not kept or any(len(trace) < 3 for trace in kept):
+    clips = [np.asarray(trace, np.float64) for trace in traces]
+    if not clips or any(len(trace) < 3 for trace in clips):
         raise DataError('the noise needs at least one static clip, of three values or more each')
-    rest = [trace - trace.mean() for trace in kept]
-    square = sum(float(r @ r) for r in rest)
+    centred = [trace - trace.mean() for trace in clips]
+    square = sum(float(r @ r) for r in centred)
     if not np.isfinite(square):
         raise DataError('a static clip has a value that is not finite')
-    sigma = sqrt(square / sum(len(r) - 1 for r in rest))
-    beside = sum(float(r[1:] @ r[:-1]) for r in rest)
+    sigma = sqrt(square / sum(len(r) - 1 for r in centred))
+    beside = sum(float(r[1:] @ r[:-1]) for r in centred)
     return JudgeNoise(sigma, threshold(sigma, alpha), alpha, beside / square if square else 0.0,
-                      len(kept), sum(len(r) for r in rest))
+                      len(clips), sum(len(r) for r in centred))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from arena_robot.audit.base import Judge, Trace, TraceStatus, averaged, refusals
+from arena_robot.audit.base import SMOOTHING, Judge, Trace, TraceStatus, averaged, refusals
 from arena_robot.audit.opd import (
     DELTA,
     EPSILON,
@@ -25,7 +25,6 @@ from arena_robot.core.observation import Pixels
 from arena_robot.records.audit_file import EpisodeAudit
 
 CACHE_VERSION = 1
-AVERAGED = 5
 
 
 @dataclass(frozen=True)
@@ -55,9 +54,9 @@ class TraceCache:
         if not self.identity:
             return judge.progress(clip)
         path = self.folder / f'{_key(self.identity, clip)}.json'
-        if (found := _read(path, clip)) is not None:
+        if (progress := _read(path, clip)) is not None:
             self.hits.append(clip.name)
-            return found
+            return progress
         trace = judge.progress(clip)
         if trace.valid:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -142,7 +141,7 @@ class ProgressFollower:
         self._instruction = instruction
         self._start: Mapping[str, Pixels] = {}
         self._newest_s = float('-inf')
-        self._values: deque[float] = deque(maxlen=AVERAGED)
+        self._values: deque[float] = deque(maxlen=len(SMOOTHING))
         self.problem = ''
 
     def add(self, time_s: float, frames: Mapping[str, Pixels]) -> float | None:

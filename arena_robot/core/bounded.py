@@ -14,7 +14,7 @@ from arena_robot.core.errors import DataError
 
 # Decoders map much that they never use; what an honest file takes is far below.
 MEMORY_BYTES = 4 << 30
-CALL_S = 20.0    # an upload's check takes a second; a caller still waits for the answer
+CALL_S = 20.0    # the caller waits meanwhile
 
 P = ParamSpec('P')
 T = TypeVar('T')

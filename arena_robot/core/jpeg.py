@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from arena_robot.core.errors import DataError
 from arena_robot.core.observation import Pixels
 
-QUALITY = 90          # of streams: a policy sees no difference to the raw picture
-PHOTO_QUALITY = 95    # of start photographs, which people and the scene's match compare
+QUALITY = 90          # of streams
+PHOTO_QUALITY = 95    # of start photographs, which people and the match of the scene compare
 
 
 def to_jpeg(pixels: Pixels, quality: int = QUALITY) -> bytes:

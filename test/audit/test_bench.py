@@ -31,15 +31,15 @@ def frame(value):
 
 def clips(count=6):
     rng = np.random.default_rng(0)
-    found = []
+    labelled = []
     for k in range(count):
         phi = np.concatenate([np.linspace(0, 0.9, 15), np.linspace(0.9, 0.3, 8),
                               np.linspace(0.3, 1.0, 10)]) * (1.0 - 0.05 * (k % 2))
         phi[1:-1] = np.clip(phi[1:-1] + rng.normal(0, 0.001, len(phi) - 2), 0, 1)
         jpegs = [to_jpeg(frame(p)) for p in phi]
-        found.append(LabelledClip(ClipSource(f'c{k}', 'brighten', 'brighten', k),
-                                  np.arange(len(phi)) * 0.2, phi, {'left': jpegs}))
-    return found
+        labelled.append(LabelledClip(ClipSource(f'c{k}', 'brighten', 'brighten', k),
+                                     np.arange(len(phi)) * 0.2, phi, {'left': jpegs}))
+    return labelled
 
 
 class Brightness:
@@ -65,8 +65,8 @@ def test_pairs_are_balanced_and_right():
         assert all(low <= abs(p.hop) <= high + 1e-9 for p in rows)
         assert len({abs(p.gap) for p in rows}) >= 4
     assert all(np.sign(p.hop) == p.sign for p in pairs)
-    again = bench_pairs(clips(), 40, seed=1)
-    assert [(p.episode, p.gap, p.hop) for p in again] == [
+    same = bench_pairs(clips(), 40, seed=1)
+    assert [(p.episode, p.gap, p.hop) for p in same] == [
         (p.episode, p.gap, p.hop) for p in pairs]
     with pytest.raises(DataError, match='more episodes'):
         bench_pairs(clips(1), 4000)
@@ -136,9 +136,9 @@ def test_a_published_file_by_its_field_names(tmp_path):
                         setting='kind', episode='ep')
     path = tmp_path / 'bench.json'
     path.write_text(json.dumps([entry]))
-    (one,) = read_pulse(path, names)
-    assert (one.sign, one.bin, one.pair.instruction) == (-1, 'small', 'fold')
-    assert one.pair.after['wrist'].mean() > one.pair.before['wrist'].mean()
+    (pair,) = read_pulse(path, names)
+    assert (pair.sign, pair.bin, pair.pair.instruction) == (-1, 'small', 'fold')
+    assert pair.pair.after['wrist'].mean() > pair.pair.before['wrist'].mean()
     for change, words in (({'y': 'maybe'}, 'maybe'), ({'files': ['0.jpg']}, '8 files'),
                           ({'size': 'tiny'}, 'tiny'), ({'h': None}, 'not a number'),
                           ({'files': ['x.jpg'] * 8}, 'cannot be read')):

@@ -46,16 +46,16 @@ def test_a_rollout_is_followed_from_its_start_and_its_newest_pictures():
     judge = Redness()
     follower = ProgressFollower(judge, 'lift the cup')
     values = [0.2, 0.2, 0.6, 0.6, 0.6, 1.0, 0.2, 0.2]
-    told = [follower.add(0.4 * k, {'left': red(v)}) for k, v in enumerate(values)]
+    progress = [follower.add(0.4 * k, {'left': red(v)}) for k, v in enumerate(values)]
     gained = np.array(values) - 0.2
     wanted = [(4 * gained[k] + 2 * gained[max(k - 1, 0)] + gained[max(k - 2, 0)]) / 7
               for k in range(2, 8)]
-    assert told[2:] == pytest.approx(wanted, abs=0.005)
+    assert progress[2:] == pytest.approx(wanted, abs=0.005)
     assert judge.lengths == [1] * 8, 'a long rollout costs no more than a short one'
     assert follower.add(2.8, {'left': red(0.9)}) is None, 'not newer'
-    other = ProgressFollower(OneView(), 'lift the cup')
-    assert other.add(0.0, {'left': red(0.0)}) is None
-    assert 'a picture too few' in other.problem
+    single = ProgressFollower(OneView(), 'lift the cup')
+    assert single.add(0.0, {'left': red(0.0)}) is None
+    assert 'a picture too few' in single.problem
 
 
 class OneView(Redness):
@@ -69,10 +69,10 @@ class OneView(Redness):
 def test_marks_are_quarters_falls_and_standstill():
     times = np.arange(12.0)
     phi = [0, .3, .6, .6, .6, .6, .6, .3, .3, .8, 1, 1]
-    found = curve_marks(times, phi)
-    assert found.milestones == ((1, .25), (2, .5), (9, .75), (10, 1.0))
-    assert found.falls == ((7, 8),)
-    assert found.still == ((3, 6),)
+    marks = curve_marks(times, phi)
+    assert marks.milestones == ((1, .25), (2, .5), (9, .75), (10, 1.0))
+    assert marks.falls == ((7, 8),)
+    assert marks.still == ((3, 6),)
     assert curve_marks(times, phi, calibrated=False).milestones == ()
     assert curve_marks([0.0], [0.5]).still == ()
     line = curve_line(times, phi, 7)
@@ -82,14 +82,14 @@ def test_marks_are_quarters_falls_and_standstill():
 
 
 def test_a_standstill_ends_only_after_its_time():
-    found = Stagnation(10.0)
-    assert not any(found.add(t, 0.3 + 0.01 * (t % 2)) for t in range(10))
-    assert not found.add(9.5, 0.6), 'it moved on'
-    assert not found.add(19.0, 0.61)
-    assert found.add(19.5, 0.62)
-    found.reset()
-    assert not found.add(100.0, 0.62)
-    assert '10 s' in found.words
+    stagnation = Stagnation(10.0)
+    assert not any(stagnation.add(t, 0.3 + 0.01 * (t % 2)) for t in range(10))
+    assert not stagnation.add(9.5, 0.6), 'it moved on'
+    assert not stagnation.add(19.0, 0.61)
+    assert stagnation.add(19.5, 0.62)
+    stagnation.reset()
+    assert not stagnation.add(100.0, 0.62)
+    assert '10 s' in stagnation.words
 
 
 def done(folder, state=DONE):
@@ -107,9 +107,9 @@ def test_a_page_is_told_of_an_audit_only_when_the_session_is_done(tmp_path):
     for state in ('review', 'submitting', 'aborted'):
         with pytest.raises(DataError, match='after it is done'):
             session_audit(done(home, state), 'redness')
-    found = session_audit(done(home), 'redness')
-    assert (found['preference'], found['audit'], found['calibrated']) == ('A', 'B', True)
-    assert found['slots']['B']['last'] == pytest.approx(0.9, abs=0.01)
-    assert found['slots']['A']['curve'][0] == [0.0, 0.0]
+    audit = session_audit(done(home), 'redness')
+    assert (audit['preference'], audit['audit'], audit['calibrated']) == ('A', 'B', True)
+    assert audit['slots']['B']['last'] == pytest.approx(0.9, abs=0.01)
+    assert audit['slots']['A']['curve'][0] == [0.0, 0.0]
     assert has_audits(home, 'redness')
     assert not has_audits(home, 'local')

@@ -81,12 +81,12 @@ def test_training_writing_and_judging(clips, tmp_path, capsys):
 
 def test_training_is_decided_by_the_clips_and_the_seed(clips, tmp_path):
     rows = [learned(clip) for clip in clips]
-    one, two = train(rows, 3), train(rows, 3)
-    assert np.array_equal(one.heads['carry'].weights, two.heads['carry'].weights)
-    assert one.card == two.card
-    write_model(tmp_path / 'm.npz', one)
-    again = read_model(tmp_path / 'm.npz')
-    assert again.views == one.views
+    first, two = train(rows, 3), train(rows, 3)
+    assert np.array_equal(first.heads['carry'].weights, two.heads['carry'].weights)
+    assert first.card == two.card
+    write_model(tmp_path / 'm.npz', first)
+    stored = read_model(tmp_path / 'm.npz')
+    assert stored.views == first.views
     with pytest.raises(DataError, match='two episodes'):
         train(rows[:1])
     (tmp_path / 'm.npz').write_bytes(b'PK not a model')
@@ -110,25 +110,26 @@ def test_hops_of_a_new_task_are_learned_from_other_tasks():
     for row in rows[:5]:
         values = row.features.head.astype(np.float32) @ head.weights + head.bias
         assert np.corrcoef(values, row.phi)[0, 1] > 0.95
-    again, _ = pooled_head(rows[5:])
-    assert np.array_equal(head.weights, again.weights)
+    repeated, _ = pooled_head(rows[5:])
+    assert np.array_equal(head.weights, repeated.weights)
     assert pooled_head(rows[:5])[1] == {}, 'one task leaves none to measure on'
 
 
 def test_clips_survive_the_disk(clips, tmp_path):
     write_clip(tmp_path / 'a.clip.npz', clips[0])
-    found = read_clip(tmp_path / 'a.clip.npz')
-    assert found.source == clips[0].source
-    assert found.pictures == clips[0].pictures
-    assert np.array_equal(found.phi, clips[0].phi)
+    read = read_clip(tmp_path / 'a.clip.npz')
+    assert read.source == clips[0].source
+    assert read.pictures == clips[0].pictures
+    assert np.array_equal(read.phi, clips[0].phi)
     (tmp_path / 'a.clip.npz').write_bytes(b'')
     with pytest.raises(DataError, match='not a clip'):
         read_clip(tmp_path / 'a.clip.npz')
 
 
 def test_instructions_find_their_task():
-    known = {t: [make_task(t, s).setup.instruction for s in range(24)] for t in TASKS.built_in}
-    matcher = TaskMatcher(known)
+    instructions = {name: [make_task(name, seed).setup.instruction for seed in range(24)]
+                    for name in TASKS.built_in}
+    matcher = TaskMatcher(instructions)
     for task in TASKS.built_in:
         for seed in range(100, 110):
             assert matcher.find(make_task(task, seed).setup.instruction)[0] == task
@@ -150,11 +151,11 @@ def test_colours():
 
 def test_start_pictures_may_come_from_elsewhere():
     frames = {'right': [picture(p) for p in (0.2, 0.4)]}
-    own = frame_features(frames, 'x', ['right'])
-    other = frame_features(frames, 'x', ['right'], {'right': picture(0.0)})
-    assert not own.head[0].any()
-    assert other.head[0].any()
-    assert np.array_equal(own.pooled, other.pooled)
+    without_start = frame_features(frames, 'x', ['right'])
+    with_start = frame_features(frames, 'x', ['right'], {'right': picture(0.0)})
+    assert not without_start.head[0].any()
+    assert with_start.head[0].any()
+    assert np.array_equal(without_start.pooled, with_start.pooled)
 
 
 def test_the_shipped_model_says_what_it_does_not_know():

@@ -65,8 +65,8 @@ def test_a_published_trace_of_v1():
              11: (87.5, 70.31, 0.97, 9.09), 13: (87.5, 43.65, 2.88, 7.69),
              14: (87.5, 45.07, 3.56, 7.14)}
     for count, row in table.items():
-        found = one(values[:count], 'v1')
-        assert [round(100 * found[m], 2) for m in ('mp', 'ppl', 'cra', 'str')] == list(row)
+        numbers = one(values[:count], 'v1')
+        assert [round(100 * numbers[m], 2) for m in ('mp', 'ppl', 'cra', 'str')] == list(row)
 
 
 def test_conventions_differ_where_they_were_published_differently():
@@ -84,11 +84,11 @@ def test_conventions_differ_where_they_were_published_differently():
 
 
 def test_scores_of_v15():
-    found = one([0.5, 1.0, 0.5, 0.75], 'v1.5')
-    assert found['drr'] == pytest.approx(0.5, abs=1e-5)
-    assert math.isnan(found['fns'])
+    numbers = one([0.5, 1.0, 0.5, 0.75], 'v1.5')
+    assert numbers['drr'] == pytest.approx(0.5, abs=1e-5)
+    assert math.isnan(numbers['fns'])
     ppl, cra, still = 1 / 1.75, 0.75 / 4, 0.0
-    assert found['sqs'] == pytest.approx(0.5 * ppl + 0.3 * (1 - cra) + 0.2 * (1 - still))
+    assert numbers['sqs'] == pytest.approx(0.5 * ppl + 0.3 * (1 - cra) + 0.2 * (1 - still))
     failed = one([0.5, 0.8], 'v1.5')
     assert failed['fns'] == pytest.approx(0.4 + 0.3 + 0.2)
     assert math.isnan(failed['drr'])
@@ -114,17 +114,17 @@ def test_vectorised_is_the_formula(traces):
     table = measure([np.array(t) for t in traces])
     for row, phi in enumerate(traces):
         for metric, value in by_the_formula(phi).items():
-            found = float(table.values(metric)[row])
-            assert found == pytest.approx(value, abs=1e-12, nan_ok=True), metric
+            computed = float(table.values(metric)[row])
+            assert computed == pytest.approx(value, abs=1e-12, nan_ok=True), metric
 
 
 @settings
 @hypothesis.given(TRACES, st.sampled_from(sorted(CONVENTIONS)))
 def test_ranges(phi, name):
-    found = one(phi, name)
+    numbers = one(phi, name)
     for metric in ('mp', 'mc', 'ppl', 'cra', 'str'):
-        assert math.isnan(found[metric]) or 0.0 <= found[metric] <= 1.0 + 1e-12
-    assert found['mc'] <= found['mp']
+        assert math.isnan(numbers[metric]) or 0.0 <= numbers[metric] <= 1.0 + 1e-12
+    assert numbers['mc'] <= numbers['mp']
 
 
 @settings
@@ -221,8 +221,8 @@ def test_command(tmp_path, capsys):
         {'name': 'up', 'phi': [0, 0.3, 0.8], 'success': True},
         {'name': 'one', 'phi': [0.5], 'success': None}])
     assert main(['audit', '--trace', path, '--convention', 'paper', '--json']) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found == {'convention': 'paper', 'episodes': [
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == {'convention': 'paper', 'episodes': [
         {'name': 'up', 'steps': 2, 'mp': 0.8, 'mc': 0.75,
          'mc_at': {'25': 1, '50': 1, '75': 1, '100': 0},
          'ppl': pytest.approx(0.8 * 0.8 / (0.8 + 1e-8), abs=1e-15), 'cra': 0.0, 'str': 0.0},
@@ -253,8 +253,8 @@ def test_an_invalid_episode_is_named_and_ends_the_call(tmp_path, capsys, episode
 def test_noise_command(tmp_path, capsys):
     path = write(tmp_path / 'a.json', [{'name': 'still', 'phi': [0.5, 0.52, 0.48, 0.51]}])
     assert main(['judge', 'noise', path, '--json']) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found['epsilon'] == pytest.approx(threshold(found['sigma']))
+    printed = json.loads(capsys.readouterr().out)
+    assert printed['epsilon'] == pytest.approx(threshold(printed['sigma']))
 
 
 def test_many_episodes_are_fast():
@@ -275,15 +275,15 @@ def drawn(rng, rate, count):
 @pytest.mark.parametrize(('sessions', 'share'), [(20, 0.8), (40, 0.97)])
 def test_a_planted_inverted_evaluator_is_found(sessions, share):
     rng = np.random.default_rng(0)
-    found, wronged, coin_taken = 0, 0, 0
+    detected, wronged, coin_taken = 0, 0, 0
     for _ in range(300):
         people = {f'honest {k}': drawn(rng, RATE, sessions) for k in range(5)}
         people |= {'inverted': drawn(rng, 1 - RATE, sessions), 'coin': drawn(rng, 0.5, sessions)}
         kinds = {e.evaluator: e.kind for e in evaluator_kinds(people)}
-        found += kinds['inverted'] is EvaluatorKind.INVERTED
+        detected += kinds['inverted'] is EvaluatorKind.INVERTED
         coin_taken += kinds['coin'] is EvaluatorKind.INVERTED
         wronged += sum(kinds[f'honest {k}'] is EvaluatorKind.INVERTED for k in range(5))
-    assert found / 300 >= share
+    assert detected / 300 >= share
     assert wronged == 0
     assert coin_taken / 300 <= 0.05
 

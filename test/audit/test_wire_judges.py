@@ -92,7 +92,7 @@ def test_gvl_unshuffles():
 
 def test_what_the_answers_depend_on_is_in_the_identity(monkeypatch, tmp_path):
     path = tmp_path / f'e{SUFFIX}'
-    found = []
+    identities = []
     for url, model, version, value in (
             ('http://a', 'm', 1, 0.0), ('http://a', 'm', 1, 0.0), ('http://b', 'm', 1, 0.0),
             ('http://a', 'n', 1, 0.0), ('http://a', 'm', 2, 0.0), ('http://a', 'm', 1, 0.5)):
@@ -103,9 +103,9 @@ def test_what_the_answers_depend_on_is_in_the_identity(monkeypatch, tmp_path):
         write_clip(path, LabelledClip(ClipSource('e', 't', 't', 0), np.arange(2.0),
                                       np.array([0.0, value]),
                                       {'left': [to_jpeg(frame(0)), to_jpeg(frame(1))]}))
-        found.append([AuditJob('gvl', (('examples', (str(path),)),)).identity,
-                      AuditJob('hop').identity])
-    gvls, hops = zip(*found, strict=True)
+        identities.append([AuditJob('gvl', (('examples', (str(path),)),)).identity,
+                           AuditJob('hop').identity])
+    gvls, hops = zip(*identities, strict=True)
     assert gvls[0] == gvls[1]
     assert len(set(gvls)) == 5
     assert hops[0] == hops[1] == hops[5]
@@ -330,18 +330,18 @@ def test_another_model_at_the_same_address_is_another_judge():
         return 200, json.dumps({'model_path': names[0]}).encode()
     with HttpServer(answer) as server:
         judge = RobometerJudge(server.url)
-        first, again = identity_of(judge), identity_of(judge)
+        first, repeated = identity_of(judge), identity_of(judge)
         names.pop(0)
         second = identity_of(judge)
         assert judge.model.startswith('b at ')
         names.pop(0)
         assert identity_of(judge) == ''
-    assert first == again != second
+    assert first == repeated != second
     assert first
     servers = [RobometerServer(Brightness(), identity=word) for word in ('x', 'x', 'y', '', '')]
-    told = [server.model_info()['identity'] for server in servers]
-    assert told[0] == told[1]
-    assert len(set(told)) == 4
+    infos = [server.model_info()['identity'] for server in servers]
+    assert infos[0] == infos[1]
+    assert len(set(infos)) == 4
 
 
 class OneView(Brightness):

@@ -44,12 +44,12 @@ def trunk_features(pictures: Sequence[Pixels]) -> Features:
     """Return (n, 112, 6, 10) of RGB pictures of any size."""
     blob = np.stack([small(picture) for picture in pictures]).astype(np.float32)
     net = _trunk()
-    found = np.empty((len(pictures), CHANNELS, ROWS, COLUMNS), np.float32)
+    features = np.empty((len(pictures), CHANNELS, ROWS, COLUMNS), np.float32)
     for begin in range(0, len(pictures), 8):
         part = (blob[begin:begin + 8] - _MEAN) * _SCALE
         net.setInput(np.ascontiguousarray(part.transpose(0, 3, 1, 2)))
-        found[begin:begin + 8] = net.forward()
-    return found
+        features[begin:begin + 8] = net.forward()
+    return features
 
 
 def small(picture: Pixels) -> Pixels:
@@ -77,10 +77,10 @@ def colours_in(instruction: str) -> list[str]:
 
 def colour_maps(pictures: Sequence[Pixels], instruction: str) -> Features:
     """Return (n, 2, 9, 16): how much of the first and the second colour named is where."""
-    found = np.zeros((len(pictures), COLOUR_SLOTS, MAP_ROWS, MAP_COLUMNS), np.float32)
+    maps = np.zeros((len(pictures), COLOUR_SLOTS, MAP_ROWS, MAP_COLUMNS), np.float32)
     named = colours_in(instruction)[:COLOUR_SLOTS]
     if not named:
-        return found
+        return maps
     wanted = cv2.cvtColor(np.array([[COLOURS[name] for name in named]], np.uint8),
                           cv2.COLOR_RGB2LAB)[0].astype(np.float32)
     for row, picture in enumerate(pictures):
@@ -90,6 +90,6 @@ def colour_maps(pictures: Sequence[Pixels], instruction: str) -> Features:
             gap = lab - colour
             gap[..., 0] *= 0.4
             like = np.exp(-(gap ** 2).sum(axis=2) / (2 * _SPREAD ** 2))
-            found[row, slot] = cv2.resize(like, (MAP_COLUMNS, MAP_ROWS),
-                                          interpolation=cv2.INTER_AREA)
-    return found
+            maps[row, slot] = cv2.resize(like, (MAP_COLUMNS, MAP_ROWS),
+                                         interpolation=cv2.INTER_AREA)
+    return maps

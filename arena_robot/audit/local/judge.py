@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from arena_robot.audit.base import (
+    SMOOTHING,
     Capabilities,
     Pair,
     Trace,
@@ -28,8 +29,7 @@ from arena_robot.audit.local.model import OTHERS, LocalModel, frame_features, re
 from arena_robot.core.clip import Clip
 
 SHIPPED = 'model.npz'
-_SMOOTHED_FRAMES = 5
-SURE = 0.85
+SURE = 0.85    # likeness; another wording of a task has more, test_local.py measures it
 _SAME = {'block': 'cube', 'mug': 'cup', 'grab': 'pick', 'lift': 'pick', 'tip': 'knock',
          'push': 'slide', 'set': 'put', 'place': 'put', 'move': 'put', 'into': 'in',
          'onto': 'on', 'shut': 'close', 'pull': 'open', 'uncover': 'find', 'clean': 'wipe'}
@@ -64,11 +64,11 @@ class LocalJudge:
             return invalid(clip, self.label, f'it needs the view {lacking[0]}; the clip has '
                            f'{", ".join(clip.frames)}')
         task, likeness = self._matcher.find(clip.instruction)
-        known = likeness >= SURE
+        familiar = likeness >= SURE
         features = frame_features(clip.frames, clip.instruction, self.model.views, clip.start)
         away = float(np.median(self.model.test.distances(features.pooled)))
         why = [f"the instruction '{clip.instruction}' is like none of its training"] \
-            if not known else []
+            if not familiar else []
         if away > self.model.test.limit:
             why.append(f'the pictures are unlike those of its training (distance {away:.3g}, '
                        f'limit {self.model.test.limit:.3g})')
@@ -78,12 +78,12 @@ class LocalJudge:
                 why.append(f'the start picture of the {view} camera is unlike those of its '
                            f'training (distance {gap:.3g}, limit {drop.limit:.3g}): has the '
                            'camera moved?')
-        head = self.model.heads[task if known else OTHERS]
+        head = self.model.heads[task if familiar else OTHERS]
         values = features.head @ head.weights + head.bias
         trace = trace_of(clip, np.asarray(values, np.float64), self.label, strict=False,
-                         mode=task if known else 'unknown task', calibrated=not why,
+                         mode=task if familiar else 'unknown task', calibrated=not why,
                          detail='; '.join(why))
-        return smoothed(trace) if trace.valid and len(clip) >= _SMOOTHED_FRAMES else trace
+        return smoothed(trace) if trace.valid and len(clip) >= len(SMOOTHING) else trace
 
     def compare(self, pair: Pair) -> float | None:
         """Return the difference of the values of after and before."""
@@ -97,9 +97,9 @@ def shipped() -> Path:
 
 def words(instruction: str) -> tuple[str, ...]:
     """Return the significant words of an instruction; a colour is the word ``colour``."""
-    found = [word.removesuffix('s') if len(word) > 3 else word
+    stems = [word.removesuffix('s') if len(word) > 3 else word
              for word in re.findall(r'[a-z]+', instruction.lower()) if word not in _STOP]
-    return tuple('colour' if word in COLOURS else _SAME.get(word, word) for word in found)
+    return tuple('colour' if word in COLOURS else _SAME.get(word, word) for word in stems)
 
 
 class TaskMatcher:

@@ -71,9 +71,9 @@ class PictureTest:
 
     def distances(self, pooled: Features) -> Features:
         """Return the (n,) root mean square distances of pooled features (n, P)."""
-        rest = pooled - self.middle
-        rest = rest - (rest @ self.basis.T) @ self.basis
-        return np.asarray(np.sqrt((rest ** 2).mean(axis=1)), np.float32)
+        residual = pooled - self.middle
+        residual = residual - (residual @ self.basis.T) @ self.basis
+        return np.asarray(np.sqrt((residual ** 2).mean(axis=1)), np.float32)
 
 
 @dataclass(frozen=True)

@@ -45,9 +45,9 @@ VIEWS = ('right', 'wrist')
 Progress = Callable[[int, int, str], None]
 EVERY = 2       # of the frames, neighbours are alike
 STEPS = 2       # of those frames between the two of a fall or rise
-MOVED = 0.05
+MOVED = 0.05    # a hop whose sign counts in the quality
 LARGEST = 0.3       # jumps count as this
-STILL = 0.02
+STILL = 0.02        # smaller hops are neither a fall nor a rise
 MOST = 10.0         # weight of a fall against that of a rise
 POOLED_BASIS, BASIS_FRAMES = 200, 1000
 RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0)
@@ -72,12 +72,12 @@ def nothing(done: int, total: int, label: str) -> None:
 def load(files: Sequence[Path], views: Sequence[str] = VIEWS, progress: Progress = nothing
          ) -> list[Learned]:
     """Return the features of clips; DataError when one lacks a view."""
-    found = []
+    clips = []
     for number, path in enumerate(files, 1):
         clip = read_clip(path)
-        found.append(learned(clip, views))
+        clips.append(learned(clip, views))
         progress(number, len(files), clip.source.name)
-    return found
+    return clips
 
 
 def learned(clip: LabelledClip, views: Sequence[str] = VIEWS) -> Learned:
@@ -100,13 +100,13 @@ def pooled_head(clips: Sequence[Learned], ridges: Sequence[float] = RIDGES
     basis = _basis(clips)
     seen = [_Seen(clip, clip.features.head[::EVERY].astype(np.float32) @ basis.T,
                   clip.phi[::EVERY]) for clip in clips]
-    tasks = {task: _sums([one for one in seen if one.clip.task == task])
+    tasks = {task: _sums([clip for clip in seen if clip.clip.task == task])
              for task in sorted({clip.task for clip in clips})}
-    tried = [_tried(seen, tasks, ridge) for ridge in ridges] if len(tasks) > 1 else []
-    best = max(tried, key=lambda one: one.score, default=_Tried(ridges[0], 1.0, {}))
+    tried = [_trial(seen, tasks, ridge) for ridge in ridges] if len(tasks) > 1 else []
+    best = max(tried, key=lambda trial: trial.score, default=_Trial(ridges[0], 1.0, {}))
     direction = best.slope * _solved(list(tasks.values()), best.ridge)
-    level = float(np.mean(np.concatenate([one.values(direction) for one in seen])))
-    middle = float(np.mean(np.concatenate([one.phi for one in seen])))
+    level = float(np.mean(np.concatenate([clip.values(direction) for clip in seen])))
+    middle = float(np.mean(np.concatenate([clip.phi for clip in seen])))
     return Head(np.asarray(direction @ basis, np.float32), middle - level), best.quality
 
 
@@ -131,7 +131,7 @@ class _Sums:
 
 
 @dataclass(frozen=True)
-class _Tried:
+class _Trial:
     """A ridge, the scale that its hops need, and its quality on tasks that were left out."""
 
     ridge: float
@@ -155,8 +155,8 @@ def _basis(clips: Sequence[Learned]) -> Features:
 
 
 def _sums(seen: Sequence[_Seen]) -> _Sums:
-    dz = np.concatenate([one.features[STEPS:] - one.features[:-STEPS] for one in seen])
-    d = np.concatenate([_hops(one.phi) for one in seen])
+    dz = np.concatenate([clip.features[STEPS:] - clip.features[:-STEPS] for clip in seen])
+    d = np.concatenate([_hops(clip.phi) for clip in seen])
     falls, rises = d < -STILL, d > STILL
     weight = np.ones(len(d))
     weight[falls] = min(float(rises.sum()) / max(float(falls.sum()), 1.0), MOST)
@@ -170,22 +170,22 @@ def _hops(values: Floats) -> Floats:
 
 
 def _solved(tasks: Sequence[_Sums], ridge: float) -> Floats:
-    a = np.sum([one.a for one in tasks], axis=0)
+    a = np.sum([sums.a for sums in tasks], axis=0)
     a[np.diag_indices(len(a))] += ridge * np.trace(a) / len(a) + 1e-12
-    return np.asarray(np.linalg.solve(a, np.sum([one.b for one in tasks], axis=0)))
+    return np.asarray(np.linalg.solve(a, np.sum([sums.b for sums in tasks], axis=0)))
 
 
-def _tried(seen: Sequence[_Seen], tasks: Mapping[str, _Sums], ridge: float) -> _Tried:
+def _trial(seen: Sequence[_Seen], tasks: Mapping[str, _Sums], ridge: float) -> _Trial:
     """Return what a ridge does on every task by the hops of the others."""
-    found = {task: _solved([s for name, s in tasks.items() if name != task], ridge)
-             for task in tasks}
-    values = [one.values(found[one.clip.task]) for one in seen]
-    said = np.concatenate([_hops(v) for v in values])
-    true = np.concatenate([_hops(one.phi) for one in seen])
-    slope = max(float(said @ true) / max(float(said @ said), 1e-12), 1e-6)
+    directions = {task: _solved([s for name, s in tasks.items() if name != task], ridge)
+                  for task in tasks}
+    values = [clip.values(directions[clip.clip.task]) for clip in seen]
+    predicted = np.concatenate([_hops(v) for v in values])
+    true = np.concatenate([_hops(clip.phi) for clip in seen])
+    slope = max(float(predicted @ true) / max(float(predicted @ predicted), 1e-12), 1e-6)
     # Around the middle nothing is clipped that the judge would not clip either.
     scaled = [0.5 + slope * (v - v.mean()) for v in values]
-    return _Tried(ridge, slope, quality([one.phi for one in seen], scaled, [None] * len(seen)))
+    return _Trial(ridge, slope, quality([clip.phi for clip in seen], scaled, [None] * len(seen)))
 
 
 def quality(true: Sequence[Floats], seen: Sequence[Floats], success: Sequence[bool | None]
@@ -196,17 +196,17 @@ def quality(true: Sequence[Floats], seen: Sequence[Floats], success: Sequence[bo
     rises: list[bool] = []
     for y, p in zip(true, smooth, strict=True):
         if len(y) > STEPS:
-            known, found = y[STEPS:] - y[:-STEPS], p[STEPS:] - p[:-STEPS]
-            falls += (found[known < -MOVED] < 0.0).tolist()
-            rises += (found[known > MOVED] > 0.0).tolist()
+            true_hops, predicted_hops = _hops(y), _hops(p)
+            falls += (predicted_hops[true_hops < -MOVED] < 0.0).tolist()
+            rises += (predicted_hops[true_hops > MOVED] > 0.0).tolist()
     error = float(np.mean([np.abs(y - p).mean() for y, p in zip(true, smooth, strict=True)]))
     done = np.array([p[-3:].mean() for p, s in zip(smooth, success, strict=True) if s is True])
     failed = np.array([p[-3:].mean() for p, s in zip(smooth, success, strict=True)
                        if s is False])
-    found_ = {'error': error, 'falls': _mean(falls), 'rises': _mean(rises)}
+    numbers = {'error': error, 'falls': _mean(falls), 'rises': _mean(rises)}
     if len(done) and len(failed):
-        found_['auc'] = float((done[:, None] > failed[None]).mean())
-    return found_
+        numbers['auc'] = float((done[:, None] > failed[None]).mean())
+    return numbers
 
 
 def _mean(values: Sequence[bool]) -> float:
@@ -291,18 +291,18 @@ def _folds(count: int, rng: np.random.Generator) -> list[list[int]]:
 def picture_test(clips: Sequence[Learned], rng: np.random.Generator) -> PictureTest:
     """Return the picture test: fitted on four fifths of the clips, its limit from the rest."""
     order = rng.permutation(len(clips)).tolist()
-    rest = set(order[::5])
+    held_out = set(order[::5])
     fit = np.concatenate([clips[k].features.pooled[::TEST_EVERY] for k in order
-                          if k not in rest]).astype(np.float32)
+                          if k not in held_out]).astype(np.float32)
     middle = fit.mean(axis=0)
     centred = fit - middle
     values, vectors = np.linalg.eigh((centred @ centred.T).astype(np.float64))
     keep = values.argsort()[::-1][:min(BASIS, len(fit) - 1)]
     basis = (vectors[:, keep].T @ centred) / np.sqrt(np.maximum(values[keep], 1e-9))[:, None]
     test = PictureTest(middle, basis.astype(np.float32), 0.0)
-    own = [float(np.median(test.distances(clips[k].features.pooled.astype(np.float32))))
-           for k in rest]
-    return PictureTest(middle, test.basis, MARGIN * max(own))
+    distances = [float(np.median(test.distances(clips[k].features.pooled.astype(np.float32))))
+                 for k in held_out]
+    return PictureTest(middle, test.basis, MARGIN * max(distances))
 
 
 def backdrop_of(pictures: Sequence[Features]) -> StartEdges:
@@ -310,5 +310,5 @@ def backdrop_of(pictures: Sequence[Features]) -> StartEdges:
     common = np.median(np.stack(pictures), axis=0)
     common = common - common.mean()
     edges = np.asarray(common / max(float(np.linalg.norm(common)), 1e-6), np.float32)
-    own = [StartEdges(edges, 0.0).distance(picture) for picture in pictures]
-    return StartEdges(edges, max(BACKDROP_MARGIN * max(own), LEAST_LIMIT))
+    distances = [StartEdges(edges, 0.0).distance(picture) for picture in pictures]
+    return StartEdges(edges, max(BACKDROP_MARGIN * max(distances), LEAST_LIMIT))

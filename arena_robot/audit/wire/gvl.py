@@ -130,12 +130,12 @@ _ENTRY = {'type': 'object', 'required': ['frame_number', 'task_completion_percen
 
 def percentages(text: str, count: int) -> Floats:
     """Return (count,) shares by frame number; ModelBadReply unless each is there exactly once."""
-    found = parse_json(text, {'type': 'array', 'items': _ENTRY, 'minItems': count,
-                              'maxItems': count})
-    numbers = [entry['frame_number'] for entry in found]
+    entries = parse_json(text, {'type': 'array', 'items': _ENTRY, 'minItems': count,
+                                'maxItems': count})
+    numbers = [entry['frame_number'] for entry in entries]
     if sorted(numbers) != list(range(1, count + 1)):
         raise ModelBadReply(f'the frames are {numbers}, expected 1 to {count}, each once')
     values = np.zeros(count)
-    for entry in found:
+    for entry in entries:
         values[entry['frame_number'] - 1] = entry['task_completion_percentage'] / 100.0
     return values

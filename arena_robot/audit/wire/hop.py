@@ -120,8 +120,8 @@ class HopJudge:
 
 def score(text: str, tagged: bool) -> float:
     """Return the hop in an answer, -1 to 1; ModelBadReply unless there is exactly one."""
-    found = (_TAGGED if tagged else _BARE).match(text)
-    value = float(found.group(1)) if found else float('nan')
+    match = (_TAGGED if tagged else _BARE).match(text)
+    value = float(match.group(1)) if match else float('nan')
     if not -100.0 <= value <= 100.0:
         raise ModelBadReply(f'no score from -100 % to 100 % in the answer: {text[:120]!r}')
     return value / 100.0
@@ -129,8 +129,8 @@ def score(text: str, tagged: bool) -> float:
 
 def _three(views: Views) -> list[Part]:
     """Return three pictures: front (left camera), right, wrist; one camera is repeated."""
-    known = [views[role] for role in ROLES if role in views] or list(views.values())
-    return [Picture.of(known[min(k, len(known) - 1)]) for k in range(3)]
+    pictures = [views[role] for role in ROLES if role in views] or list(views.values())
+    return [Picture.of(pictures[min(k, len(pictures) - 1)]) for k in range(3)]
 
 
 def _robo_dopamine(pair: Pair) -> ChatMessage:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from typing_extensions import Self
 
 from arena_robot.audit.base import Capabilities, Judge, Pair, Trace, difference, invalid, trace_of
+from arena_robot.audit.opd import SUCCESS_MP
 from arena_robot.core.clip import Clip
 from arena_robot.core.errors import ArenaError, ConfigError, ModelBadReply, ModelError
 from arena_robot.core.observation import Floats, Pixels
@@ -33,7 +34,7 @@ from arena_robot.models.http import HttpCaller, HttpSettings
 PATH, INFO = '/evaluate_batch_npy', '/model_info'
 FRAMES = 'sample_0_trajectory_frames'
 log = logging.getLogger(__name__)
-LARGEST_BYTES = 512 * 1024 * 1024
+LARGEST_BYTES = 512 << 20    # of a request
 
 
 class RobometerJudge:
@@ -63,10 +64,10 @@ class RobometerJudge:
 
     def _info(self) -> dict[str, Any]:
         try:
-            found = json.loads(self._http.call('GET', INFO))
+            info = json.loads(self._http.call('GET', INFO))
         except (ModelError, ValueError, RecursionError):
             return {}
-        return found if isinstance(found, dict) else {}
+        return info if isinstance(info, dict) else {}
 
     def progress(self, clip: Clip) -> Trace:
         """Return the server's values of a view's frames."""
@@ -202,7 +203,7 @@ class RobometerServer:
             raise ModelBadReply('the samples must be sample_0, sample_1 and so on')
         rows = [self._progress(parts, name) for name in names]
         return {'outputs_progress': {'progress_pred': rows}, 'outputs_success': {
-            'success_probs': [[float(p >= 0.99) for p in row] for row in rows]}}
+            'success_probs': [[float(p >= SUCCESS_MP) for p in row] for row in rows]}}
 
     def _progress(self, parts: dict[str, bytes], name: str) -> list[float]:
         try:
@@ -269,10 +270,10 @@ def form_parts(content_type: str, body: bytes) -> dict[str, bytes]:
     message = BytesParser(policy=HTTP).parsebytes(head + body)
     if not message.is_multipart():
         raise ModelBadReply('the form has no parts')
-    found: dict[str, bytes] = {}
+    parts: dict[str, bytes] = {}
     for part in message.iter_parts():
         name = part.get_param('name', header='content-disposition')
         data = part.get_payload(decode=True)
         if isinstance(name, str) and isinstance(data, bytes):
-            found[name] = data
-    return found
+            parts[name] = data
+    return parts

@@ -31,7 +31,7 @@ from arena_robot.records.episode_file import (
 )
 from arena_robot.records.session_file import JOURNAL, Entry, read_journal
 
-_PICTURES_DECODED = 3    # of each view, then each fiftieth: decoding all takes minutes
+_PICTURES_DECODED = 3    # of each view, then each fiftieth: decoding all of them takes long
 _TORN_STEPS = 45         # three seconds, between the last entry of a journal and a power cut
 
 
