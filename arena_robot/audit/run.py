@@ -76,6 +76,15 @@ def audit_clip(judge: Judge, clip: Clip, settings: AuditSettings | None = None,
     return audit_trace(judge, clip, trace, settings, success)
 
 
+def failed_audit(name: str, judge: str, why: str, settings: AuditSettings | None = None,
+                 success: bool | None = None) -> EpisodeAudit:
+    """Return the audit of an episode that no judge could look at, and why."""
+    s = settings or AuditSettings()
+    return EpisodeAudit(name, judge, '', TraceStatus.INVALID.value, s.convention,
+                        EPSILON if s.epsilon is None else s.epsilon, s.delta, detail=why,
+                        success=success)
+
+
 def audit_trace(judge: Judge, clip: Clip, trace: Trace, settings: AuditSettings,
                 success: bool | None = None) -> EpisodeAudit:
     """Return the audit of a trace that a judge gave of a clip."""

@@ -11,7 +11,7 @@ from uuid import uuid4
 from arena_robot.audit.aggregate import Audited
 from arena_robot.audit.base import Judge, identity_of
 from arena_robot.audit.judges import make_judge, settings_of
-from arena_robot.audit.run import AuditSettings, TraceCache, audit_clip
+from arena_robot.audit.run import AuditSettings, TraceCache, audit_clip, failed_audit
 from arena_robot.core.errors import DataError, RecordingError
 from arena_robot.recording.episode.clip import read_clip
 from arena_robot.records.audit_file import EpisodeAudit, write_audit
@@ -80,10 +80,8 @@ def audit_folder(episode: FoundEpisode, job: AuditJob) -> EpisodeAudit:
         clip = read_clip(episode.folder, job.interval_s or can.interval_s,
                          max_frames=can.max_frames)
     except (DataError, RecordingError) as error:
-        s = job.settings
-        return EpisodeAudit(f'{episode.session}/{episode.folder.name}', judge.name, '', 'invalid',
-                            s.convention, s.epsilon or 0.005, s.delta, detail=str(error),
-                            success=episode.success)
+        return failed_audit(f'{episode.session}/{episode.folder.name}', judge.name, str(error),
+                            job.settings, episode.success)
     cache = TraceCache(job.cache, job.identity) if job.cache else None
     audit = audit_clip(judge, clip, job.settings, episode.success, cache)
     if job.save:

@@ -6,7 +6,8 @@ pauses, full disks, and the attacks that a test holds.
     python test/attack/campaign.py --only B C         results, and the server, that are attacked
     python test/attack/campaign.py --inputs 500 --bags 20 --kills 20 --faults 0 --node-kills 0
 
-The last line sums it up; the exit code is 1 when anything went wrong.
+Each part says on standard error when it begins, and its result. The last line of the table sums
+it up; the exit code is 1 when anything went wrong.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bags import damaged_bags, growing_bags, recovery_speed
@@ -29,6 +31,7 @@ from tally import Tally, table, timed
 HERE = Path(__file__).resolve().parent
 # Of a part that runs in a process of its own.
 MOST_S = 900.0
+Part = tuple[str, Callable[[], list[Tally]]]
 
 
 def alone(script: str, *words: str) -> Tally:
@@ -46,39 +49,59 @@ def alone(script: str, *words: str) -> Tally:
         return tally
 
 
-def campaign(args: argparse.Namespace, folder: Path) -> list[Tally]:
-    """Return a tally of each part."""
-    letters = args.only or ['B', 'C']
-    found = [*all_borders(args.inputs, args.seed)] if not args.only else []
+def parts(args: argparse.Namespace, folder: Path) -> Iterator[Part]:
+    """Yield the parts of the campaign by name, each a function that returns its tallies."""
+    letters, seed = args.only or ['B', 'C'], str(args.seed)
+    if not args.only:
+        yield 'inputs of every border', lambda: all_borders(args.inputs, args.seed)
     if 'B' in letters:
-        found.append(timed(lambda: shams(folder / 'shams', args.shams, args.seed)))
+        yield 'shams', lambda: [timed(lambda: shams(folder / 'shams', args.shams, args.seed))]
     if 'C' in letters:
-        found += server_calls(folder / 'server', args.inputs, args.seed)
-    found += [held(row) for row in ATTACKS if row[0] in letters]
+        yield 'calls of a server', lambda: server_calls(folder / 'server', args.inputs, args.seed)
+    for row in ATTACKS:
+        if row[0] in letters:
+            yield row, lambda row=row: [held(row)]
     if 'C' in letters and args.faults:
-        found.append(alone('two_servers.py', '--faults', str(args.faults), '--seed',
-                           str(args.seed)))
-    return found if args.only else found + damages(args, folder)
+        yield 'two servers', lambda: [alone('two_servers.py', '--faults', str(args.faults),
+                                            '--seed', seed)]
+    if not args.only:
+        yield from damages(args, folder)
 
 
-def damages(args: argparse.Namespace, folder: Path) -> list[Tally]:
-    """Return a tally of damaged bags, kills and full disks."""
+def damages(args: argparse.Namespace, folder: Path) -> Iterator[Part]:
+    """Yield the parts with damaged bags, kills and full disks."""
     seed = str(args.seed)
-    bags = timed(lambda: damaged_bags(folder / 'damaged', args.bags, args.seed))
-    if args.megabytes:
-        bags.remarks.append(recovery_speed(folder / 'large', args.megabytes))
-    found = [bags, timed(lambda: growing_bags(folder / 'growing', args.bags // 2, args.seed))]
+
+    def bags() -> list[Tally]:
+        tally = timed(lambda: damaged_bags(folder / 'damaged', args.bags, args.seed))
+        if args.megabytes:
+            tally.remarks.append(recovery_speed(folder / 'large', args.megabytes))
+        return [tally]
+    yield 'damaged bags', bags
+    yield 'growing bags', lambda: [timed(lambda: growing_bags(
+        folder / 'growing', args.bags // 2, args.seed))]
     if args.kills:
-        found += [alone('kills.py', '--kills', str(args.kills), '--seed', seed),
-                  alone('kills.py', '--kills', str(args.kills // 4), '--seed', seed,
-                        '--full-disks')]
+        yield 'kills', lambda: [alone('kills.py', '--kills', str(args.kills), '--seed', seed)]
+        yield 'full disks', lambda: [alone('kills.py', '--kills', str(args.kills // 4), '--seed',
+                                           seed, '--full-disks')]
     if args.node_kills:
-        found.append(alone('node_kills.py', '--kills', str(args.node_kills), '--seed', seed))
-    return found
+        yield 'kills of nodes', lambda: [alone('node_kills.py', '--kills', str(args.node_kills),
+                                               '--seed', seed)]
+
+
+def reported(name: str, part: Callable[[], list[Tally]]) -> list[Tally]:
+    """Return the tallies of a part; lines on standard error say that it begins, and its result."""
+    sys.stderr.write(f'{name} ...\n')
+    begin_s = time.monotonic()
+    tallies = part()
+    sys.stderr.write(f'{name}: {time.monotonic() - begin_s:.0f} s, '
+                     f'{sum(one.tried for one in tallies)} tried, '
+                     f'{sum(one.bad for one in tallies)} wrong\n')
+    return tallies
 
 
 def main() -> int:
-    """Run the campaign and print its table."""
+    """Run the parts and print their table."""
     parser = argparse.ArgumentParser(description='attack every border on this machine')
     parser.add_argument('--inputs', type=int, default=10_000, help='inputs per border')
     parser.add_argument('--shams', type=int, default=60, help='verdicts that were made up')
@@ -98,7 +121,8 @@ def main() -> int:
     os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
     begin_s = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        tallies = campaign(args, Path(folder))
+        tallies = [tally for name, part in parts(args, Path(folder))
+                   for tally in reported(name, part)]
     sys.stdout.write(table(tallies) + f' in {time.monotonic() - begin_s:.0f} s\n')
     return 1 if any(t.bad for t in tallies) else 0
 

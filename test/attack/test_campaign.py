@@ -109,6 +109,12 @@ def test_every_attack_that_a_test_holds_is_there():
     assert not found.bad
 
 
+def test_a_part_says_when_it_begins_and_its_result(capsys):
+    row = tally.Tally('bags', tried=3, crashes=1)
+    assert campaign.reported('bags', lambda: [row]) == [row]
+    assert capsys.readouterr().err.splitlines() == ['bags ...', 'bags: 0 s, 3 tried, 1 wrong']
+
+
 def test_a_part_that_fails_is_a_crash():
     assert campaign.alone('no_such_part.py').crashes == 1
 

@@ -1,5 +1,6 @@
 """The server's audits: sessions that count are audited once, by what the server itself has."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -36,31 +37,50 @@ def listed(root, session):
             for slot in 'AB' for path in (root / session / slot).iterdir() if path.is_file()]
 
 
-def test_sessions_that_count_are_audited_once(store, monkeypatch):
+@pytest.fixture
+def audit(store, monkeypatch):
+    """Return a function that audits the named sessions; it returns in which order it did."""
     monkeypatch.setattr(background_work, 'AUDIT_LONGEST_STEPS', 10**6)    # steps are fast here
     blobs, root = store
-    page = SimpleNamespace(evaluations=[
-        SimpleNamespace(id=name, counts=name != 'withdrawn', mark='') for name in (
-            'broken', 'one', 'withdrawn')])
-    asked = []
-    uploads = SimpleNamespace(list=lambda session: asked.append(session) or listed(root, session))
-    worker = AuditWorker(audit_session, 'oracle', SimpleNamespace(page=lambda wanted: page),
-                         uploads, blobs)
 
-    def audited():
-        worker.step()
-        return len(audits_of(root / 'one' / 'B')) == 1
-    try:
-        assert wait_until(audited, 120.0)
-        for _ in range(2 * AUDIT_LOOK_STEPS):
+    def audited(*names, **bounds):
+        page, asked = SimpleNamespace(evaluations=[
+            SimpleNamespace(id=name, counts=name != 'withdrawn', mark='') for name in names]), []
+        uploads = SimpleNamespace(list=lambda name: asked.append(name) or listed(root, name))
+        worker = AuditWorker(audit_session, 'oracle', SimpleNamespace(page=lambda wanted: page),
+                             uploads, blobs, **bounds)
+
+        def done():
             worker.step()
-    finally:
-        worker.close()
-    assert asked == ['broken', 'one'], 'each once, also the one that cannot be read'
-    audit = read_audit(audit_path(root / 'one' / 'A', 'oracle'))
-    assert audit.valid
-    assert audit.phi[-1] > 0.5
+            return len(audits_of(root / 'one' / 'B')) == 1
+        try:
+            assert wait_until(done, 120.0)
+            for _ in range(2 * AUDIT_LOOK_STEPS):
+                worker.step()
+        finally:
+            worker.close()
+        return asked
+    return audited
+
+
+def test_sessions_that_count_are_audited_once(store, audit):
+    blobs, root = store
+    assert audit('broken', 'one', 'withdrawn') == ['broken', 'one'], \
+        'each once, also the one that cannot be read'
+    found = read_audit(audit_path(root / 'one' / 'A', 'oracle'))
+    assert found.valid
+    assert found.phi[-1] > 0.5
     assert audits_of(root / 'withdrawn' / 'A') == []
     assert all(not read_audit(path).valid for path in audits_of(root / 'broken' / 'A'))
     with pytest.raises(ConfigError, match='oracle'):
         AuditWorker(audit_session, 'orakel', None, None, blobs)
+
+
+def test_an_audit_that_needs_too_much_memory_is_marked_as_failed(store, audit):
+    _, root = store
+    assert audit('one', memory_bytes=300 << 20) == ['one'], 'and is not tried again'
+    for slot in 'AB':
+        found = read_audit(audit_path(root / 'one' / slot, 'oracle'))
+        assert found.status == 'invalid'
+        assert re.search('needs more than 300 MiB|ended by signal', found.detail)
+    assert audit('one') == [], 'after a restart neither'

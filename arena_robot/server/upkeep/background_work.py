@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from arena_robot.audit.judges import JUDGES
+from arena_robot.audit.run import failed_audit
 from arena_robot.core import spare_time
 from arena_robot.core.clock import Clock
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import ArenaError
 from arena_robot.core.files import write_text
 from arena_robot.core.process import Process
-from arena_robot.records.audit_file import FOLDER
+from arena_robot.records.audit_file import FOLDER, audit_path, write_audit
 from arena_robot.server.config import ServerConfig
 from arena_robot.server.files import FileId
 from arena_robot.server.results.standings import Results
@@ -31,6 +32,8 @@ from arena_robot.server.store.uploads import Uploads
 
 log = logging.getLogger(__name__)
 
+# An audit has the pictures of a rollout in memory: two minutes of three HD cameras are 5 GB.
+AUDIT_BYTES = 8 << 30
 AUDIT_LOOK_STEPS = 12        # a new list of the newest sessions at every twelfth call
 AUDIT_LONGEST_STEPS = 120    # calls after which an audit is given up
 LONGEST_STEPS = 30           # calls after which other processes are given up
@@ -64,14 +67,16 @@ class AuditWorker:
     Audits each session that counts and has no audit by ``judge`` yet.
 
     It looks at the newest 200 sessions; the result is put beside the episode, where the site reads
-    it. A session whose audit failed is tried again after a restart. Call ``step`` every five
-    seconds. ConfigError for an unknown judge.
+    it. The bags are files of strangers: the process has ``memory_bytes`` and no more. One that
+    ends for that, or by a signal, leaves an audit that is invalid and says so; a session whose
+    audit failed otherwise is tried again after a restart. Call ``step`` every five seconds.
+    ConfigError for an unknown judge.
     """
 
     def __init__(self, audit: Work, judge: str, browse: Browse, uploads: Uploads,
-                 blobs: Blobs) -> None:
+                 blobs: Blobs, memory_bytes: int = AUDIT_BYTES) -> None:
         JUDGES.find(judge)
-        self._audit, self._judge = audit, judge
+        self._audit, self._judge, self._memory_bytes = audit, judge, memory_bytes
         self._browse, self._uploads, self._blobs = browse, uploads, blobs
         self._seen: set[str] = set()
         self._waiting: list[str] = []
@@ -119,7 +124,8 @@ class AuditWorker:
         if not session.exists():
             folder.cleanup()
             return
-        process = spare_time.started(self._audit, session, self._judge)
+        process = spare_time.started(self._audit, session, self._judge,
+                                     memory_bytes=self._memory_bytes)
         self._running, self._since = (session_id, process, folder), self._steps
 
     def _fetch(self, session_id: str, home: Path) -> None:
@@ -140,15 +146,26 @@ class AuditWorker:
     def _take(self) -> None:
         assert self._running is not None
         session_id, process, folder = self._running
-        self._running = None
+        self._running, why = None, self._why_broken(process.code)
         process.kill()
         for slot in Slot:
-            made = Path(folder.name) / session_id / slot.value / FOLDER / f'{self._judge}.json'
-            if made.exists():
-                self._blobs.put(made, self._key(session_id, slot))
-            else:
-                log.warning('%s of session %s could not be audited', slot.value, session_id)
+            home = Path(folder.name) / session_id / slot.value
+            made = audit_path(home, self._judge)
+            if not made.exists():
+                log.warning('%s of session %s could not be audited%s', slot.value, session_id,
+                            why and f': {why}')
+                if not why:
+                    continue
+                home.mkdir(parents=True, exist_ok=True)
+                write_audit(home, failed_audit(f'{session_id}/{slot.value}', self._judge, why))
+            self._blobs.put(made, self._key(session_id, slot))
         folder.cleanup()
+
+    def _why_broken(self, code: int | None) -> str:
+        """Return why an audit that ended with ``code`` would end so again; '' where it may not."""
+        if code == spare_time.NO_MEMORY:
+            return f'the audit of this session needs more than {self._memory_bytes >> 20} MiB'
+        return f'the audit of this session was ended by signal {-code}' if (code or 0) < 0 else ''
 
 
 class BackgroundWork:
