@@ -22,7 +22,8 @@ from arena_robot.session.arena.contract import PROMPT, VERDICT, observation
 
 NAMES = ('crimson-7b', 'azure-fast', 'viridian')
 STATION = StationInfo('bench', 'fr3')
-STEPS = 10
+# A rollout of so many steps queries its policy at the first and at the last of these.
+STEPS, FIRST, LAST = 10, 0, 8
 MAKER, LOCK = SampleMaker(SampleEpisode()), threading.Lock()
 
 
@@ -134,10 +135,10 @@ def recorded(folder: Path, session_id: str, slot: Slot, steps: int = STEPS,
     return folder
 
 
-def query(arena: RemoteArena, session_id: str, slot: Slot) -> None:
-    """Query the policy of a slot as a rollout of ten steps does."""
+def query(arena: RemoteArena, session_id: str, slot: Slot, *steps: int) -> None:
+    """Query the policy of a slot at some steps; without any, as a rollout of ten steps does."""
     policy = arena.policy(session_id, slot)
-    for step in (0, 8):
+    for step in steps or (FIRST, LAST):
         policy.infer(dataclasses.replace(observation(), step=step), f'{session_id}-{slot.value}')
 
 

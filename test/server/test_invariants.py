@@ -18,7 +18,17 @@ import time
 
 import pytest
 import sqlalchemy as sa
-from arena_setting import STATION, NotingArena, Setting, episode, fine, query, recorded
+from arena_setting import (
+    FIRST,
+    LAST,
+    STATION,
+    NotingArena,
+    Setting,
+    episode,
+    fine,
+    query,
+    recorded,
+)
 from fixed_ports import free_port
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
@@ -43,7 +53,7 @@ from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.sessions.recordings import read_here
 from arena_robot.server.store import log, manifests
 from arena_robot.server.store.database import Database
-from arena_robot.server.store.schema import entries, files, sessions
+from arena_robot.server.store.schema import entries, files, relayed, sessions
 from arena_robot.server.transparency.verify import check_bundle
 from arena_robot.session.arena.contract import INVALID, PROMPT, VERDICT
 from arena_robot.web.site.log import standings_of
@@ -109,6 +119,7 @@ class ServerMachine(RuleBasedStateMachine):
         self.setting = make()
         self.folder, self.turn = folder, 0
         self.judged, self.relayed, self.sent, self.withdrawn = {}, set(), set(), set()
+        self.rolled = set()    # relayed up to the last step, since it was begun
         self.over, self.refused, self.log, self.head = set(), set(), [], None
 
     @property
@@ -132,11 +143,16 @@ class ServerMachine(RuleBasedStateMachine):
         except (Conflict, ServerUnavailable):    # too many are open, or the machine is slow
             return multiple()
 
-    @rule(session=drawn, slot=SLOTS)
-    def relay(self, session, slot):
+    @rule(session=drawn, slot=SLOTS, whole=st.booleans())
+    def relay(self, session, slot, whole):
+        """Query at the first and the last step of a rollout, the last one elsewhere if not whole."""
+        first = self.arena
         with contextlib.suppress(ArenaError):    # it is over
-            query(self.arena, session, slot)
+            self.rolled.discard((session, slot))
+            query(first, session, slot, FIRST)
+            query(first if whole else self.arena, session, slot, LAST)
             self.relayed.add((session, slot))
+            self.rolled.add((session, slot))
 
     @rule(session=drawn, slot=SLOTS, take=st.sampled_from(['first', 'second']))
     def upload(self, session, slot, take):
@@ -148,14 +164,26 @@ class ServerMachine(RuleBasedStateMachine):
             self.arena.upload(session, episode(session, slot), place)
             self.sent.add((session, slot))
 
-    @rule(target=drawn, slots=st.permutations(list(Slot)), verdict=VERDICTS, late=LATE)
-    def run_whole(self, slots, verdict, late):
+    @rule()
+    def write_notes(self):
+        """Each server writes what its relay noted; a late note leaves the last step what it was."""
+        first = self.at
+        for server in (*self.setting.servers[first:], *self.setting.servers[:first]):
+            server.record.flush()
+        with self.setting.server.database.read() as connection:
+            last = {(row.session_id, Slot(row.slot)): row.last_step
+                    for row in connection.execute(sa.select(relayed))}
+        assert {key: last.get(key) for key in self.rolled} == dict.fromkeys(self.rolled, LAST)
+
+    @rule(target=drawn, slots=st.permutations(list(Slot)), verdict=VERDICTS, late=LATE,
+          whole=st.booleans())
+    def run_whole(self, slots, verdict, late, whole):
         """Do all that a session needs, in whatever order the slots come; then try to change it."""
         session = self.draw()
         if not isinstance(session, str):
             return session
         for slot in slots:
-            self.relay(session, slot)
+            self.relay(session, slot, whole)
             self.upload(session, slot, 'first')
         self.judge(session, verdict)
         for call in late:
@@ -240,7 +268,7 @@ class ServerMachine(RuleBasedStateMachine):
         if judged:
             self.judge(session, VERDICT)
         else:
-            self.relay(session, Slot.A)
+            self.relay(session, Slot.A, True)
         thread.join()
 
     def _rows(self):
@@ -308,7 +336,10 @@ class ServerMachine(RuleBasedStateMachine):
             assert {(one.session_id, slot) for slot in Slot} <= self.relayed & self.sent
 
     def teardown(self):
-        self.setting.close()
+        try:
+            self.write_notes()
+        finally:
+            self.setting.close()
 
 
 @pytest.mark.timeout(600)
