@@ -29,9 +29,8 @@ from arena_robot.records.session_file import JOURNAL, RECEIPT_FILE, read_journal
 from arena_robot.server.proto import arena_server_pb2
 from arena_robot.server.results.exports import export_tables
 from arena_robot.server.sealing import seal_of
-from arena_robot.server.store.browse import Browse
+from arena_robot.server.store.browse import Browse, Filter
 from arena_robot.server.store.database import Database
-from arena_robot.server.store.filters import Filter
 from arena_robot.server.store.policies import Policies
 from arena_robot.server.transparency.verify import check_bundle
 from arena_robot.session.protocol.record import replay

@@ -23,7 +23,6 @@ from arena_robot.server.access.rates import SharedRates, rates_of
 from arena_robot.server.base import Role
 from arena_robot.server.config import ServerConfig
 from arena_robot.server.counters import Counters
-from arena_robot.server.housekeeping import Housekeeping
 from arena_robot.server.policy_target import PolicyTarget
 from arena_robot.server.pool.policy_pool import PolicyChecks, PolicyReviews, Pool
 from arena_robot.server.proto import arena_server_pb2_grpc
@@ -39,19 +38,20 @@ from arena_robot.server.sessions.credits import CreditDesk, grant_weekly
 from arena_robot.server.sessions.lifecycle import SessionLifecycle
 from arena_robot.server.sessions.matching import DrawRules, Matching
 from arena_robot.server.sessions.recordings import Read, Recordings
-from arena_robot.server.store import redraws, states
+from arena_robot.server.store import redraws
 from arena_robot.server.store.accounts import Accounts
 from arena_robot.server.store.audit import Audit
 from arena_robot.server.store.blobs import Blobs
 from arena_robot.server.store.browse import Browse
-from arena_robot.server.store.database import Database
+from arena_robot.server.store.database import Database, Turn
 from arena_robot.server.store.ledger import Ledger
 from arena_robot.server.store.policies import Policies
 from arena_robot.server.store.rate_counts import PERIOD_S, RateCounts
+from arena_robot.server.store.schema import policies, sessions
 from arena_robot.server.store.sessions import Sessions
 from arena_robot.server.store.slots import Slots
-from arena_robot.server.store.turn import Turn
 from arena_robot.server.store.uploads import Uploads
+from arena_robot.server.threads import Housekeeping
 from arena_robot.server.transparency.keys import LogKey
 from arena_robot.server.transparency.log import TransparencyLog
 from arena_robot.server.upkeep.background_work import (
@@ -265,8 +265,8 @@ class ArenaServer:
     def _open_metrics(self) -> None:
         from arena_robot.server.upkeep.metrics import Gauges, MetricsPage
         page = MetricsPage(self.counters, Gauges(
-            lambda: states.session_states(self.database),
-            lambda: states.policy_states(self.database), self._turn.held, self.config.data))
+            lambda: self.database.count_by(sessions.c.state),
+            lambda: self.database.count_by(policies.c.state), self._turn.held, self.config.data))
         self.metrics_port, self._metrics = page.open(self.config.metrics_port), page.close
 
     def _by_one(self, chore: Callable[[], object]) -> Callable[[], object]:

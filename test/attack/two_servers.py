@@ -53,7 +53,7 @@ from arena_robot.server.client import (  # noqa: E402
 )
 from arena_robot.server.proto import arena_server_pb2 as pb  # noqa: E402
 from arena_robot.server.sessions.recordings import read_here  # noqa: E402
-from arena_robot.server.store.states import session_states  # noqa: E402
+from arena_robot.server.store.schema import sessions  # noqa: E402
 from arena_robot.server.transparency.keys import read_receipt  # noqa: E402
 from arena_robot.server.transparency.merkle import MerkleTree, leaf_hash  # noqa: E402
 from arena_robot.session.arena.contract import PROMPT, VERDICT, observation  # noqa: E402
@@ -279,7 +279,7 @@ def check(arena: Arena, tally: Tally) -> None:
         made.ledger.check()
         check_once(made, tally)
         entries = made.log.bundle()['entries']
-        drawn = sum(session_states(made.database).values())
+        drawn = sum(made.database.count_by(sessions.c.state).values())
     tree = MerkleTree([leaf_hash(one.encode()) for one in entries])
     for size, root in {item for one in arena.stations for item in one.heads.items()}:
         if tree.root(size).hex() != root:

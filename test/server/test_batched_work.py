@@ -10,8 +10,8 @@ import pytest
 
 from arena_robot.core.errors import DataError
 from arena_robot.server.access.admission import MessageDeadlines
-from arena_robot.server.batched_work import BatchedWork
 from arena_robot.server.relay.service import Relay
+from arena_robot.server.threads import BatchedWork
 
 
 def in_threads(work, ask):

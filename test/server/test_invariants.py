@@ -51,8 +51,9 @@ from arena_robot.server.base import SessionState
 from arena_robot.server.client import ServerAddress, TokensInMemory
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.sessions.recordings import read_here
-from arena_robot.server.store import log, manifests
+from arena_robot.server.store import log
 from arena_robot.server.store.database import Database
+from arena_robot.server.store.evidence import manifests_of
 from arena_robot.server.store.schema import entries, files, relayed, sessions
 from arena_robot.server.transparency.verify import check_bundle
 from arena_robot.session.arena.contract import INVALID, PROMPT, VERDICT
@@ -145,12 +146,15 @@ class ServerMachine(RuleBasedStateMachine):
 
     @rule(session=drawn, slot=SLOTS, whole=st.booleans())
     def relay(self, session, slot, whole):
-        """Query at the first and the last step of a rollout, the last one elsewhere if not whole."""
-        first = self.arena
+        """Query at a rollout's first and last step, the latter at another server if not whole."""
+        first = last = self.arena
+        if not whole:
+            last = self.arena
+            self.turn += 1    # what comes next is called there too: the first note is written late
         with contextlib.suppress(ArenaError):    # it is over
             self.rolled.discard((session, slot))
             query(first, session, slot, FIRST)
-            query(first if whole else self.arena, session, slot, LAST)
+            query(last, session, slot, LAST)
             self.relayed.add((session, slot))
             self.rolled.add((session, slot))
 
@@ -166,7 +170,7 @@ class ServerMachine(RuleBasedStateMachine):
 
     @rule()
     def write_notes(self):
-        """Each server writes what its relay noted; a late note leaves the last step what it was."""
+        """Each server writes what its relay noted; a late note leaves the last step as it was."""
         first = self.at
         for server in (*self.setting.servers[first:], *self.setting.servers[:first]):
             server.record.flush()
@@ -303,7 +307,7 @@ class ServerMachine(RuleBasedStateMachine):
         assert sorted(one['session'] for one in found) == sorted(accepted)
         with self.setting.server.database.read() as connection:
             for one in found:
-                listed = manifests.of_session(connection, one['session'])
+                listed = manifests_of(connection, one['session'])
                 assert one['manifests'] == {slot: m.sha256 for slot, m in listed.items()}
                 assert one['verdict'] == said(self.judged[one['session']])
 

@@ -8,8 +8,7 @@ from arena_setting import fine
 from arena_robot.core.clock import SystemClock
 from arena_robot.server.app import ArenaServer
 from arena_robot.server.config import ServerConfig
-from arena_robot.server.store.database import Database
-from arena_robot.server.store.turn import Turn
+from arena_robot.server.store.database import Database, Turn
 
 
 def test_one_server_keeps_house_and_another_takes_over(postgres_url):

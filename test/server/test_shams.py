@@ -13,7 +13,7 @@ from arena_robot.server.base import NoPair, PolicyState, Role, Station
 from arena_robot.server.files import Manifest
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.sessions.evidence import missing
-from arena_robot.server.store import manifests
+from arena_robot.server.store.evidence import manifests_of, store_manifest
 from arena_robot.server.store.ledger import MINT, Ledger, Transfer
 from arena_robot.server.store.policies import NewPolicy
 from arena_robot.server.store.sessions import episodes_of
@@ -317,14 +317,14 @@ def test_the_log_names_the_files_of_the_database_though_they_change_while_it_is_
     def changed_meanwhile(*arguments):
         found = missing(*arguments)
         with database.write() as connection:
-            files = manifests.of_session(connection, session_id)['A'].files
-            manifests.store(connection, session_id, 'A', Manifest(tuple(
+            files = manifests_of(connection, session_id)['A'].files
+            store_manifest(connection, session_id, 'A', Manifest(tuple(
                 one for one in files if one.path != 'steps.npz')), 1)
         return found
     monkeypatch.setattr('arena_robot.server.sessions.acceptance.missing', changed_meanwhile)
     arena.feedback(session_id, VERDICT)
     assert arena.standing(session_id) == (True, '')
     with database.read() as connection:
-        kept = {slot: one.sha256 for slot, one in manifests.of_session(
+        kept = {slot: one.sha256 for slot, one in manifests_of(
             connection, session_id).items()}
     assert json.loads(setting.server.log.entries(0)[0])['manifests'] == kept

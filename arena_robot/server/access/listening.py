@@ -12,12 +12,12 @@ from arena_robot.policy.proto import arena_policy_pb2 as policy_pb
 from arena_robot.server.access.admission import Admission, Strangers, TokenCheck
 from arena_robot.server.access.call_guard import BoundedAudit
 from arena_robot.server.access.rates import AtOnce, Rates
-from arena_robot.server.batched_work import BatchedWork
 from arena_robot.server.config import ServerConfig, ServerLimits, Tls
 from arena_robot.server.counters import Counters
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.store.accounts import Accounts
 from arena_robot.server.store.slots import Slots
+from arena_robot.server.threads import BatchedWork
 
 TOKEN_FRESH_S = 10.0
 ARENA = pb.DESCRIPTOR.services_by_name['ArenaService'].full_name

@@ -17,8 +17,8 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.errors import ServerError
 from arena_robot.server.base import TooManyCalls
 from arena_robot.server.config import ServerLimits
-from arena_robot.server.housekeeping import Housekeeping
 from arena_robot.server.store.rate_counts import CallerKey, CountKey, RateCounts
+from arena_robot.server.threads import Housekeeping
 
 BUCKETS = 10_000
 TOLD_FROM = 0.25    # of the burst: what a caller took in all is told to other servers from here on

@@ -18,7 +18,6 @@ from arena_robot.server.base import Caller, PolicyRecord, PolicyReview, PolicySt
 from arena_robot.server.config import Approval
 from arena_robot.server.policy_target import NEEDS, PolicyTarget, contradictions
 from arena_robot.server.pool import addresses
-from arena_robot.server.pool.side_calls import SideCalls
 from arena_robot.server.store.database import Connection, Database
 from arena_robot.server.store.policies import (
     LIVE,
@@ -32,6 +31,7 @@ from arena_robot.server.store.unsafe_reports import (
     reports_by_policy,
     why_suspended,
 )
+from arena_robot.server.threads import SideCalls
 
 log = logging.getLogger(__name__)
 

@@ -32,11 +32,11 @@ from arena_robot.policy.grpc import wire
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.policy.resizing import METHODS, MIDDLE
 from arena_robot.server.base import PolicyRecord, SessionState
-from arena_robot.server.batched_work import BatchedWork
 from arena_robot.server.policy_target import PolicyTarget, of_json
 from arena_robot.server.relay.blind_errors import SENTENCES
 from arena_robot.server.store.policies import Policies
 from arena_robot.server.store.slots import SlotRow, Slots
+from arena_robot.server.threads import BatchedWork
 
 # Of the pictures that stations send; six of the largest have less than OBSERVATION_BYTES.
 JPEG_QUALITY, OBSERVATION_BYTES = 95, 2 << 20

@@ -29,7 +29,6 @@ from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.server.access.call_guard import bearer
 from arena_robot.server.access.rates import RateLimit
 from arena_robot.server.base import PolicyRecord, PolicyState
-from arena_robot.server.batched_work import BatchedWork
 from arena_robot.server.policy_target import PolicyTarget, of_json
 from arena_robot.server.relay.blind_errors import blind, blinded, sentence
 from arena_robot.server.relay.record import RelayRecord
@@ -56,6 +55,7 @@ from arena_robot.server.relay.upstreams import (
 )
 from arena_robot.server.store.policies import Policies
 from arena_robot.server.store.slots import Slots
+from arena_robot.server.threads import BatchedWork
 
 log = logging.getLogger(__name__)
 T = TypeVar('T')

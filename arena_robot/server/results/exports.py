@@ -27,10 +27,9 @@ from arena_robot.records.session_file import (
     write_session,
 )
 from arena_robot.server.store.blobs import Blobs
-from arena_robot.server.store.browse import MOST, Browse, Evaluation, StoredRollout
+from arena_robot.server.store.browse import MOST, Browse, Evaluation, Filter, StoredRollout
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.evaluations import finished_evaluations
-from arena_robot.server.store.filters import Filter
 from arena_robot.server.store.uploads import Uploads
 
 # What an imported table may bring as an id, so that no folder is outside of the output.

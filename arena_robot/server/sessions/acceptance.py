@@ -51,9 +51,8 @@ from arena_robot.server.store.policies import (
     waits_for_approval,
 )
 from arena_robot.server.store.relayed import overlapping
-from arena_robot.server.store.rollout_notes import note_waits
 from arena_robot.server.store.sealed_pairs import publish_retired
-from arena_robot.server.store.sessions import SessionRow
+from arena_robot.server.store.sessions import SessionRow, note_waits
 from arena_robot.server.transparency.log import TransparencyLog, correction_entry, session_entry
 
 log = logging.getLogger(__name__)

@@ -18,9 +18,10 @@ from arena_robot.server.files import ManifestEntry, checked_manifest
 from arena_robot.server.relay.record import RelayRecord
 from arena_robot.server.sessions.acceptance import READ_S, Acceptance
 from arena_robot.server.sessions.credits import charge_given_up, give_back
-from arena_robot.server.store import manifests, relayed, verdicts
+from arena_robot.server.store import relayed, verdicts
 from arena_robot.server.store import sessions as store
 from arena_robot.server.store.database import Connection, Database
+from arena_robot.server.store.evidence import manifests_of, store_manifest
 from arena_robot.server.store.policies import note_failures, policy_names, policy_states, suspend
 from arena_robot.server.store.relayed import RelayedRollout
 from arena_robot.server.store.sessions import SessionRow, Sessions
@@ -72,11 +73,11 @@ class SessionLifecycle:
         self._record.flush(episode.session_id)
         with self._database.write() as connection:
             session = store.load(connection, episode.session_id, lock=True)
-            before = manifests.of_session(connection, session.id).get(episode.slot.value)
+            before = manifests_of(connection, session.id).get(episode.slot.value)
             if manifest.files and manifest != before:
                 _refuse_closed(session)
-                manifests.store(connection, session.id, episode.slot.value, manifest,
-                                self._clock.now_ns())
+                store_manifest(connection, session.id, episode.slot.value, manifest,
+                               self._clock.now_ns())
             if self._sessions.add_episode(connection, episode):
                 self._judge(connection, session, episode)
                 if session.state is SessionState.DONE:    # the verdict came first

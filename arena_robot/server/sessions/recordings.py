@@ -28,10 +28,9 @@ from arena_robot.server.sessions.recorded_rollout import (
     why_unproven,
     write_claims,
 )
-from arena_robot.server.store import manifests
 from arena_robot.server.store.blobs import Blobs
 from arena_robot.server.store.database import Database
-from arena_robot.server.store.evidence import SessionEvidence
+from arena_robot.server.store.evidence import SessionEvidence, found_in_recordings, store_found
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +104,7 @@ class Recordings:
 
     def _stored(self, session_id: str, seen: str) -> str | None:
         with self._database.read() as connection:
-            return manifests.found_in_recordings(connection, session_id, seen)
+            return found_in_recordings(connection, session_id, seen)
 
     def _is_first(self, session_id: str) -> bool:
         with self._lock:
@@ -147,7 +146,7 @@ class Recordings:
             why = next((f'{slot.value}: {found[slot.value]}' for slot in Slot
                         if found[slot.value]), '')
             with self._database.write() as connection:
-                manifests.store_found(connection, session_id, seen, why, self._clock.now_ns())
+                store_found(connection, session_id, seen, why, self._clock.now_ns())
             return True
         except (ArenaError, OSError, ValueError, KeyError) as error:
             log.warning('the recordings of session %s were not read: %s', session_id, error)

@@ -18,9 +18,9 @@ from arena_robot.core.verdict import NAMES, Verdict, from_plain, to_plain
 from arena_robot.records.session_file import SessionSlot
 from arena_robot.server.base import PolicyState, SessionState, UnknownSession
 from arena_robot.server.files import FileId
-from arena_robot.server.store import log, manifests
+from arena_robot.server.store import log
 from arena_robot.server.store.database import Database
-from arena_robot.server.store.filters import Filter, older, origin, outcome
+from arena_robot.server.store.evidence import manifests_of
 from arena_robot.server.store.schema import accounts, episodes, files, policies, sessions
 
 MOST = 200
@@ -32,6 +32,9 @@ MARKS = {
     'incomplete': 'it was never proven to have taken place; it does not count',
 }
 COUNTED_MARKS = ('', 'imported')
+PAGE = 30
+OUTCOMES = ('A', 'B', 'TIE', 'invalid')
+ORIGINS = ('relayed', 'imported')
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,35 @@ class StoredRollout:
     progress: float | None
     reruns: int = 0
     waited: float | None = None
+
+
+@dataclass(frozen=True)
+class RolloutNotes:
+    """
+    Notes on one rollout.
+
+    ``reruns`` is how often its slot was run again, as its station said. ``waited`` is the share
+    of its steps in which the arm held because the policy had not answered, as the relay saw it;
+    None: not known.
+    """
+
+    reruns: int
+    waited: float | None
+
+
+@dataclass(frozen=True)
+class Filter:
+    """What to show; empty fields show everything. ``before`` is the last page's key."""
+
+    text: str = ''
+    institution: str = ''
+    policy: str = ''
+    against: str = ''
+    category: str = ''
+    outcome: str = ''
+    origin: str = ''
+    before: str = ''
+    limit: int = PAGE
 
 
 @dataclass(frozen=True)
@@ -155,7 +187,7 @@ class Browse:
         found: dict[str, list[str]] = {}
         with self._database.read() as connection:
             listed = {(FileId(session_id, slot, one.path).key, one.sha256)
-                      for slot, manifest in manifests.of_session(connection, session_id).items()
+                      for slot, manifest in manifests_of(connection, session_id).items()
                       for one in manifest.files}
             listed |= log.blurred(connection, session_id).items()
             for row in connection.execute(query):
@@ -223,6 +255,31 @@ class Browse:
         return -1 if found is None else int(found)
 
 
+def outcome(wanted: str) -> sa.ColumnElement[bool]:
+    """Return the condition for an outcome; DataError when there is no such."""
+    if wanted not in OUTCOMES:
+        raise DataError(f"an outcome is one of {', '.join(OUTCOMES)}, found {wanted!r:.40}")
+    if wanted == 'invalid':
+        return sa.not_(sessions.c.valid)
+    return sa.and_(sessions.c.valid, sessions.c.preference == wanted)
+
+
+def origin(wanted: str) -> sa.ColumnElement[bool]:
+    """Return the condition for an origin; DataError when there is no such."""
+    if wanted not in ORIGINS:
+        raise DataError(f"an origin is one of {', '.join(ORIGINS)}, found {wanted!r:.40}")
+    return sessions.c.imported if wanted == 'imported' else sa.not_(sessions.c.imported)
+
+
+def older(key: str) -> sa.ColumnElement[bool]:
+    """Return the condition for what follows a page's key; DataError for a bad one."""
+    stamp, mark, session_id = key.partition('_')
+    if not mark or not stamp.lstrip('-').isdigit() or len(stamp) > 19:
+        raise DataError(f'{key!r:.60} is not the key of a page')
+    return sa.tuple_(sessions.c.created_ns, sessions.c.id) < sa.tuple_(
+        sa.literal(int(stamp), sa.BigInteger), sa.literal(session_id))
+
+
 def _evaluations() -> sa.Select[Any]:
     a, b = policies.alias('a'), policies.alias('b')
     s = sessions.c
@@ -283,3 +340,18 @@ def _distinct(connection: sa.Connection, column: sa.Column[str]) -> list[str]:
         found.append(value)
         value = connection.execute(sa.select(sa.func.min(column)).where(column > value)).scalar()
     return [v for v in found if v]
+
+
+def rollout_notes(database: Database,
+                  session_ids: Sequence[str]) -> dict[str, dict[str, RolloutNotes]]:
+    """Return the notes by session and slot; an imported session is not in it: nobody knows."""
+    e = episodes.c
+    query = sa.select(e.session_id, e.slot, e.reruns, e.waited).select_from(
+        episodes.join(sessions)).where(
+        e.session_id.in_(session_ids), e.slot.in_([slot.value for slot in Slot]),
+        sa.not_(sessions.c.imported))
+    found: dict[str, dict[str, RolloutNotes]] = {}
+    with database.read() as connection:
+        for row in connection.execute(query):
+            found.setdefault(row.session_id, {})[row.slot] = RolloutNotes(row.reruns, row.waited)
+    return found

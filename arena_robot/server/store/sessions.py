@@ -1,6 +1,7 @@
 """Sessions and their episodes, from assignment to reveal."""
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -249,6 +250,13 @@ def store_fault(connection: Connection, session_id: str, slot: Slot, fault: str)
     """Store whose fault the end of a slot's rollout was."""
     connection.execute(sa.update(episodes).where(
         episodes.c.session_id == session_id, episodes.c.slot == slot.value).values(fault=fault))
+
+
+def note_waits(connection: Connection, session_id: str, waited: Mapping[str, float]) -> None:
+    """Store the share of waiting of a session's rollouts, by slot."""
+    for slot, share in waited.items():
+        connection.execute(sa.update(episodes).where(
+            episodes.c.session_id == session_id, episodes.c.slot == slot).values(waited=share))
 
 
 def session_of_row(row: Any) -> SessionRow:

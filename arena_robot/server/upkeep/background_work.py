@@ -23,10 +23,9 @@ from arena_robot.server.config import ServerConfig
 from arena_robot.server.files import FileId
 from arena_robot.server.results.standings import Results
 from arena_robot.server.store.blobs import Blobs
-from arena_robot.server.store.browse import MOST, Browse
+from arena_robot.server.store.browse import MOST, Browse, Filter
 from arena_robot.server.store.categories import Categories
 from arena_robot.server.store.database import Database
-from arena_robot.server.store.filters import Filter
 from arena_robot.server.store.reports import Reports
 from arena_robot.server.store.uploads import Uploads
 

@@ -32,11 +32,9 @@ from arena_robot.reports.policy_report.render import TEMPLATES
 from arena_robot.server.base import Caller, PolicyRecord, UnknownSession
 from arena_robot.server.results.standings import Results
 from arena_robot.server.store.blobs import Blobs
-from arena_robot.server.store.browse import MARKS, Browse
+from arena_robot.server.store.browse import MARKS, ORIGINS, OUTCOMES, Browse, Filter
 from arena_robot.server.store.categories import Categories
-from arena_robot.server.store.citation_checks import CitationChecks
-from arena_robot.server.store.filters import ORIGINS, OUTCOMES, Filter
-from arena_robot.server.store.reports import Reports
+from arena_robot.server.store.reports import CitationChecks, Reports
 from arena_robot.server.store.tallies import TallyBy, against
 from arena_robot.server.transparency.log import TransparencyLog
 from arena_robot.web.bounds import FORM_BYTES, HeadAsGet

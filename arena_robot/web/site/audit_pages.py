@@ -23,8 +23,7 @@ from arena_robot.reports.audit_agreement import (
     task_words,
 )
 from arena_robot.server.renewed_values import RenewedValues
-from arena_robot.server.store.browse import MOST, Browse, Evaluation
-from arena_robot.server.store.filters import Filter
+from arena_robot.server.store.browse import MOST, Browse, Evaluation, Filter
 from arena_robot.web.site.recorded import AuditCurves
 
 PAGES = 5

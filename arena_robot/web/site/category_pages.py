@@ -16,9 +16,8 @@ from arena_robot.ranking.intervals.choice import LEAST_SESSIONS
 from arena_robot.ranking.intervals.shares import PooledShare, pooled_shares
 from arena_robot.server.base import Caller, Role
 from arena_robot.server.results.standings import Results
-from arena_robot.server.store.browse import Browse
+from arena_robot.server.store.browse import Browse, Filter
 from arena_robot.server.store.categories import Categories, StoredCategory
-from arena_robot.server.store.filters import Filter
 from arena_robot.server.store.tallies import TallyBy
 from arena_robot.web.bounds import FORM_BYTES
 from arena_robot.web.site.result_pages import ScoreView, score_view

@@ -18,9 +18,7 @@ from arena_robot.core.episode import Slot
 from arena_robot.ranking.methods import METHODS
 from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.records.roboarena_files import SESSIONS_FILE, csv_line
-from arena_robot.server.store.browse import MOST, Browse, Evaluation
-from arena_robot.server.store.filters import Filter
-from arena_robot.server.store.rollout_notes import RolloutNotes
+from arena_robot.server.store.browse import MOST, Browse, Evaluation, Filter, RolloutNotes
 from arena_robot.web.site.history import MethodChanges
 
 # Columns of the table, as `arena rank --sessions` reads them, and what each one holds.

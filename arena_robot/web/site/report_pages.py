@@ -20,8 +20,7 @@ from arena_robot.core.errors import DataError, Unauthorised
 from arena_robot.reports.policy_report.render import HOW, as_markdown, difference_of, head_words
 from arena_robot.reports.policy_report.statements import SECTIONS, PolicyReport, report_from_json
 from arena_robot.server.base import Caller, Role
-from arena_robot.server.store.citation_checks import CitationChecks, CitationOpinion
-from arena_robot.server.store.reports import Reports, StoredReport
+from arena_robot.server.store.reports import CitationChecks, CitationOpinion, Reports, StoredReport
 from arena_robot.web.bounds import FORM_BYTES
 
 WORDS = {'holds': True, 'fails': False}

@@ -10,8 +10,7 @@ from fastapi.templating import Jinja2Templates
 from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.standings import not_relayed
 from arena_robot.server.results.standings import Results
-from arena_robot.server.store.browse import Browse, PolicyCard
-from arena_robot.server.store.filters import Filter
+from arena_robot.server.store.browse import Browse, Filter, PolicyCard
 from arena_robot.server.store.tallies import Score, TallyBy, added
 from arena_robot.web.site import view_models
 

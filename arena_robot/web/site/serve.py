@@ -11,11 +11,9 @@ import uvicorn
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.errors import ConfigError, ServerError
 from arena_robot.server.app import ArenaServer
-from arena_robot.server.store.browse import Browse
+from arena_robot.server.store.browse import Browse, rollout_notes
 from arena_robot.server.store.categories import Categories
-from arena_robot.server.store.citation_checks import CitationChecks
-from arena_robot.server.store.reports import Reports
-from arena_robot.server.store.rollout_notes import rollout_notes
+from arena_robot.server.store.reports import CitationChecks, Reports
 from arena_robot.web.bounds import BodyLimit, bounded_http
 from arena_robot.web.site.app import SiteParts, site
 from arena_robot.web.site.history import MethodChanges

@@ -31,9 +31,9 @@ from arena_robot.server.sealing import seal_of
 from arena_robot.server.store.blobs import Blobs
 from arena_robot.server.store.browse import Browse
 from arena_robot.server.store.categories import Categories, StoredCategory
-from arena_robot.server.store.counted import CountedSession, counted_sessions
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.reports import Reports
+from arena_robot.server.store.verdicts import CountedSession, counted_sessions
 from arena_robot.server.upkeep.background_work import BackgroundFunctions, sessions_to_categorise
 from arena_robot.web.site.recorded import AuditCurves, AuditNote, RecordedFiles, RecordedRollout
 

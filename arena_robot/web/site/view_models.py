@@ -16,7 +16,7 @@ from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.standings import Shown, axis_ends, basis_words, shown
 from arena_robot.reports.audit_agreement import mean_words
 from arena_robot.server.results.standings import Results
-from arena_robot.server.store.filters import Filter
+from arena_robot.server.store.browse import Filter
 
 ENDS = {
     EndReason.DONE.value: 'task done', EndReason.STOPPED.value: 'stopped by the evaluator',
