@@ -164,7 +164,9 @@ class AuditWorker:
         """Return why an audit that ended with ``code`` would end so again; '' where it may not."""
         if code == spare_time.NO_MEMORY:
             return f'the audit of this session needs more than {self._memory_bytes >> 20} MiB'
-        return f'the audit of this session was ended by signal {-code}' if (code or 0) < 0 else ''
+        if code is not None and code < 0:
+            return f'the audit of this session was ended by signal {-code}'
+        return ''
 
 
 class BackgroundWork:
