@@ -15,7 +15,7 @@ from arena_robot.core.errors import ArenaError, DriverError, SafetyError
 from arena_robot.core.observation import ArmState, Floats
 from arena_robot.drivers.base import Arm, ArmDescription, StopsInCollision
 from arena_robot.drivers.part import Opened
-from arena_robot.robots.arms import ArmLimits, Robot
+from arena_robot.robots.arms import Robot
 from arena_robot.safety.filter import Safety
 from arena_robot.safety.limits import motion_s
 from arena_robot.safety.reflexes import CollisionThresholds
@@ -166,7 +166,7 @@ class GuardedArm(Opened):
             raise SafetyError('a stop came while the driver took the command: the arm holds')
 
 
-def guarded(arm: Arm, robot: Robot, clock: Clock, limits: ArmLimits | None = None) -> GuardedArm:
+def guarded(arm: Arm, robot: Robot, clock: Clock) -> GuardedArm:
     """Return ``arm`` behind the safety layer, in one process with its commander."""
-    return GuardedArm(arm, Safety(limits or robot.limits, clock),
+    return GuardedArm(arm, Safety(robot.limits, clock),
                       CommandWatchdog(clock, math.inf), robot)

@@ -359,8 +359,8 @@ class ReplayCamera(Opened):
     """The recorded views of one camera role; an eye that was not recorded is (0, 0, 3)."""
 
     def __init__(self, player: Player, role: str, infos: Mapping[str, CameraInfo],
-                 serial: str = 'replay') -> None:
-        self._player, self.role, self.serial = player, role, serial
+                 ) -> None:
+        self._player, self.role, self.serial = player, role, 'replay'
         self._infos = dict(infos)
         self._eyes: dict[str, Track] = {}
         self._reading = threading.Lock()

@@ -148,11 +148,6 @@ class VideoDevice:
     vendor: str
     serial: str
 
-    @property
-    def is_zed(self) -> bool:
-        """Return whether Stereolabs made it."""
-        return self.vendor == STEREOLABS
-
 
 def video_devices(sys: Path = Path('/sys')) -> list[VideoDevice]:
     """Return the USB cameras that are plugged in, each once."""

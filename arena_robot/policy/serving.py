@@ -21,8 +21,8 @@ from arena_robot.core.observation import Observation
 from arena_robot.policy.base import Policy, PolicySpec, check_chunk, check_observation, check_spec
 
 logger = logging.getLogger(__name__)
-WINDOW_S = 0.004
-MAX_BATCH = 16
+WINDOW_S = 0.004    # a small part of the 66 ms that a station's step has
+MAX_BATCH = 16      # bounds the memory that a call takes
 BatchCall = Callable[[Sequence[Observation], Sequence[str]], Sequence[Chunk | Exception]]
 
 

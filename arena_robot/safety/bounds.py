@@ -17,11 +17,12 @@ from arena_robot.core.observation import Floats
 from arena_robot.robots.arms import KQ, KX, ArmLimits
 from arena_robot.safety.kinematics import ELBOW, FLANGE, frames, jacobian
 
-_BISECTIONS = 20
-_SLIDES = (1.0, 0.75, 0.5, 0.25)
+_BISECTIONS = 20        # halvings of a step: to a millionth of it
+_SLIDES = (1.0, 0.75, 0.5, 0.25)    # shares of a step that are tried along the wall
 POINTS = (FLANGE, ELBOW)
-_DAMPING = 1e-4
-_INSET_M = 1e-5
+_STEPS = 6              # Newton steps back to the wall, at most
+_DAMPING = 1e-4         # m²; stretched arms have no exact solution
+_INSET_M = 1e-5         # so that rounding leaves no target outside
 
 
 @dataclass(frozen=True)
@@ -171,14 +172,14 @@ def outside(q: Floats, limits: ArmLimits) -> float:
     return float(max(np.max(low - points), np.max(points - high), 0.0))
 
 
-def slide_in(q: Floats, limits: ArmLimits, steps: int = 6) -> Floats:
+def slide_in(q: Floats, limits: ArmLimits) -> Floats:
     """
     Return joints near ``q`` that bring flange and elbow to their box's wall, or as near as found.
 
     Only the coordinates that are outside are moved, so a motion along the wall continues.
     """
     low, high = limits.box[0] + _INSET_M, limits.box[1] - _INSET_M
-    for _ in range(steps):
+    for _ in range(_STEPS):
         chain = frames(q)
         points = chain[POINTS, :3, 3]
         error = np.clip(points, low, high) - points

@@ -30,6 +30,7 @@ REGULARISATION = 1e-2
 NULLSPACE_GAIN = 0.025
 LIMIT_DISTANCE = 0.3
 LIMIT_SCALE = 0.95
+ROUNDS = 60     # of the active set; seven joints free or fix one in each
 
 
 def _linear_parts() -> tuple[Floats, Floats, Floats]:
@@ -141,17 +142,17 @@ def joint_step(motion: Floats, q: Floats, jac: Floats, limits: ArmLimits,
     return box_qp(H, g, low, high)
 
 
-def box_qp(H: Floats, g: Floats, low: Floats, high: Floats, rounds: int = 60) -> Floats:
+def box_qp(H: Floats, g: Floats, low: Floats, high: Floats) -> Floats:
     """
     Return argmin ½ xᵀHx − gᵀx over ``low <= x <= high`` for a positive definite ``H`` (n, n).
 
     Active set: go to the minimum over the free variables, fixing each that meets its bound on the
     way; there, free the one whose gradient points inwards most, until none does. Every iterate
-    lies within the bounds, also if ``rounds`` run out.
+    lies within the bounds, also if the rounds run out.
     """
     x: Floats = np.clip(np.linalg.solve(H, g), low, high)
     free = (x > low) & (x < high)
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         x, blocked = _to_minimum(H, g, x, free, low, high)
         if blocked >= 0:
             free[blocked] = False

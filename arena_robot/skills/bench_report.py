@@ -172,9 +172,9 @@ def subtask_success(tasks: Sequence[LabelledTask], seed: int) -> list[float | No
     return interval(np.array(shares)[:, None], mean_of, seed).as_json()
 
 
-def lengths(data: SkillDataset, seed: int = 0) -> SkillInterval:
+def lengths(data: SkillDataset) -> SkillInterval:
     """Return how many subtasks base solutions have on average over tasks."""
-    return interval(np.array(_lengths(data))[:, None], mean_of, seed)
+    return interval(np.array(_lengths(data))[:, None], mean_of, seed=0)
 
 
 def _lengths(data: SkillDataset) -> list[float]:

@@ -2,15 +2,13 @@
 Likeness of short texts without a model: hashed n-grams, TF-IDF, cosine.
 
 Features of a text are its words, pairs of words, and character n-grams inside words, hashed with
-a sign into a fixed number of buckets. A better encoder takes its place by implementing
-:class:`TextEmbedder`.
+a sign into a fixed number of buckets.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Protocol
 from zlib import crc32
 
 import numpy as np
@@ -21,21 +19,15 @@ GRAMS = (3, 4)
 _WORD = re.compile(r'[a-z0-9]+')
 
 
-class TextEmbedder(Protocol):
-    """Texts as rows of length 1; ``name`` is stored with what was made with it."""
-
-    name: str
-
-    def embed(self, texts: Sequence[str], corpus: Sequence[str] = ()) -> Floats:
-        """Return (n, D) rows; ``corpus`` says which features are rare."""
-
-
 class HashedNgrams:
-    """Hashed n-grams in ``dimensions`` buckets; the same text gives the same row everywhere."""
+    """
+    Texts as rows of length 1: hashed n-grams in ``dimensions`` buckets.
+
+    The same text gives the same row everywhere.
+    """
 
     def __init__(self, dimensions: int = 1024) -> None:
         self.dimensions = dimensions
-        self.name = f'ngrams-{dimensions}'
 
     def embed(self, texts: Sequence[str], corpus: Sequence[str] = ()) -> Floats:
         """Return (n, D) rows, weighted by inverse document frequency over ``corpus``."""
@@ -68,10 +60,10 @@ def features(text: str) -> Iterator[str]:
             yield from (f'#{framed[k:k + size]}' for k in range(len(framed) - size + 1))
 
 
-def cosines(embedder: TextEmbedder, text: str, others: Sequence[str]) -> Floats:
+def cosines(text: str, others: Sequence[str]) -> Floats:
     """Return the (n,) cosines of a text with others; rare features among all count more."""
     if not others:
         return np.zeros(0)
-    every = [*others, text]
-    rows = embedder.embed(every, every)
+    texts = [*others, text]
+    rows = HashedNgrams().embed(texts, texts)
     return np.asarray(rows[:-1] @ rows[-1])

@@ -19,7 +19,7 @@ import numpy as np
 from arena_robot.core.errors import ConfigError
 from arena_robot.skills.base import Solution, TaskSpec
 from arena_robot.skills.code_facts import PRIMITIVES, facts_of
-from arena_robot.skills.embedding import HashedNgrams, cosines
+from arena_robot.skills.embedding import cosines
 from arena_robot.skills.pool import words_of
 from arena_robot.skills.subtask_lines import (
     LOWER,
@@ -282,7 +282,7 @@ def scene_of(spec: TaskSpec) -> dict[str, object]:
 
 def examples_of(spec: TaskSpec, exemplars: Sequence[tuple[TaskSpec, Solution]]) -> list[Example]:
     """Return what the code of exemplars shows, with the likeness of their tasks."""
-    like = cosines(HashedNgrams(), words_of(spec), [words_of(other) for other, _ in exemplars])
+    like = cosines(words_of(spec), [words_of(other) for other, _ in exemplars])
     return [_example(other, solution, max(0.0, float(weight)))
             for (other, solution), weight in zip(exemplars, like, strict=True)]
 

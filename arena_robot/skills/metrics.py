@@ -14,6 +14,7 @@ from arena_robot.core.observation import Floats
 
 DRAWS = 1000
 CHOICE = 8
+ACCEPTED = 0.5      # a score from here on says that success is the likelier
 LEVEL = 0.95
 BINS = 10
 
@@ -96,12 +97,11 @@ def difference(rows: Sequence[TaskScores], of: Callable[[TaskScores], float],
     return interval(np.array(apart)[:, None], mean_of, seed)
 
 
-def filtered(rows: Sequence[TaskScores], threshold: float = 0.5, seed: int = 0
-             ) -> tuple[SkillInterval, SkillInterval]:
+def filtered(rows: Sequence[TaskScores], seed: int = 0) -> tuple[SkillInterval, SkillInterval]:
     """Return precision (success among accepted) and coverage (share accepted)."""
     sums = {row.task: np.zeros(3) for row in rows}
     for row in rows:
-        accepted = row.scores >= threshold
+        accepted = row.scores >= ACCEPTED
         sums[row.task] += [row.success[accepted].sum(), accepted.sum(), len(accepted)]
     table = np.array(list(sums.values())).reshape(-1, 3)
     return (interval(table, lambda t: _ratio(t, 0, 1), seed),

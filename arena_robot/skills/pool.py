@@ -22,7 +22,7 @@ from arena_robot.skills.base import (
     from_json,
     to_json,
 )
-from arena_robot.skills.embedding import HashedNgrams, TextEmbedder, cosines
+from arena_robot.skills.embedding import cosines
 from arena_robot.skills.subtask_lines import expand, parse_lines
 
 VERSION = 1
@@ -64,12 +64,10 @@ class ExemplarPool:
         if len(set(names)) < len(names):
             raise DataError('a task is in the pool twice')
 
-    def nearest(self, spec: TaskSpec, count: int, embedder: TextEmbedder | None = None
-                ) -> list[tuple[Exemplar, float]]:
+    def nearest(self, spec: TaskSpec, count: int) -> list[tuple[Exemplar, float]]:
         """Return the ``count`` exemplars of other tasks most like ``spec``, and their cosines."""
         others = [exemplar for exemplar in self.exemplars if exemplar.spec.name != spec.name]
-        like = cosines(embedder or HashedNgrams(), words_of(spec),
-                       [words_of(exemplar.spec) for exemplar in others])
+        like = cosines(words_of(spec), [words_of(exemplar.spec) for exemplar in others])
         order = sorted(range(len(others)), key=lambda k: (-like[k], others[k].spec.name))
         return [(others[k], float(like[k])) for k in order[:count]]
 

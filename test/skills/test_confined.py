@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from arena_robot.core.errors import CodeRefused
-from arena_robot.skills.base import Subtask, SubtaskKind
-from arena_robot.skills.confined.code import PrimitiveCode, RewardCode, check_code
+from arena_robot.skills.confined.code import PrimitiveCode, RewardCode
 
 FOLD = """
 def _compute_reward(self):
@@ -193,7 +192,7 @@ def test_deeply_shared_lists_cost_no_time():
         reward(*lines)(FakeView())
 
 
-def test_a_subtask_is_checked_by_its_kind():
-    check_code(Subtask('fold', SubtaskKind.REWARD, FOLD))
+def test_a_reward_is_no_primitive():
+    RewardCode(FOLD)
     with pytest.raises(CodeRefused):
-        check_code(Subtask('fold', SubtaskKind.PRIMITIVE, FOLD))
+        PrimitiveCode(FOLD)

@@ -15,22 +15,23 @@ from arena_robot.drivers.emulators.fci_client import FciClient
 from arena_robot.drivers.emulators.fci_motion import TICK_S
 from arena_robot.drivers.franka.wire import ROBOT_PORT, FciError, MoveStatus
 
-CATCH_UP_S = 1.0
-ORDER_S = 5.0
+CATCH_UP_S = 1.0    # states that come late by more than this are not sent in a burst
+ORDER_S = 5.0       # the box's thread takes a tick; a machine under load some seconds
+PATIENCE_S = 0.5    # longer than a loaded machine keeps a client's thread waiting
 
 
 class Fr3Emulator(FciBox):
     """
     The box in a thread, paced at 1 kHz, for libfranka and franka-rs.
 
-    With ``lock_step`` it waits up to ``patience_s`` for the command that answers a motion's state,
-    so that a busy machine loses none. ``robot`` is fr3 (version 10) or panda (version 5).
+    With ``lock_step`` it waits up to half a second for the command that answers a motion's
+    state, so that a busy machine loses none. ``robot`` is fr3 (version 10) or panda (version 5).
     """
 
     def __init__(self, host: str = '127.0.0.1', port: int = ROBOT_PORT, *, robot: str = 'fr3',
-                 version: int | None = None, task: str = 'do_not_move', lock_step: bool = False,
-                 patience_s: float = 0.5) -> None:
-        super().__init__(robot, version, task, patience_s if lock_step else 0.0)
+                 version: int | None = None, task: str = 'do_not_move',
+                 lock_step: bool = False) -> None:
+        super().__init__(robot, version, task, PATIENCE_S if lock_step else 0.0)
         self.host, self.port = host, port
         self.late_ticks = 0
         self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()

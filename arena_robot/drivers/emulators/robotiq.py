@@ -7,7 +7,6 @@ import struct
 import threading
 import time
 import tty
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -147,10 +146,9 @@ class RobotiqEmulator:
     """
 
     def __init__(self, slave: int = 9, *, activated: bool = False, object_m: float | None = None,
-                 link: Path | None = None, latency_s: float = 0.0,
-                 clock: Callable[[], float] = time.monotonic) -> None:
-        self.slave, self._latency_s, self._link, self._clock = slave, latency_s, link, clock
-        self.fingers = EmulatedFingers(clock(), activated, object_m)
+                 link: Path | None = None, latency_s: float = 0.0) -> None:
+        self.slave, self._latency_s, self._link = slave, latency_s, link
+        self.fingers = EmulatedFingers(time.monotonic(), activated, object_m)
         self.faults = WireFaults()
         self.requests = 0
         self.path = ''
@@ -200,8 +198,8 @@ class RobotiqEmulator:
                     waiting += os.read(self._main, 256)
                 except OSError:
                     return
-                came_s = self._clock()
-            elif waiting and self._clock() - came_s > 10 * LOOK_S:
+                came_s = time.monotonic()
+            elif waiting and time.monotonic() - came_s > 10 * LOOK_S:
                 waiting = b''       # an incomplete frame followed by a pause is discarded
             while (size := _size(waiting)) and len(waiting) >= size:
                 frame, waiting = waiting[:size], waiting[size:]
@@ -244,9 +242,9 @@ class RobotiqEmulator:
         if refusal:
             return framed(bytes([slave, function | EXCEPTION, refusal]))
         if function == WRITE:
-            self.fingers.write(frame[7:13], self._clock())
+            self.fingers.write(frame[7:13], time.monotonic())
             return framed(frame[:6])
-        return framed(bytes([slave, function, 2 * COUNT]) + self.fingers.read(self._clock()))
+        return framed(bytes([slave, function, 2 * COUNT]) + self.fingers.read(time.monotonic()))
 
 
 def _size(waiting: bytes) -> int:

@@ -20,7 +20,8 @@ from arena_robot.core.observation import Floats, RobotMode
 from arena_robot.drivers.sim.arm_model import FLANGE_SITE, JOINTS, TASK_TENDONS
 from arena_robot.robots.arms import DOF, KQ, KQD, KX, KXD, Robot
 
-STILL_RAD_S = 0.004
+REST_RAD_S = 0.004      # the brake's end: slower, and holding starts without a jerk
+COLLISION_NM = 40.0     # of a joint's external torque; until thresholds are set
 _FILTER = 0.3  # of the external torque, per 4 ms tick: about 10 ms
 
 
@@ -125,9 +126,9 @@ class Motion:
 class ArmControl:
     """The arm's 250 Hz state machine; the world calls it under its lock."""
 
-    def __init__(self, robot: Robot, collision_nm: float) -> None:
+    def __init__(self, robot: Robot) -> None:
         self.robot = robot
-        self.collision_nm = np.full(DOF, collision_nm)
+        self.collision_nm = np.full(DOF, COLLISION_NM)
         self.mode = RobotMode.IDLE
         self.errors: tuple[str, ...] = ()
         self.phase = Phase.HOLD
@@ -205,7 +206,7 @@ class ArmControl:
         if self.phase is Phase.TRACK and now_ns > self._hold_ns:
             self.brake()
         if self.phase is Phase.BRAKE:
-            if np.max(np.abs(data.qvel[self.impedance.dofs])) < STILL_RAD_S:
+            if np.max(np.abs(data.qvel[self.impedance.dofs])) < REST_RAD_S:
                 self._hold(data)
         elif self.phase is Phase.MOVE and self._motion is not None:
             self.q_des, lead = self._motion.at(now_ns)

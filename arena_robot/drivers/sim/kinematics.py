@@ -8,8 +8,9 @@ from arena_robot.drivers.sim.gripper_model import PAD_SITE
 from arena_robot.drivers.sim.world import SimWorld
 from arena_robot.robots.arms import DOF
 
-_DAMPING = 0.02
-_POSTURE = 0.04
+_DAMPING = 0.02     # m and rad; less lets the joints jump near a singularity
+_POSTURE = 0.04     # share of the way to the rest pose per step, in the null space
+_STEPS = 12         # nearly every call takes them all: posture pulls against the target
 
 
 class PadKinematics:
@@ -34,11 +35,11 @@ class PadKinematics:
         return (self._data.site_xpos[self._site].copy(),
                 self._data.site_xmat[self._site].reshape(3, 3).copy())
 
-    def solve(self, q: Floats, position: Floats, rotation: Floats, steps: int = 12) -> Floats:
+    def solve(self, q: Floats, position: Floats, rotation: Floats) -> Floats:
         """Return (7,) rad near ``q``; the best found when the pose cannot be reached."""
         jac = np.zeros((6, self._model.nv))
         q = np.array(q, dtype=float)
-        for _ in range(steps):
+        for _ in range(_STEPS):
             at, turn = self.pose(q)
             error = np.concatenate([position - at, _rotation_vector(rotation @ turn.T)])
             if np.linalg.norm(error) < 1e-5:

@@ -157,8 +157,9 @@ def _noise(rng: np.random.Generator, height: int, width: int, fx: int, fy: int) 
     return np.asarray(cv2.resize(coarse, (width, height), interpolation=cv2.INTER_CUBIC), float)
 
 
-def wood_png(rng: np.random.Generator, kind: str, size: int = 512) -> bytes:
+def wood_png(rng: np.random.Generator, kind: str) -> bytes:
     """Return planks with grain running along the first axis of the picture."""
+    size = 512
     light, dark = (np.array(colour, float) for colour in _WOOD[kind])
     warp = _noise(rng, size, size, 4, 6) * 3 + _noise(rng, size, size, 5, 40) * 0.8
     rows = np.arange(size)[:, None] / size * 22
@@ -171,9 +172,9 @@ def wood_png(rng: np.random.Generator, kind: str, size: int = 512) -> bytes:
     return _png(picture)
 
 
-def floor_png(rng: np.random.Generator, colour: tuple[float, float, float],
-              size: int = 256) -> bytes:
+def floor_png(rng: np.random.Generator, colour: tuple[float, float, float]) -> bytes:
     """Return speckled concrete."""
+    size = 256
     picture = np.array(colour) * 255 * np.ones((size, size, 1))
     picture = picture * (1 + 0.05 * _noise(rng, size, size, 9, 9)[..., None]
                          + 0.05 * rng.uniform(-1, 1, (size, size, 1)))

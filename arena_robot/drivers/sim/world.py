@@ -63,12 +63,11 @@ class SimWorld:
     because the machine could not keep up.
     """
 
-    def __init__(self, scene: CompiledScene, *, epoch_ns: int = 0,
-                 collision_nm: float = 40.0) -> None:
+    def __init__(self, scene: CompiledScene, *, epoch_ns: int = 0) -> None:
         self.ticked = threading.Condition(threading.RLock())
         self.clock = SimClock(self)
         self.faults = Faults()
-        self.arm = ArmControl(scene.spec.robot, collision_nm)
+        self.arm = ArmControl(scene.spec.robot)
         self.gripper = GripperControl()
         self.lag_s = 0.0
         self.real_time_factor: float | None = 1.0

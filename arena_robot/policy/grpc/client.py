@@ -79,11 +79,10 @@ class GrpcPolicy(PolicyEndpoint):
                                      self.spec)
         return replace(chunk, observation_sha256=sha256(request.observation).hexdigest())
 
-    def infer_bytes(self, observation: bytes, episode: str, timeout_s: float | None = None,
-                    step: int = 0) -> pb.InferReply:
+    def infer_bytes(self, observation: bytes, episode: str, step: int = 0) -> pb.InferReply:
         """Send an observation that is already serialized, as a relay does; no checks."""
         return self._asked(infer_request(observation, episode, step),
-                           timeout_s or self._options.infer_timeout_s)
+                           self._options.infer_timeout_s)
 
     def _asked(self, request: pb.InferRequest, limit_s: float) -> pb.InferReply:
         if self._stream is not None:

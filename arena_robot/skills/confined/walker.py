@@ -39,9 +39,9 @@ class Opaque:
 class Walker:
     """One run: its variables, and the fuel that is left."""
 
-    def __init__(self, functions: Functions, fuel: int = FUEL) -> None:
+    def __init__(self, functions: Functions) -> None:
         self._functions = functions
-        self._fuel = fuel
+        self._fuel = FUEL
         self.variables: dict[str, Any] = {}
 
     def run(self, body: Iterable[ast.stmt]) -> Any:

@@ -87,16 +87,6 @@ SKILL_TASKS: Mapping[str, SkillTask] = MappingProxyType({
 _BY_SLUG = {slug(name): task for name, task in SKILL_TASKS.items()}
 
 
-def read_spec(path: Path) -> TaskSpec:
-    """Return the specification in a JSON file. Raises DataError."""
-    return from_json(TaskSpec, _read(path), str(path))
-
-
-def write_spec(path: Path, spec: TaskSpec) -> None:
-    """Write a specification as a JSON file."""
-    write_json(path, to_json(spec))
-
-
 def read_solution(path: Path) -> Solution:
     """Return the solution in a JSON file. Raises DataError."""
     return from_json(Solution, _read(path), str(path))

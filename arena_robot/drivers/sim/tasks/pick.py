@@ -24,10 +24,9 @@ from arena_robot.drivers.sim.truth import SceneTruth
 HALF = 0.022
 
 
-def scatter(rng: np.random.Generator, layout: Layout, names: list[str], half: float = HALF,
-            ) -> dict[str, Place]:
+def scatter(rng: np.random.Generator, layout: Layout, names: list[str]) -> dict[str, Place]:
     """Return random places for cubes."""
-    return {name: Place(*layout.spot(half * 1.5), half, float(rng.uniform(-0.7, 0.7)))
+    return {name: Place(*layout.spot(HALF * 1.5), HALF, float(rng.uniform(-0.7, 0.7)))
             for name in names}
 
 
