@@ -39,13 +39,6 @@ def lab(spin):
         node.destroy_node()
 
 
-def test_a_real_station_has_all_that_a_session_needs(client, station_process):
-    connections = Connections(client, SessionParams(), {})
-    until(lambda: all(c.ok for c in connections.checks()), 'all checks', 30.0)
-    assert [c.name for c in connections.checks()] == ['arm node', 'gripper node', *(
-        f'{role} camera node' for role in ('left', 'right', 'wrist'))]
-
-
 def test_readme_names_all_that_a_session_needs_of_arm_and_gripper():
     said = (ROOT / 'README.md').read_text(encoding='utf-8')
     said = said.partition('`session_node` needs of the arm node:')[2]

@@ -34,7 +34,7 @@ from arena_robot.safety.bounds import outside
 from arena_robot.safety.kinematics import FLANGE, frames
 from arena_robot.safety.limits import limits_for
 
-COMMANDS = 2_000
+COMMANDS = 1_000
 FLANGE_AT = frames(np.array(RESET_JOINTS))[FLANGE, :3, 3]
 # A lab that allows the flange 2 cm around its reset pose, and small steps.
 BOX = {'workspace_lower': (FLANGE_AT - 0.02).tolist(),
@@ -98,7 +98,7 @@ def random_action(rng):
 
 
 def test_no_random_command_leaves_a_labs_limits_and_each_is_told_as_accepted(station, arm):
-    """2000 here; the function that decides has its own tests with any limits and states."""
+    """1000 here; the function that decides has its own tests with any limits and states."""
     driver, rng, taken, reasons = station[1], np.random.default_rng(5), 0, set()
     for number in range(COMMANDS):
         time.sleep(0.004)    # a tick of the simulation, in whose time stamps are compared

@@ -8,6 +8,7 @@ import pytest
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import CompressedImage, Image
+from station_programs import Process
 from test_recorder_node import Rig
 from waiting import until
 
@@ -20,17 +21,21 @@ from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.episode.views import IMAGE, JPEG
 
 
-@pytest.fixture
-def rig(spin, processes, tmp_path):
+@pytest.fixture(scope='module')
+def rig(spin, tmp_path_factory):
+    """Return one recorder for all tests of this file, which use topics of their own."""
     namespace = f'rec_{uuid.uuid4().hex[:6]}'
     node = Node('driver', namespace=namespace, context=spin.context)
     spin.add(node)
-    return Rig(node, namespace, processes, tmp_path)
+    rig = Rig(node, namespace, Process, tmp_path_factory.mktemp('streams'))
+    yield rig
+    rig.process.end()
+    rig.process.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope='module')
 def flowing(rig):
-    """Publish the rig's streams, and a raw one without JPEGs, until the test ends."""
+    """Publish the rig's streams, and a raw one without JPEGs, until the last test ends."""
     over = threading.Event()
     wrist = rig.node.create_publisher(Image, 'wrist/image', QoSProfile(depth=5))
 

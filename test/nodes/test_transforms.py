@@ -5,11 +5,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from std_msgs.msg import String
-from tf2_msgs.msg import TFMessage
-from waiting import until
 
-from arena_robot.nodes.arm.transforms import STATIC, ArmTransforms, transform
+from arena_robot.nodes.arm.transforms import ArmTransforms, transform
 from arena_robot.nodes.gripper import FingerTransform, finger_transform
 from arena_robot.nodes.lib import qos
 from arena_robot.nodes.lib.convert import pose_values
@@ -43,31 +40,6 @@ def test_the_transforms_of_the_links_are_the_kinematics():
     for i, (place, roll) in enumerate(joint_origins(FR3)):
         chain = chain @ matrix(transform(1, 'a', 'b', place, roll, float(q[i])))
         np.testing.assert_allclose(chain, frames(q)[i], atol=1e-9)
-
-
-EYES_OF_CAMERAS = {f'{role}_{eye}_camera_frame_optical' for role in ('left', 'right', 'wrist')
-                   for eye in ('left', 'right')}
-
-
-def test_a_late_subscriber_gets_description_and_a_connected_tree(client, arm):
-    texts, parents = [], {}
-
-    def keep(message):
-        parents.update({one.child_frame_id: one.header.frame_id for one in message.transforms})
-    qos.subscription(client, String, 'robot_description', texts.append, qos.LATCHED)
-    qos.subscription(client, TFMessage, 'tf_static', keep, STATIC)
-    qos.subscription(client, TFMessage, 'tf', keep, qos.STREAM)
-    until(lambda: texts and links_of(texts[-1].data) == set(parents) | set(parents.values())
-          and set(parents) >= EYES_OF_CAMERAS and 'robotiq_85_base_link' in parents,
-          lambda: (texts and links_of(texts[-1].data), parents))
-    assert parents['wrist_camera_link'] == 'panda_link8'
-    assert parents['left_camera_link'] == 'panda_link0'
-    for link in list(parents):
-        way = [link]
-        while way[-1] in parents:
-            assert len(way) < 20, way
-            way.append(parents[way[-1]])
-        assert way[-1] == 'panda_link0'
 
 
 def links_of(text):
