@@ -234,7 +234,7 @@ class Lab:
         from control_msgs import action
         from rclpy.action import ActionServer, CancelResponse
         from rclpy.callback_groups import ReentrantCallbackGroup
-        found = getattr(action, kind)
+        action_class = getattr(action, kind)
 
         def execute(goal):
             command = goal.request.command
@@ -246,13 +246,13 @@ class Lab:
                     abs(state.position * CLOSED - at) > 0.02):
                 time.sleep(0.02)
                 state = self.sim.gripper.state(5.0)
-            result = found.Result()
+            result = action_class.Result()
             result.reached_goal = abs(state.position * CLOSED - at) <= 0.02
             result.stalled = not result.reached_goal
             goal.canceled() if goal.is_cancel_requested else goal.succeed()
             return result
         self._server = ActionServer(
-            self.gripper_node, found, '~/gripper_cmd', execute,
+            self.gripper_node, action_class, '~/gripper_cmd', execute,
             callback_group=ReentrantCallbackGroup(),
             handle_accepted_callback=lambda goal: goal.execute(),
             cancel_callback=lambda goal: CancelResponse.ACCEPT)

@@ -41,7 +41,7 @@ class FrankaStation:
         path.write_text(changed(text.replace('127.0.0.1', HOST).replace('/tmp/', f'{folder}/'),
                                 SMALL))
         pool.write_text(yaml.safe_dump({'policies': [
-            {'name': one, 'address': address} for one, address in WALKERS.items()]}))
+            {'name': name, 'address': address} for name, address in WALKERS.items()]}))
         self.data = folder / 'data'
         self.box = Fr3Emulator(HOST, lock_step=True)
         self.desk = RemoteDesk(namespace=self.namespace, patience_s=120.0)
@@ -60,9 +60,9 @@ class FrankaStation:
         return self
 
     def _start(self):
-        for one in self._held.enter_context(emulated(self._path)):
-            if one.arguments[0] != 'fr3':
-                self._processes(*one.command()[1:])
+        for emulator in self._held.enter_context(emulated(self._path)):
+            if emulator.arguments[0] != 'fr3':
+                self._processes(*emulator.command()[1:])
         self.running = self._processes(*ARENA, 'station', '--config', str(self._path),
                                        *self._words, ROS_LOG_DIR=str(self._log))
         self.desk.open()
@@ -79,11 +79,11 @@ class FrankaStation:
 
     def kill(self, node):
         """Kill a node's process; return the box's time, and this machine's."""
-        found = subprocess.run(['pgrep', '-f', f'__node:={node} .*{self.namespace}'], text=True,
+        pids = subprocess.run(['pgrep', '-f', f'__node:={node} .*{self.namespace}'], text=True,
                                check=True, capture_output=True).stdout.split()
         begin, begin_s = self.box.ticks, time.monotonic()
-        for one in found:
-            os.kill(int(one), signal.SIGKILL)
+        for pid in pids:
+            os.kill(int(pid), signal.SIGKILL)
         return begin, begin_s
 
     def told(self, look, timeout_s=60.0):

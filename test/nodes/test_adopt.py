@@ -57,10 +57,10 @@ def test_everything_is_found_and_named():
     assert dict(zip(session['cameras'], session['roles'], strict=True)) == {
         'zed_left/zed_node': 'left', 'zed_right/zed_node': 'right', 'zed_wrist/zed_node': 'wrist'}
     assert (session['image_transport'], session['eyes']) == ('compressed', ['left', 'right'])
-    assert not [one for one in made.missing if 'control_msgs' not in one]
+    assert not [sentence for sentence in made.missing if 'control_msgs' not in sentence]
 
 
-@pytest.mark.parametrize(('found', 'words'), [
+@pytest.mark.parametrize(('graph', 'words'), [
     (graph(), 'no JointState topic has the joints fr3_joint1'),
     (graph(), 'on the NUC has no topics: config/stations/droid_nuc.yaml'),
     (graph(), 'no images under the names of a ZED wrapper'),
@@ -73,28 +73,28 @@ def test_everything_is_found_and_named():
      'and no left or right image'),
     (graph(joints(), FoundTopic('/target_joint', JOINTS, ('/crisp_py',), ('/controller',))),
      'is published by /crisp_py; end that before a session')])
-def test_what_is_missing_is_said(found, words):
-    assert any(words in one for one in propose(found).missing), propose(found).missing
+def test_what_is_missing_is_said(graph, words):
+    assert any(words in sentence for sentence in propose(graph).missing), propose(graph).missing
 
 
-@pytest.mark.parametrize(('found', 'words'), [
+@pytest.mark.parametrize(('graph', 'words'), [
     (whole(JTC), 'must be the one of the active controller'),
     (graph(joints(rate_hz=30.0)), 'a reading is up to 33 ms old'),
     (graph(*eyes('zed_left', rate_hz=60.0)), 'comes at 60 Hz: a session runs at 15 Hz'),
     (graph(*eyes('zed_a')), 'is /zed_a/zed_node the left camera? Its name does not say'),
     (graph(*eyes('zed_left', kinds=(IMAGE,))), 'image_transport_plugins')])
-def test_what_has_to_be_checked_is_said(found, words):
-    assert any(words in one for one in propose(found).remarks), propose(found).remarks
+def test_what_has_to_be_checked_is_said(graph, words):
+    assert any(words in sentence for sentence in propose(graph).remarks), propose(graph).remarks
 
 
 def test_a_running_lab_is_read_and_its_file_is_a_station_file(tmp_path, capsys, monkeypatch):
     namespace, path = f'lab_{uuid.uuid4().hex[:6]}', tmp_path / 'my_lab.yaml'
     with Spin() as spin, Lab(spin, namespace, images='both', size=(64, 36), task='do_not_move'):
         for _ in range(4):    # a busy machine finds nodes late
-            found = look(namespace, 1.0, 1.0)
-            if not propose(found).missing:
+            graph = look(namespace, 1.0, 1.0)
+            if not propose(graph).missing:
                 break
-        monkeypatch.setattr('arena_robot.nodes.adopt.graph.look', lambda _: found)
+        monkeypatch.setattr('arena_robot.nodes.adopt.graph.look', lambda _: graph)
         assert station.adopt(path, namespace) == 0
     said = capsys.readouterr().out
     assert f'next: arena station --config {path} --namespace {namespace}' in said
@@ -108,8 +108,8 @@ def test_a_running_lab_is_read_and_its_file_is_a_station_file(tmp_path, capsys, 
         'joint_states': 'joint_states', 'command': 'topic',
         'name': 'gripper_position_controller/commands',
         'reactivate': 'robotiq_activation_controller/reactivate_gripper'}
-    assert found.topics[f'/{namespace}/joint_states'].rate_hz > 20.0
-    assert found.topics[f'/{namespace}/franka_robot_state_broadcaster/external_joint_torques'
+    assert graph.topics[f'/{namespace}/joint_states'].rate_hz > 20.0
+    assert graph.topics[f'/{namespace}/franka_robot_state_broadcaster/external_joint_torques'
                         ].best_effort
 
 
@@ -131,4 +131,5 @@ def test_a_droid_station_has_cameras_and_no_arm_in_its_graph():
     made = propose(graph(*eyes('zed_left'), *eyes('zed_right'), *eyes('zed_wrist')))
     assert set(made.sections) == {'session_node', 'recorder_node'}
     assert made.sections['session_node']['roles'] == ['left', 'right', 'wrist']
-    assert [one.partition(' has')[0] for one in made.missing] == ['no JointState topic'] * 2
+    assert [sentence.partition(' has')[0] for sentence in made.missing] == [
+        'no JointState topic'] * 2

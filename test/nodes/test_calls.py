@@ -171,15 +171,15 @@ def test_a_lost_first_answer_of_a_session_node_is_asked_for_again(pair, monkeypa
         return call(self, name, request, timeout_s)
 
     name, asks = pair
-    made = [Parameter(one, value=value) for one, value in (
+    made = [Parameter(name, value=value) for name, value in (
         ('roles', ['left']), ('cameras', ['left_camera']), ('eyes', ['left']),
         ('topic_style', 'zed5'), ('consent', 'ask Ada'))]
     with Spin() as spin:
         session = Node(f'{name}_session', context=spin.context, parameter_overrides=made,
                        automatically_declare_parameters_from_overrides=True)
         spin.add(session)
-        found = ServiceClients(asks, session.get_name(), {'get_parameters': GetParameters})
-        assert found.present(10.0)
+        clients = ServiceClients(asks, session.get_name(), {'get_parameters': GetParameters})
+        assert clients.present(10.0)
         monkeypatch.setattr(ServiceClients, 'call', losing)
         views, consent = session_views(asks, session.get_name(), 20.0)
         assert (list(views), consent) == (['left_left'], 'ask Ada')

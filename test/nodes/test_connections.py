@@ -44,7 +44,8 @@ def test_readme_names_all_that_a_session_needs_of_arm_and_gripper():
     said = said.partition('`session_node` needs of the arm node:')[2]
     arm, _, gripper = said.partition('of each camera')[0].partition('of the gripper')
     for part, needed in ((arm, arm_endpoints('')), (gripper, gripper_endpoints(''))):
-        assert set(re.findall(r'`(\w+)`', part)) == {one.name.strip('/') for one in needed}
+        assert set(re.findall(r'`(\w+)`', part)) == {
+            endpoint.name.strip('/') for endpoint in needed}
 
 
 def test_a_recorder_that_listens_is_no_arm(lab):

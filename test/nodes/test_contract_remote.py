@@ -90,7 +90,7 @@ def seen(part, condition):
 
 
 class TestRemoteArm(ArmConformance):
-    checks = (*ARM.still, *(one for one in ARM.commands if one is not far_target_is_clipped))
+    checks = (*ARM.still, *(check for check in ARM.commands if check is not far_target_is_clipped))
 
     @pytest.fixture
     def rig(self, composed):

@@ -34,8 +34,8 @@ def test_poses_survive_and_quaternions_are_scipys(rpy):
     message = convert.pose_message(pose)
     o = message.orientation
     expected = Rotation.from_euler('xyz', rpy).as_quat(canonical=False)
-    found = np.array([o.x, o.y, o.z, o.w])
-    assert min(np.abs(found - expected).max(), np.abs(found + expected).max()) < 1e-12
+    quaternion = np.array([o.x, o.y, o.z, o.w])
+    assert min(np.abs(quaternion - expected).max(), np.abs(quaternion + expected).max()) < 1e-12
     assert np.allclose(convert.pose_values(message), pose, atol=1e-9)
 
 

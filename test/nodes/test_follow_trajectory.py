@@ -166,10 +166,10 @@ def test_a_trajectory_that_should_have_begun_is_refused(rig):
 
 
 def test_leaving_the_path_stops_the_arm(rig):
-    held = turned(1, 0.0)
+    start_q = turned(1, 0.0)
     rig.guard.arm = SimpleNamespace(   # an arm that does not follow
         state=rig.station.arm.state, stop=rig.station.arm.stop, open=lambda: None,
-        command=lambda command: rig.station.arm.command(type(command)(held, command.stamp_ns)))
+        command=lambda command: rig.station.arm.command(type(command)(start_q, command.stamp_ns)))
     end = rig.follow(request((2.0, turned(1, 0.6)), on_path=[joint(NAMES[0], 0.1)]))
     assert end.code is GoalCode.PATH_TOLERANCE_VIOLATED
     assert 'joint 1 is 0.1' in end.text

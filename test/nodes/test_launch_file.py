@@ -40,19 +40,20 @@ def launched(monkeypatch):
     """Return a function that evaluates the file and returns (context, nodes by name)."""
     for name, classes in NAMES.items():
         module = ModuleType(name)
-        for one in classes:
-            setattr(module, one, type(one, (Made,), {}))
+        for kind in classes:
+            setattr(module, kind, type(kind, (Made,), {}))
         monkeypatch.setitem(sys.modules, name, module)
-    found = runpy.run_path(str(ROOT / 'launch' / 'station.launch.py'))
-    defaults = {one.words[0]: one.default_value for one in found['ARGUMENTS']}
+    launch_file = runpy.run_path(str(ROOT / 'launch' / 'station.launch.py'))
+    defaults = {argument.words[0]: argument.default_value for argument in launch_file['ARGUMENTS']}
 
     def evaluate(**given):
         context = Context(**{**defaults, 'params_file': str(SIM), 'session': 'true', **given})
-        nodes = [*found['_nodes'](context), *found['_session'](context), *asked_for(context)]
-        return context, {one.executable: one.arguments for one in nodes}
+        nodes = [*launch_file['_nodes'](context), *launch_file['_session'](context),
+                 *asked_for(context)]
+        return context, {node.executable: node.arguments for node in nodes}
 
     def asked_for(context):
-        return [node for entity in found['generate_launch_description']().words[0]
+        return [node for entity in launch_file['generate_launch_description']().words[0]
                 if entity.__dict__.get('condition') and 'function' in entity.__dict__
                 and context.launch_configurations[entity.condition.words[0].words[0]] == 'true'
                 for node in entity.function(context)]

@@ -52,26 +52,26 @@ class Lens:
 
 
 def test_a_rollout_is_followed_until_it_ends(caplog):
-    told, enough = [], threading.Event()
+    values, enough = [], threading.Event()
 
     def tell(value):
-        told.append(value)
-        if len(told) == 3:
+        values.append(value)
+        if len(values) == 3:
             enough.set()
     judge = Steady()
-    found = LiveProgress(judge, {'left': Lens()}, 50.0, tell)
-    found.start('lift the cup')
-    found.start('lift the cup')
+    live = LiveProgress(judge, {'left': Lens()}, 50.0, tell)
+    live.start('lift the cup')
+    live.start('lift the cup')
     assert enough.wait(20.0)
-    found.stop()
+    live.stop()
     threads = [t for t in threading.enumerate() if t.name == 'live progress']
     for thread in threads:
         thread.join(20.0)
-    count = len(told)
-    assert told[:3] == pytest.approx([0.1, 1 / 6, 1.7 / 7]), 'averaged over the newest'
-    found.start('lift the cup')    # the next rollout
-    until(lambda: len(told) > count)
-    found.stop()
+    count = len(values)
+    assert values[:3] == pytest.approx([0.1, 1 / 6, 1.7 / 7]), 'averaged over the newest'
+    live.start('lift the cup')    # the next rollout
+    until(lambda: len(values) > count)
+    live.stop()
     LiveProgress(judge, {'left': Lens(opens=False)}, 50.0, tell).start('x')
     until(lambda: 'no camera' in caplog.text)
 

@@ -22,13 +22,13 @@ MANY = 35    # with ROS's own 32 ports, the 34th and the 35th never meet
 
 def checked(desk, ok):
     """Check the station until the check of its names says ``ok``."""
-    def found(state):
-        one = next((check for check in state.checks if check.name == CHECK), None)
-        if one is None or one.ok is not ok:
+    def is_checked(state):
+        check = next((check for check in state.checks if check.name == CHECK), None)
+        if check is None or check.ok is not ok:
             desk.press(Button.CHECK)
             return False
         return True
-    return next(c for c in until(desk, found, 'two stations', 60.0).checks if c.name == CHECK)
+    return next(c for c in until(desk, is_checked, 'two stations', 60.0).checks if c.name == CHECK)
 
 
 def test_a_second_station_under_the_same_names_is_refused(processes, tmp_path):
@@ -51,19 +51,19 @@ def test_a_second_station_under_the_same_names_is_refused(processes, tmp_path):
 
 def test_session_nodes_of_one_name_hear_each_other_and_those_of_two_do_not():
     with ExitStack() as stack:
-        found = []
+        namesakes = []
         for space in ('left', 'left', 'right'):
             spin = stack.enter_context(Spin([]))
             node = Node('session_node', namespace=space, context=spin.context)
-            found.append(Namesakes(node, ['arm_node']))
+            namesakes.append(Namesakes(node, ['arm_node']))
             spin.add(node)
 
         def seen():
-            for one in found:
-                one.look()
-            return [one.check().ok for one in found]
+            for each in namesakes:
+                each.look()
+            return [each.check().ok for each in namesakes]
         waiting.until(lambda: seen() == [False, False, True],
-                      lambda: [one.check() for one in found])
+                      lambda: [each.check() for each in namesakes])
 
 
 @pytest.mark.parametrize(('given', 'heard'), [
@@ -84,9 +84,9 @@ def test_the_last_of_many_participants_find_each_other():
         for i in range(MANY):    # a participant begins with its first node
             nodes.append(Node(f'{name}_{i}', context=stack.enter_context(Spin()).context))
             stack.callback(nodes[-1].destroy_node)
-        one, other = nodes[-2:]
-        waiting.until(lambda: _sees(one, other) and _sees(other, one), 'each other', 30.0)
+        first, second = nodes[-2:]
+        waiting.until(lambda: _sees(first, second) and _sees(second, first), 'each other', 30.0)
 
 
-def _sees(one, other):
-    return other.get_name() in one.get_node_names()
+def _sees(node, other):
+    return other.get_name() in node.get_node_names()

@@ -105,10 +105,10 @@ def test_no_random_command_leaves_a_labs_limits_and_each_is_told_as_accepted(sta
         stamp_ns, before = time.time_ns(), len(driver.accepted)
         try:
             if number % 4:
-                told = arm.act(random_action(rng), stamp_ns).result(10.0)
+                answer = arm.act(random_action(rng), stamp_ns).result(10.0)
             else:
                 q = arm.state(5.0).q + rng.normal(0.0, 1.0, 7)
-                told = SafeCommand(arm.command(ArmCommand(q, stamp_ns)).q)
+                answer = SafeCommand(arm.command(ArmCommand(q, stamp_ns)).q)
         except SafetyError as error:
             assert len(driver.accepted) == before, 'what is refused is not sent'
             if 'finite' in str(error):
@@ -117,7 +117,7 @@ def test_no_random_command_leaves_a_labs_limits_and_each_is_told_as_accepted(sta
             continue
         taken += 1
         accepted = driver.accepted[-1]
-        np.testing.assert_array_equal(told.q, accepted)
+        np.testing.assert_array_equal(answer.q, accepted)
         assert np.all(accepted >= LIMITS.q_min), accepted
         assert np.all(accepted <= LIMITS.q_max), accepted
         assert outside(accepted, LIMITS) < 1e-9, 'outside the box of the lab'
@@ -130,9 +130,9 @@ def test_an_action_is_limited_by_the_labs_step_not_the_robots(arm):
     turned = Action(np.array([1.0, *np.zeros(7)]), ActionSpace.JOINT_VELOCITY)
     arm.move_to(np.array(RESET_JOINTS), 0.5)
     time.sleep(0.7)
-    told = arm.act(turned, time.time_ns()).result(5.0)
-    assert told.clamps[0].reason.value == 'step_limit'
-    assert told.clamps[0].detail.endswith('allowed are 0.08')
+    answer = arm.act(turned, time.time_ns()).result(5.0)
+    assert answer.clamps[0].reason.value == 'step_limit'
+    assert answer.clamps[0].detail.endswith('allowed are 0.08')
 
 
 def test_a_command_that_comes_too_late_or_while_halted_is_told_as_such(arm):
@@ -168,8 +168,8 @@ def test_after_stop_in_a_session_no_newer_command_moves_the_arm(station, arm, bu
     monkeypatch.setattr(driver, 'command', blocks)
     sent = [arm.act(turned, time.time_ns()) for _ in range(3)]
     arm.halt()
-    for one in sent:
-        one.exception(10.0)    # taken or refused: what matters is what comes now
+    for answer in sent:
+        answer.exception(10.0)    # taken or refused: what matters is what comes now
     accepted = len(driver.accepted)
     for _ in range(10):
         with pytest.raises(SafetyError, match='halted: STOP was pressed in a session'):
@@ -218,7 +218,7 @@ def test_commands_of_one_stamp_are_each_told(arm):
     still, stamp_ns = Action(np.zeros(8), ActionSpace.JOINT_VELOCITY), time.time_ns()
     sent = [arm.act(still, stamp_ns), arm.act(still, stamp_ns)]
     arm.act(still, stamp_ns + 1).result(5.0)
-    assert [one.done() for one in sent] == [True, True]
+    assert [answer.done() for answer in sent] == [True, True]
 
 
 def test_a_driver_that_fails_is_told_as_a_driver(station, arm, monkeypatch):
@@ -299,7 +299,8 @@ def test_what_a_bag_says_was_sent_is_what_the_driver_accepted(processes, tmp_pat
     clamped = [step for step in steps if any(c.reason == 'workspace' for c in step.clamps)]
     assert len(clamped) > 5, 'the box of the lab was never met'
     taken = [step for step in steps if all(c.reason != 'not_taken' for c in step.clamps)]
-    targets = [np.array(one.q) for one in decisions if one.outcome == one.TAKEN]
+    targets = [np.array(decision.q) for decision in decisions
+               if decision.outcome == decision.TAKEN]
     for step, target in zip(taken, targets, strict=True):
         np.testing.assert_array_equal(step.q_sent, target)
         assert outside(np.array(step.q_sent), LIMITS) < 1e-9
@@ -313,10 +314,11 @@ def test_what_a_bag_says_was_sent_is_what_the_driver_accepted(processes, tmp_pat
 
 def recorded(episode):
     """Return the steps, decisions, states and limits in a bag."""
-    found = {'step': [], 'decision': [], 'arm_state': [], 'limits': []}
+    contents = {'step': [], 'decision': [], 'arm_state': [], 'limits': []}
     with BagReader(episode) as bag:
         names = {topic: topic.rpartition('/')[2] for topic in bag.topics
-                 if topic.endswith(('session_node/step', *(f'arm_node/{name}' for name in found)))}
+                 if topic.endswith(('session_node/step',
+                                    *(f'arm_node/{name}' for name in contents)))}
         for message, content in bag.decoded(codec_of(bag.topics.values()), names):
-            found[names[message.topic]].append(content)
-    return found.values()
+            contents[names[message.topic]].append(content)
+    return contents.values()

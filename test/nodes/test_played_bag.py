@@ -101,11 +101,11 @@ def test_no_recorded_command_is_accepted(client, statuses, arm, gripper, kind, t
     word = 'old' if age == 'old' and kind not in (Float64, Float64MultiArray) else 'no stamp'
     why = 'ago' if kind is JointTrajectory and age == 'old' else word
 
-    def refused(found):
-        said = found.values.get(key, '')
+    def refused(statuses):
+        said = statuses.values.get(key, '')
         if said and not (topic.split('/')[1] in said and why in said):
             # on a slow machine the gripper's command above was refused too, after this one
-            del found.values[key]
+            del statuses.values[key]
             publisher.publish(made(stamp_ns))
             return False
         return bool(said)

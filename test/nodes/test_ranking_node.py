@@ -165,10 +165,10 @@ def test_tables_database_and_site_give_the_same_verdicts(tables, tmp_path):
         load(server.database, tables)
         with SiteServer(server, '127.0.0.1', 0) as web:
             over = SiteSource(web.address)
-            found = [source(str(tables)), source(f'sqlite:///{tmp_path}/arena.db'), over]
+            sources = [source(str(tables)), source(f'sqlite:///{tmp_path}/arena.db'), over]
             verdicts = [{(c.session_id, c.a, c.b, c.preference) for c in s.comparisons()}
-                        for s in found]
-            for s in found:
+                        for s in sources]
+            for s in sources:
                 s.version()
                 s.close()
     assert verdicts[0] == verdicts[1] == verdicts[2]

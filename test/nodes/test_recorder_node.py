@@ -146,17 +146,17 @@ def subscription():
 
 
 def test_missing_numbers_of_one_sender_are_losses():
-    one = subscription()
+    subscribed = subscription()
     for number in (5, 6, 9, 10):
-        one.count(number)
-    assert one.new_losses() == 0
-    one.follow(1)
-    assert one.new_losses() == 2
-    assert one.new_losses() == 0
-    one.count(12)
-    one.reported = 7
-    one.follow(1)
-    assert one.new_losses() == 5
+        subscribed.count(number)
+    assert subscribed.new_losses() == 0
+    subscribed.follow(1)
+    assert subscribed.new_losses() == 2
+    assert subscribed.new_losses() == 0
+    subscribed.count(12)
+    subscribed.reported = 7
+    subscribed.follow(1)
+    assert subscribed.new_losses() == 5
 
 
 def test_the_numbers_of_two_senders_are_no_losses():

@@ -175,10 +175,11 @@ def test_a_replay_pauses_loops_and_keeps_the_recorded_time(spin, recorded, proce
     calls = ServiceClients(node, name, {'resume': Trigger, 'pause': Trigger, 'play_next': Trigger})
     play = processes(
         '-m', MODULES['replay_node'], '--ros-args', '-r', f'__node:={name}',
-        *(word for one in (f'folder:={recorded}', 'start_paused:=true', 'loop:=true', 'rate:=10.0',
-                           'clock:=100.0', f"remap:=['/joint_states:=/{name}/joints']",
-                           f'qos_profile_overrides_path:={overrides}', 'wait:=0.0',
-                           "topics:=['/joint_states']") for word in ('-p', one)))
+        *(word for value in (
+            f'folder:={recorded}', 'start_paused:=true', 'loop:=true', 'rate:=10.0',
+            'clock:=100.0', f"remap:=['/joint_states:=/{name}/joints']",
+            f'qos_profile_overrides_path:={overrides}', 'wait:=0.0', "topics:=['/joint_states']")
+          for word in ('-p', value)))
 
     with BagReader(recorded) as bag:
         first_ns, last_ns = bag.metadata.start_ns, bag.metadata.start_ns + bag.metadata.duration_ns

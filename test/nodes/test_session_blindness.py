@@ -58,10 +58,10 @@ class Talker:
 
 def message_class(kind):
     package, group, name = kind.split('/')
-    found = importlib.import_module(f'{package}.{group}')
+    interfaces = importlib.import_module(f'{package}.{group}')
     if group == 'action':
-        return getattr(found, name.removesuffix('_FeedbackMessage')).Impl.FeedbackMessage
-    return getattr(found, name)
+        return getattr(interfaces, name.removesuffix('_FeedbackMessage')).Impl.FeedbackMessage
+    return getattr(interfaces, name)
 
 
 class Spy:
@@ -81,9 +81,9 @@ class Spy:
                                               profile, raw=True)
 
     def offered(self, topic):
-        found = [p.qos_profile for p in self.node.get_publishers_info_by_topic(topic)]
-        reliable = all(p.reliability == QoSReliabilityPolicy.RELIABLE for p in found)
-        late = all(p.durability == QoSDurabilityPolicy.TRANSIENT_LOCAL for p in found)
+        offers = [p.qos_profile for p in self.node.get_publishers_info_by_topic(topic)]
+        reliable = all(p.reliability == QoSReliabilityPolicy.RELIABLE for p in offers)
+        late = all(p.durability == QoSDurabilityPolicy.TRANSIENT_LOCAL for p in offers)
         return (QoSReliabilityPolicy.RELIABLE if reliable else QoSReliabilityPolicy.BEST_EFFORT,
                 QoSDurabilityPolicy.TRANSIENT_LOCAL if late else QoSDurabilityPolicy.VOLATILE)
 
@@ -121,10 +121,10 @@ def leaks(kept, secrets):
 
 def shown(kept):
     """Return what is on pages and in logs and diagnostics, without the name of the topic."""
-    found = {where: data.replace(b'/action_chunk', b'') for where, data in kept.items()
+    messages = {where: data.replace(b'/action_chunk', b'') for where, data in kept.items()
              if where.startswith('page') or where.endswith(('/rosout', '/diagnostics', '.log'))}
-    assert any('rosout' in where for where in found)
-    return found
+    assert any('rosout' in where for where in messages)
+    return messages
 
 
 def files_in(folder):
@@ -206,11 +206,11 @@ def audit_is_everywhere(kept, namespace):
     """Wait until the audit is on its topic, on the page and in both files."""
     end_s = time.monotonic() + 60.0
     while True:
-        found = kept()
-        places = {where for where, _ in leaks(found, (WORD,))}
+        texts = kept()
+        places = {where for where, _ in leaks(texts, (WORD,))}
         files = [where for where in places if where.endswith(f'audit/{LoudJudge.name}.json')]
         if {f'/{namespace}/audit_node/report', 'page api/audit'} <= places and len(files) == 2:
-            return json.loads(found['page api/audit'])
+            return json.loads(texts['page api/audit'])
         assert time.monotonic() < end_s, places
         time.sleep(0.3)
 
@@ -225,12 +225,12 @@ def test_nothing_names_a_policy(processes, observer, servers, tmp_path):
 
     def kept():
         with ConsoleServer(desk, port=0, audits=audits) as console:
-            found = pages(console.url)
-        found.update({name: spy.parameters(name).encode() for name in rig.commands})
-        found.update(files_in(rig.data))
-        found.update(files_in(tmp_path / 'log'))
-        found.update({topic: bytes(data) for topic, data in spy.heard.items()})
-        return found
+            texts = pages(console.url)
+        texts.update({name: spy.parameters(name).encode() for name in rig.commands})
+        texts.update(files_in(rig.data))
+        texts.update(files_in(tmp_path / 'log'))
+        texts.update({topic: bytes(data) for topic, data in spy.heard.items()})
+        return texts
 
     with rig.desk() as desk:
         audits = RemoteAudits(desk)

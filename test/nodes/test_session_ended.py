@@ -33,7 +33,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 @pytest.fixture
-def told(spin):
+def announced(spin):
     """Return a namespace with a publisher of a session's state, and what ends it."""
     name = f'test_{uuid.uuid4().hex[:6]}'
     node = Node('session_node', namespace=name, context=spin.context)
@@ -43,8 +43,8 @@ def told(spin):
     node.destroy_node()
 
 
-def test_a_terminal_says_that_the_session_node_has_ended(told, monkeypatch, capsys):
-    namespace, end = told
+def test_a_terminal_says_that_the_session_node_has_ended(announced, monkeypatch, capsys):
+    namespace, end = announced
     monkeypatch.setattr(remote_desk, 'GONE_S', 0.3)
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     state = remote_desk.RemoteDesk.state
@@ -61,17 +61,17 @@ def test_a_terminal_says_that_the_session_node_has_ended(told, monkeypatch, caps
     assert "the session node 'session_node' has ended; start it again" in capsys.readouterr().err
 
 
-def test_a_desk_waits_for_a_session_node_that_is_restarted(told):
-    namespace, end = told
+def test_a_desk_waits_for_a_session_node_that_is_restarted(announced):
+    namespace, end = announced
     with remote_desk.RemoteDesk(namespace=namespace, patience_s=20.0) as desk:
         end()
         assert wait_until(lambda: desk.state() and desk._presence.gone_s() > 0.0, 10.0)
         assert desk.state().state.value == 'idle'
 
 
-def test_a_desk_says_that_a_session_node_is_silent_until_it_is_back(told, spin, monkeypatch):
+def test_a_desk_says_that_a_session_node_is_silent_until_it_is_back(announced, spin, monkeypatch):
     monkeypatch.setattr(remote_desk, 'SILENT_S', 0.4)
-    namespace, _ = told
+    namespace, _ = announced
     node = Node('beats', namespace=namespace, context=spin.context)
     alive = qos.publisher(node, Empty, 'session_node/alive')
 
@@ -124,7 +124,7 @@ def catches_hup(process):
     pytest.param(('server', '--data', 'data', '--port', '0', '--site-port', '-1'), 0,
                  signal.SIGTERM, marks=LONG),
     pytest.param(('demo', '--data', 'data', '--no-console'), 130, signal.SIGHUP, marks=LONG)],
-    ids=lambda one: one[0] if isinstance(one, tuple) else str(int(one)))
+    ids=lambda case: case[0] if isinstance(case, tuple) else str(int(case)))
 def test_a_closed_terminal_ends_a_program_as_sigterm_does(words, code, number, tmp_path,
                                                           monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -90,8 +90,8 @@ class RecorderReports:
     def wait_settled(self, since_ns, timeout_s=40.0):
         """Wait until a recorder started after ``since_ns`` has found what there is to record."""
         def settled():
-            found = [topics for stamp_ns, topics in self._reports if stamp_ns > since_ns]
-            return len(found) > 1 and found[-1] == found[-2] > 0
+            reports = [topics for stamp_ns, topics in self._reports if stamp_ns > since_ns]
+            return len(reports) > 1 and reports[-1] == reports[-2] > 0
         with self._new:
             assert self._new.wait_for(settled, timeout_s), self._reports
 
@@ -211,11 +211,11 @@ def test_killed_in_states_of_a_session(victim, processes, tmp_path, observer):
     reports = RecorderReports(observer)
     # Ended in order, so that no video is being made any more when the folder goes.
     with Rig(processes, tmp_path) as rig:
-        one = victim(rig, reports)
+        target = victim(rig, reports)
         try:
-            through_the_session(rig, one, observer)
+            through_the_session(rig, target, observer)
         finally:
-            one.close()
+            target.close()
 
 
 def test_a_recorder_killed_at_the_end_of_a_rollout_is_noticed(processes, tmp_path, observer):
@@ -231,14 +231,14 @@ def test_a_recorder_killed_at_the_end_of_a_rollout_is_noticed(processes, tmp_pat
         rig.kill('recorder_node')
         rig.again('recorder_node')
         state = until(desk, lambda s: s.state is State.SCORING_A, 'the rollout does not end')
-        one = state.slots[0]
-        assert (one.end, one.again) == ('interrupted', 'fault')
-        assert 'the recording of A is not whole' in one.detail
+        slot = state.slots[0]
+        assert (slot.end, slot.again) == ('interrupted', 'fault')
+        assert 'the recording of A is not whole' in slot.detail
         [folder] = (rig.data / 'sessions').glob('*/A')
         until(desk, lambda _: has_episode(folder), f'{folder} is not recovered', 60.0)
         numbers = read_episode(folder)
         assert (numbers.session_id, numbers.slot) == (state.session_id, 'A')
-        assert 0 < numbers.steps < one.steps
+        assert 0 < numbers.steps < slot.steps
         desk.press('rerun')
         assert desk.state().state is State.RESET
 
@@ -284,10 +284,10 @@ def through_a_rollout(rig, victim, arm, slot):
     state = victim.come_back(slot)
     assert state.state is (State.SCORING_A if slot is Slot.A else State.SCORING_B)
     assert max(abs(arm.wait_state(10.0).dq)) < AT_REST
-    one = state.slots[0 if slot is Slot.A else 1]
-    assert one.end == 'interrupted'
-    assert one.steps > 1
-    assert victim.told_of(slot) in state.notice + one.detail
+    shown = state.slots[0 if slot is Slot.A else 1]
+    assert shown.end == 'interrupted'
+    assert shown.steps > 1
+    assert victim.told_of(slot) in state.notice + shown.detail
     check_recording(rig, slot, victim, died_ns)
 
 

@@ -60,8 +60,8 @@ def unwatched(desk):
     """See that a rollout ends when nobody is seen at the page."""
     desk.start(Slot.A, lambda: False)
     until(desk, lambda s: s.state is State.SCORING_A, 'the arm moves on unwatched')
-    one = desk.state().slots[0]
-    assert (one.end, one.detail.partition(' for')[0]) == ('interrupted', 'nobody watched')
+    slot = desk.state().slots[0]
+    assert (slot.end, slot.detail.partition(' for')[0]) == ('interrupted', 'nobody watched')
     desk.press('abort', 'a test')
 
 
@@ -98,13 +98,13 @@ def ended_at_a_standstill(rig, desk):
     shown = desk.state().slots[0]
     rig.running['audit_node'].end()
     kept = [read_session(path.parent).slots['A'] for path in session_paths(rig.data / 'sessions')]
-    early = [one for one in kept if 'no progress for 1.5 s' in one.detail]
+    early = [slot for slot in kept if 'no progress for 1.5 s' in slot.detail]
     assert len(kept) == 3
     assert len(early) == 1, 'only this one ended early'
-    for one in (shown, *early):
-        assert one.end == 'timeout', one
-        assert 'this station ends such rollouts (stagnation_end)' in one.detail
-        assert one.steps < 4000
+    for slot in (shown, *early):
+        assert slot.end == 'timeout', slot
+        assert 'this station ends such rollouts (stagnation_end)' in slot.detail
+        assert slot.steps < 4000
 
 
 def taken_over(desk, other):

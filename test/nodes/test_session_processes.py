@@ -24,9 +24,10 @@ def parameters(process, namespace=''):
     with Spin(['test', '--ros-args', '-r', f'__ns:=/{namespace}', *process.arguments]) as spin:
         node = Node(process.name, context=spin.context, start_parameter_services=False,
                     automatically_declare_parameters_from_overrides=True)
-        found = {name: one.value for name, one in node.get_parameters_by_prefix('').items()}
+        values = {name: parameter.value
+                  for name, parameter in node.get_parameters_by_prefix('').items()}
         node.destroy_node()
-    return found
+    return values
 
 
 def made(tmp_path, sections, text='', namespace='', **options):
@@ -65,9 +66,9 @@ def test_the_command_line_wins_under_every_key_of_the_file(tmp_path, namespace):
     for first, second in permutations([k for k in KEYS if fits(k, namespace)], 2):
         text = ''.join(f'{key}:\n  ros__parameters: {{max_steps: {n}, arena: "host:1"}}\n'
                        for n, key in enumerate((first, second)))
-        found = made(tmp_path, {'sim_station': {}}, text, namespace, max_steps=60,
+        parameters = made(tmp_path, {'sim_station': {}}, text, namespace, max_steps=60,
                      policies=tmp_path / 'pool.yaml')['session_node']
-        assert (found['max_steps'], found['arena']) == (60, 'local'), (first, second)
+        assert (parameters['max_steps'], parameters['arena']) == (60, 'local'), (first, second)
 
 
 def fits(key, namespace):
@@ -79,21 +80,21 @@ def fits(key, namespace):
 
 
 def test_the_audit_node_is_started_where_a_file_has_its_section(tmp_path):
-    found = made(tmp_path, {'sim_station': {'publish_clock': True},
+    parameters = made(tmp_path, {'sim_station': {'publish_clock': True},
                             'audit_node': {'judge': 'oracle'}}, data=tmp_path / 'd',
                  simulated=True)
-    assert set(found) == {'recorder_node', 'session_node', 'audit_node'}
-    audit = found['audit_node']
+    assert set(parameters) == {'recorder_node', 'session_node', 'audit_node'}
+    audit = parameters['audit_node']
     assert (audit['judge'], audit['data_dir'], audit['use_sim_time']) == (
         'oracle', str(tmp_path / 'd'), True)
 
 
 def test_a_simulated_station_needs_no_section(tmp_path):
-    found = made(tmp_path, {'sim_station': {'task': 'lift_cube'}}, simulated=True)
-    assert found['session_node']['scene'] == 'sim_station'
-    pool = Path(found['session_node']['arena_file']).read_text(encoding='utf-8')
+    parameters = made(tmp_path, {'sim_station': {'task': 'lift_cube'}}, simulated=True)
+    assert parameters['session_node']['scene'] == 'sim_station'
+    pool = Path(parameters['session_node']['arena_file']).read_text(encoding='utf-8')
     assert len(yaml.safe_load(pool)['policies']) == 2
-    assert found['recorder_node']['output_dir'] == '~/arena/sessions'
+    assert parameters['recorder_node']['output_dir'] == '~/arena/sessions'
 
 
 def test_a_real_station_without_a_section_says_what_to_copy(tmp_path):
@@ -104,29 +105,29 @@ def test_a_real_station_without_a_section_says_what_to_copy(tmp_path):
 def test_the_stations_file_overrides_defaults_and_the_command_line_overrides_it(tmp_path):
     sections = {'session_node': {'scene': '', 'data_dir': '/lab', 'max_steps': 400},
                 'sim_station': {}}
-    found = made(tmp_path, sections, simulated=True, max_steps=60)
-    assert found['session_node']['scene'] == ''
-    assert found['session_node']['max_steps'] == 60
-    assert found['recorder_node']['output_dir'] == '/lab/sessions'
+    parameters = made(tmp_path, sections, simulated=True, max_steps=60)
+    assert parameters['session_node']['scene'] == ''
+    assert parameters['session_node']['max_steps'] == 60
+    assert parameters['recorder_node']['output_dir'] == '/lab/sessions'
 
 
 def test_the_folder_of_the_command_line_holds_for_both_nodes(tmp_path):
     sections = {'session_node': {'data_dir': '/lab'}, 'recorder_node': {'output_dir': '/other'}}
-    found = made(tmp_path, sections, data=tmp_path / 'here')
-    assert found['session_node']['data_dir'] == str(tmp_path / 'here')
-    assert found['recorder_node']['output_dir'] == str(tmp_path / 'here' / 'sessions')
+    parameters = made(tmp_path, sections, data=tmp_path / 'here')
+    assert parameters['session_node']['data_dir'] == str(tmp_path / 'here')
+    assert parameters['recorder_node']['output_dir'] == str(tmp_path / 'here' / 'sessions')
 
 
 def test_a_pool_of_the_command_line_is_used_instead_of_a_server(tmp_path):
     sections = {'session_node': {'arena': 'arena.example.org:50061'}}
-    found = made(tmp_path, sections, policies=tmp_path / 'pool.yaml')
-    assert found['session_node']['arena'] == 'local'
-    assert found['session_node']['arena_file'] == str(tmp_path / 'pool.yaml')
+    parameters = made(tmp_path, sections, policies=tmp_path / 'pool.yaml')
+    assert parameters['session_node']['arena'] == 'local'
+    assert parameters['session_node']['arena_file'] == str(tmp_path / 'pool.yaml')
 
 
 def test_with_a_published_clock_both_nodes_use_it(tmp_path):
-    found = made(tmp_path, {'sim_station': {'publish_clock': True}}, simulated=True)
-    assert all(values['use_sim_time'] is True for values in found.values())
+    parameters = made(tmp_path, {'sim_station': {'publish_clock': True}}, simulated=True)
+    assert all(values['use_sim_time'] is True for values in parameters.values())
 
 
 def test_a_station_of_other_packages_parts_has_sessions_only(tmp_path):

@@ -88,12 +88,12 @@ def test_a_port_that_another_node_has_made_meanwhile_is_left(tmp_path, monkeypat
 
     def look(home):
         """Return what there is; after the last look another node mends it and makes its own."""
-        found = list(unready(home))
-        seen.append(found)
+        ports = list(unready(home))
+        seen.append(ports)
         if len(seen) == 2:
             path.rename(tmp_path / 'deleted')
             port(tmp_path, path.name, READY)
-        return found
+        return ports
 
     unready = shared_memory._unready
     monkeypatch.setattr(shared_memory, '_unready', look)

@@ -36,24 +36,24 @@ def adopted(processes, folder, namespace):
         ran = processes(*ARENA, 'station', '--adopt', str(path), '--namespace', namespace)
         ran.popen.wait(60.0)
         assert ran.popen.returncode == 1, ran.log
-        found = yaml.safe_load(path.read_text())['/**/session_node']['ros__parameters']
-        if len(found.get('cameras', ())) == 3:
-            return found, ran.log
+        section = yaml.safe_load(path.read_text())['/**/session_node']['ros__parameters']
+        if len(section.get('cameras', ())) == 3:
+            return section, ran.log
         time.sleep(1.0)
     raise AssertionError(ran.log)
 
 
-def lab_file(folder, found):
+def lab_file(folder, section):
     """Write the station file as the page says, with a NUC and folders of the test's own."""
     shipped = (ROOT / 'config' / 'stations' / 'droid_nuc.yaml').read_text(encoding='utf-8')
     assert shipped.count('robot_ip: 127.0.0.1') == 2
     content = yaml.safe_load(changed(shipped.replace('127.0.0.1', HOST), SMALL))
     content = {key: part for key, part in content.items() if '_camera' not in key}
-    content['/**/session_node']['ros__parameters'] |= {key: found[key] for key in CAMERAS}
+    content['/**/session_node']['ros__parameters'] |= {key: section[key] for key in CAMERAS}
     path, pool = folder / 'my_lab.yaml', folder / 'pool.yaml'
     path.write_text(yaml.safe_dump(content))
     pool.write_text(yaml.safe_dump({'policies': [
-        {'name': one, 'address': address} for one, address in EXAMPLES.items()]}))
+        {'name': name, 'address': address} for name, address in EXAMPLES.items()]}))
     return path, pool
 
 
@@ -63,11 +63,11 @@ def test_from_the_running_graph_to_a_session(processes, tmp_path):
     namespace = f'lab_{uuid.uuid4().hex[:6]}'
     processes(*ARENA, 'emulate', 'droid-nuc', '--host', HOST)
     processes(LAB, '--namespace', namespace, '--controller', '', '--gripper', '')
-    found, said = adopted(processes, tmp_path, namespace)
+    section, said = adopted(processes, tmp_path, namespace)
     missing = [line for line in said.splitlines() if line.startswith('MISSING')]
     assert 'config/stations/droid_nuc.yaml' in missing[0]
     assert any('gripper' in line or 'knuckle' in line for line in missing), said
-    path, pool = lab_file(tmp_path, found)
+    path, pool = lab_file(tmp_path, section)
     running = processes(
         *ARENA, 'station', '--config', str(path), '--session', '--policies', str(pool), '--data',
         str(tmp_path / 'data'), '--max-steps', '30', '--namespace', namespace,
@@ -81,8 +81,8 @@ def test_from_the_running_graph_to_a_session(processes, tmp_path):
         sys.stdout.write(running.log[-20_000:])     # pytest shows it with a failure
     assert (end.state, end.verified) == (State.DONE, True)
     assert [slot.end for slot in end.slots] == ['timeout', 'timeout']
-    files = [json.loads(one.read_text(encoding='utf-8'))
-             for one in Path(tmp_path / 'data').rglob('episode.json')]
-    assert [(one['backend'], one['steps']) for one in files] == [('droid_nuc', 30)] * 2
+    files = [json.loads(file.read_text(encoding='utf-8'))
+             for file in Path(tmp_path / 'data').rglob('episode.json')]
+    assert [(file['backend'], file['steps']) for file in files] == [('droid_nuc', 30)] * 2
     views = {name: view['topic'] for name, view in files[0]['views'].items()}
     assert views['wrist_left'].startswith(f'/{namespace}/zed_wrist/zed_node/left/')

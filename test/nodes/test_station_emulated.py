@@ -28,7 +28,7 @@ def station(processes, folder, name, namespace):
     path, pool = folder / 'station.yaml', folder / 'pool.yaml'
     path.write_text(changed(text.replace('127.0.0.1', HOST).replace('/tmp/', f'{folder}/'), SMALL))
     pool.write_text(yaml.safe_dump({'policies': [
-        {'name': one, 'address': address} for one, address in EXAMPLES.items()]}))
+        {'name': name, 'address': address} for name, address in EXAMPLES.items()]}))
     return processes(
         '-m', 'arena_robot.cli.main', 'station', '--config', str(path), '--emulate', '--session',
         '--policies', str(pool), '--data', str(folder / 'data'), '--max-steps', '30',
@@ -50,7 +50,8 @@ def test_a_session_over_a_shipped_station_file(processes, tmp_path, name, backen
         assert [slot.end for slot in end.slots] == ['timeout', 'timeout']
         stored = [json.loads(path.read_text(encoding='utf-8'))
                   for path in (tmp_path / 'data').rglob('episode.json')]
-        assert [(one['backend'], one['steps']) for one in stored] == [(backend, 30)] * 2
+        assert [(episode['backend'], episode['steps']) for episode in stored] == [
+            (backend, 30)] * 2
     finally:
         running.end(timeout_s=40.0)
         sys.stdout.write(running.log[-20_000:])     # pytest shows it with a failure

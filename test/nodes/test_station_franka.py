@@ -68,9 +68,9 @@ def test_killed_nodes_leave_the_arm_at_rest_and_are_told(name, processes, tmp_pa
         station.told(lambda s: 'The arm has sent nothing new' in s.notice)
         took_s = time.monotonic() - begin_s
         assert station.rested(begin) <= HEARTBEAT_MS + REST_MS
-        one = station.told(lambda s: s.state is State.SCORING_A).slots[0]
-        assert (one.end, one.again) == ('driver_error', 'fault')
-        assert 'arm_node' in one.detail
+        slot = station.told(lambda s: s.state is State.SCORING_A).slots[0]
+        assert (slot.end, slot.again) == ('driver_error', 'fault')
+        assert 'arm_node' in slot.detail
         assert took_s < TOLD_S
         again(station)
         begin, begin_s = station.kill('session_node')
@@ -143,4 +143,4 @@ def test_a_reflex_its_recovery_and_the_next_episode_are_one_session(name, error,
         assert end.slots[0].end == ('timeout' if ends[0] == 'driver_error' else ends[0])
         assert end.slots[1].end == ends[1]
         kept = read_session(station.data / 'sessions' / end.session_id)
-        assert [(one.what, one.result) for one in kept.repairs][-1] == ('recover', 'done')
+        assert [(repair.what, repair.result) for repair in kept.repairs][-1] == ('recover', 'done')

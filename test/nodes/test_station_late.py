@@ -36,8 +36,8 @@ class LateRig(Rig):
 def camera_check(desk, ok):
     """Return the newest check of the camera if its outcome is ``ok``; None before it was found."""
     desk.press('check')
-    return next((one for one in desk.state().checks
-                 if one.name == 'wrist camera' and one.ok is ok), None)
+    return next((check for check in desk.state().checks
+                 if check.name == 'wrist camera' and check.ok is ok), None)
 
 
 def test_a_late_camera_is_refused_and_shown_by_its_own_name(processes, tmp_path, observer):
@@ -81,6 +81,7 @@ def late_during_a_rollout(desk, set_delay, data):
     desk.press('done')
     until(desk, lambda s: s.state is State.SCORING_A, 'it does not end')
     report = check(data / 'sessions' / seen.session_id / 'A')
-    named = {one.what: one.text for one in report.findings if one.level is FindingLevel.WARNING}
+    named = {finding.what: finding.text for finding in report.findings
+             if finding.level is FindingLevel.WARNING}
     assert 'pictures were 9' in named['lag wrist_left'], named
     assert not [name for name in named if name.startswith('lag') and name != 'lag wrist_left']

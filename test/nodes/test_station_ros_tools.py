@@ -34,14 +34,15 @@ class Launched:
 
     def __init__(self, file, *words, cwd=ROOT, home=None, prefix=None):
         folders = {'HOME': str(home), 'ROS_LOG_DIR': str(home)} if home else {}
-        found = environment()
+        variables = environment()
         if prefix:
-            found['AMENT_PREFIX_PATH'] = f"{prefix}{os.pathsep}{found['AMENT_PREFIX_PATH']}"
+            variables['AMENT_PREFIX_PATH'] = (
+                f"{prefix}{os.pathsep}{variables['AMENT_PREFIX_PATH']}")
         self._said = tempfile.TemporaryFile('a+')  # noqa: SIM115
         self.popen = subprocess.Popen(
             [*ros2(), 'launch', str(LAUNCH / file), *words], cwd=cwd, stdout=self._said,
             stderr=subprocess.STDOUT,
-            env={**found, **folders})
+            env={**variables, **folders})
 
     @property
     def log(self):
@@ -104,19 +105,19 @@ def test_a_cancelled_trajectory_ends_at_rest(station):
     done = subprocess.run([sys.executable, str(CLIENT), name], text=True, capture_output=True,
                           timeout=60, check=False, env=environment(), cwd=ROOT)
     assert done.returncode == 0, done.stderr
-    found = re.search(r'canceled=True feedback=(\d+) rest_ms=(-?\d+)', done.stdout)
-    assert found, done.stdout
-    assert int(found[1]) > 3
-    assert int(found[2]) <= 150 + 100  # and the way of the messages there and back
+    match = re.search(r'canceled=True feedback=(\d+) rest_ms=(-?\d+)', done.stdout)
+    assert match, done.stdout
+    assert int(match[1]) > 3
+    assert int(match[2]) <= 150 + 100  # and the way of the messages there and back
 
 
 def joints(name):
     """Return where the arm of a station is, as `ros2 topic echo` says it."""
     code, said = run('topic', 'echo', '--once', '--no-daemon', '--field', 'q',
                      f'/{name}/arm_node/arm_state', 'arena_msgs/msg/ArmState')
-    found = re.findall(r'-?\d+\.\d*(?:e[-+]?\d+)?', said)
-    assert (code, len(found)) == (0, 7), said
-    return [float(number) for number in found]
+    numbers = re.findall(r'-?\d+\.\d*(?:e[-+]?\d+)?', said)
+    assert (code, len(numbers)) == (0, 7), said
+    return [float(number) for number in numbers]
 
 
 def test_what_rosbag2_records_it_plays_and_nothing_moves(station, tmp_path):

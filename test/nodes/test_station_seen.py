@@ -41,27 +41,27 @@ def test_a_real_station_has_all_that_a_session_needs(client, station_process):
 
 def documented():
     """Return types by name of all topics and services in the tables."""
-    found = {}
+    types = {}
     for line in TEXT.splitlines():
         cells = [cell.strip() for cell in line.strip('|').split('|')]
         if len(cells) >= 2 and TYPE.match(cells[1]):
-            found |= dict.fromkeys(re.findall(r'`([^`]+)`', cells[0]), cells[1])
-    return found
+            types |= dict.fromkeys(re.findall(r'`([^`]+)`', cells[0]), cells[1])
+    return types
 
 
 def offered(client, namespace):
     """Return types by name of all topics and services of the station's nodes."""
-    found = {}
+    types = {}
     for node in NODES:
         for ask in (client.get_publisher_names_and_types_by_node,
                     client.get_subscriber_names_and_types_by_node,
                     client.get_service_names_and_types_by_node):
             try:
-                found |= {name.removeprefix(f'/{namespace}/'): kinds[0].replace('/msg/', '/')
+                types |= {name.removeprefix(f'/{namespace}/'): kinds[0].replace('/msg/', '/')
                           for name, kinds in ask(node, f'/{namespace}')}
             except NodeNameNonExistentError:
                 return {}
-    return {name: kind for name, kind in found.items() if not STANDARD.search(name)}
+    return {name: kind for name, kind in types.items() if not STANDARD.search(name)}
 
 
 def test_names_in_the_page_are_those_of_a_running_station(client, arm_session,
@@ -76,7 +76,8 @@ def test_a_late_subscriber_gets_description_and_a_connected_tree(client, arm):
     texts, parents = [], {}
 
     def keep(message):
-        parents.update({one.child_frame_id: one.header.frame_id for one in message.transforms})
+        parents.update({frame.child_frame_id: frame.header.frame_id
+                        for frame in message.transforms})
     qos.subscription(client, String, 'robot_description', texts.append, qos.LATCHED)
     qos.subscription(client, TFMessage, 'tf_static', keep, STATIC)
     qos.subscription(client, TFMessage, 'tf', keep, qos.STREAM)

@@ -93,7 +93,7 @@ def test_a_blind_session_over_crisp_survives_the_death_of_the_vendors_nodes(proc
         stored = [json.loads(path.read_text(encoding='utf-8'))
                   for path in rig.data.rglob('episode.json')]
         assert len(stored) >= len(end.slots)
-        assert {one['backend'] for one in stored} == {'ros_control'}
+        assert {episode['backend'] for episode in stored} == {'ros_control'}
 
 
 def test_a_blind_session_over_franka_ros2_robotiq_and_zed_wrappers(processes, tmp_path):

@@ -82,8 +82,8 @@ def test_calls_that_wait_for_the_arm_leave_the_node_its_threads(served, name):
     for thread in threads:
         thread.join(10.0)
     done, words = ENDS[name]
-    assert [one.success for one in answers] == [done] * 8
-    assert all(one.message.startswith(words) for one in answers)
+    assert [answer.success for answer in answers] == [done] * 8
+    assert all(answer.message.startswith(words) for answer in answers)
 
 
 def test_all_of_them_hear_that_the_arm_did_not_stop(served):
@@ -94,5 +94,5 @@ def test_all_of_them_hear_that_the_arm_did_not_stop(served):
     arm.answers.set()
     for thread in threads:
         thread.join(10.0)
-    assert [(one.success, one.message) for one in answers] == [
+    assert [(answer.success, answer.message) for answer in answers] == [
         (False, 'the arm node does not answer')] * 3

@@ -43,15 +43,15 @@ def test_the_transforms_of_the_links_are_the_kinematics():
 
 
 def links_of(text):
-    return {one.get('name') for one in ET.fromstring(text).iter('link')}
+    return {link.get('name') for link in ET.fromstring(text).iter('link')}
 
 
 def test_an_optical_frame_is_where_its_mount_says():
     pose = (0.4, -0.2, 0.7, -2.0, 0.3, 0.5)
     optical = {eye: f'lab_{eye}_camera_frame_optical' for eye in ('left', 'right')}
     chain = {None: np.eye(4)}
-    for one in camera_frames('lab', CameraMount('panda_link0', pose), optical, 0.12):
-        chain[one.child] = chain.get(one.parent, np.eye(4)) @ matrix_of(one.pose)
+    for frame in camera_frames('lab', CameraMount('panda_link0', pose), optical, 0.12):
+        chain[frame.child] = chain.get(frame.parent, np.eye(4)) @ matrix_of(frame.pose)
     left, right = (chain[frame] for frame in optical.values())
     np.testing.assert_allclose(left, matrix_of(pose), atol=1e-12)
     np.testing.assert_allclose(np.linalg.inv(left) @ right, matrix_of((0.12, 0, 0, 0, 0, 0)),
@@ -64,7 +64,7 @@ def test_frames_that_hang_on_nothing_are_not_in_the_description():
     links = links_of(urdf('panda', frames=frames))
     assert {'b', 'c'} <= links
     assert 'd' not in links
-    assert not [one for one in links_of(urdf('panda', gripper=None)) if 'robotiq' in one]
+    assert not [link for link in links_of(urdf('panda', gripper=None)) if 'robotiq' in link]
 
 
 def test_the_finger_turns_as_the_description_says():
@@ -94,7 +94,7 @@ def test_the_transforms_can_be_left_to_a_robot_state_publisher(publish, monkeypa
     for params, kind, more in ((ArmParams(publish_tf=publish), ArmTransforms, ()),
                                (GripperParams(publish_tf=publish), FingerTransform,
                                 (ROBOTIQ_2F85,))):
-        node = SimpleNamespace(params=params, keep=lambda one: one, get_clock=lambda: clock)
+        node = SimpleNamespace(params=params, keep=lambda entity: entity, get_clock=lambda: clock)
         kind(node, *more).publish(np.zeros(7) if kind is ArmTransforms else 0.1, 1)
     assert made == (['robot_description', 'tf', 'tf_static', 'tf'] if publish
                     else ['robot_description'])

@@ -31,9 +31,9 @@ def jpeg(stamp_ns=7, data=None):
 
 def test_a_jpeg_is_read_in_rgb():
     message = jpeg()
-    found = read_compressed(message)
-    assert found.stamp_ns == 7
-    assert np.max(np.abs(found.pixels.astype(int) - PICTURE)) < 12
+    image = read_compressed(message)
+    assert image.stamp_ns == 7
+    assert np.max(np.abs(image.pixels.astype(int) - PICTURE)) < 12
     with pytest.raises(DataError, match='not a picture'):
         read_compressed(jpeg(data=b'no'))
 
@@ -83,12 +83,12 @@ def packets():
 
 
 def test_video_packets_are_decoded_in_their_order():
-    read, found = PacketReader(), []
+    read, read_images = PacketReader(), []
     for number, data in enumerate(packets()):
         message = SimpleNamespace(encoding='mpeg4;yuv420p;bgr8;bgr8', data=data,
                                   header=convert.header(number + 1, ''))
-        found.append(read(message))
-    images = [one for one in found if one is not None]
+        read_images.append(read(message))
+    images = [image for image in read_images if image is not None]
     assert len(images) >= 3
     assert np.mean(np.abs(images[-1].pixels.astype(int) - PICTURE)) < 6
     with pytest.raises(DataError, match="no decoder for the video codec 'nothing'"):

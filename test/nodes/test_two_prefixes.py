@@ -26,14 +26,14 @@ REPORTS = {'arm_node: joint states', 'arm_node: robot mode', 'gripper_node: grip
 
 def frames_in(message):
     """Return every ``frame_id`` and ``child_frame_id`` in a message."""
-    found = set()
+    frames = set()
     for name in message.get_fields_and_field_types():
         value = getattr(message, name)
         if name in ('frame_id', 'child_frame_id'):
-            found.add(value)
-        for one in value if isinstance(value, list | tuple) else (value,):
-            found |= frames_in(one) if '_fields_and_field_types' in dir(one) else set()
-    return found - {''}
+            frames.add(value)
+        for part in value if isinstance(value, list | tuple) else (value,):
+            frames |= frames_in(part) if '_fields_and_field_types' in dir(part) else set()
+    return frames - {''}
 
 
 class Heard:
@@ -53,8 +53,8 @@ class Heard:
                     and topic not in self._subscribed):
                 self._subscribed.add(topic)
                 self._hear(topic, kind, all(
-                    one.qos_profile.durability is DurabilityPolicy.TRANSIENT_LOCAL
-                    for one in infos))
+                    info.qos_profile.durability is DurabilityPolicy.TRANSIENT_LOCAL
+                    for info in infos))
 
     def _hear(self, topic, kind, latched):
         def keep(message):
@@ -69,14 +69,14 @@ class Heard:
 
     def _keep_status(self, message):
         with self._guard:
-            self.status.update({one.name: one.hardware_id for one in message.status
-                                if f'/{one.name}'.startswith(self._space)})
+            self.status.update({status.name: status.hardware_id for status in message.status
+                                if f'/{status.name}'.startswith(self._space)})
 
     def missing(self):
         """Return the topics and statuses that have not been heard yet."""
         self.look()
         with self._guard:
-            return (TOPICS - {topic for topic, found in self.frames.items() if found}) | (
+            return (TOPICS - {topic for topic, frames in self.frames.items() if frames}) | (
                 REPORTS - {name.removeprefix(self._space[1:]) for name in self.status})
 
 
@@ -109,15 +109,16 @@ def rollout(desk, heard):
 
 
 def test_two_stations_share_no_frame_status_or_hardware(heard):
-    for prefix, one in zip(PREFIXES, heard, strict=True):
-        wrong = {topic: sorted(found) for topic, frames in one.frames.items()
-                 if (found := {name for name in frames if not name.startswith(f'{prefix}_')})}
+    for prefix, station in zip(PREFIXES, heard, strict=True):
+        wrong = {topic: sorted(foreign) for topic, frames in station.frames.items()
+                 if (foreign := {name for name in frames if not name.startswith(f'{prefix}_')})}
         assert not wrong, 'frames without the prefix'
-        assert one.frames['session_node/step'] == {f'{prefix}_panda_link0'}
-        assert one.frames['session_node/action_chunk'] == {f'{prefix}_panda_link0'}
+        assert station.frames['session_node/step'] == {f'{prefix}_panda_link0'}
+        assert station.frames['session_node/action_chunk'] == {f'{prefix}_panda_link0'}
         assert {f'{prefix}_panda_link0', f'{prefix}_wrist_left_camera_frame_optical'} <= \
-            one.frames['session_node/episode_info']
-        assert all(hardware.split('/')[0] == one.namespace for hardware in one.status.values())
+            station.frames['session_node/episode_info']
+        assert all(hardware.split('/')[0] == station.namespace
+                   for hardware in station.status.values())
     left, right = heard
     assert not set(left.status) & set(right.status)
     assert not set(left.status.values()) & set(right.status.values())

@@ -69,7 +69,7 @@ def arm(lab):
 
 class TestRosControlArm(ArmConformance):
     # CRISP's filters and the spring below it take their time.
-    checks = tuple(one for one in ArmConformance.checks if one not in MOTIONS)
+    checks = tuple(check for check in ArmConformance.checks if check not in MOTIONS)
 
     @pytest.fixture
     def rig(self, lab):
@@ -159,11 +159,11 @@ def until_words(arm, words):
 
 def test_a_clock_that_is_off_by_more_than_50_ms_is_named(arm, lab):
     lab.clock_off_ns = 120_000_000
-    found = until(lambda: arm.state(1.0).errors, 'the clocks')
-    assert 'ms ahead of this machine' in found[0]
+    errors = until(lambda: arm.state(1.0).errors, 'the clocks')
+    assert 'ms ahead of this machine' in errors[0]
     lab.clock_off_ns = -80_000_000
-    found = until(lambda: [e for e in arm.state(1.0).errors if 'behind' in e], 'the clocks')
-    assert 'chrony' in found[0]
+    errors = until(lambda: [e for e in arm.state(1.0).errors if 'behind' in e], 'the clocks')
+    assert 'chrony' in errors[0]
     with pytest.raises(DriverError, match=r'synchronise'):
         arm.command(ArmCommand(arm.state(1.0).q, 0))
 

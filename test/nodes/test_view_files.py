@@ -26,7 +26,7 @@ def test_every_name_follows_the_station():
     assert view['Global Options']['Fixed Frame'] == 'left_fr3_link0'
     said = json.dumps(view) + foxglove_file(names)
     topics = set(re.findall(r'"(/[a-z][\w./\[\]]+)"', said))
-    assert {one for one in topics if not one.startswith('/lab/')} == {'/diagnostics'}
+    assert {topic for topic in topics if not topic.startswith('/lab/')} == {'/diagnostics'}
     assert {'/lab/robot_description', '/lab/wrist_camera/left/image_rect_color',
             '/lab/left_camera/left/image_rect_color/compressed',
             '/lab/left_camera/left/camera_info'} <= topics
@@ -44,7 +44,7 @@ def test_the_verb_prints_both(capsys):
 def test_the_latched_description_is_asked_for_as_it_is_offered():
     displays = yaml.safe_load(rviz_file(names_in(read_yaml(SIM), '')))[
         'Visualization Manager']['Displays']
-    robot = next(one for one in displays if one['Name'] == 'Robot')
+    robot = next(display for display in displays if display['Name'] == 'Robot')
     assert robot['Description Topic']['Durability Policy'] == 'Transient Local'
 
 

@@ -44,8 +44,8 @@ class VendorRig(ProcessRig):
             LAB, '--namespace', self.namespace, *map(str, lab))}
         for executable, name in nodes_in(path):
             commands[name] = NodeProcess(executable, name, shared).command()[1:]
-        for one in session_processes(folder, [path], options, words, namespace=self.namespace):
-            commands[one.name] = tuple(one.command()[1:])
+        for process in session_processes(folder, [path], options, words, namespace=self.namespace):
+            commands[process.name] = tuple(process.command()[1:])
         super().__init__(processes, self.namespace, commands,
                          {'ROS_LOG_DIR': str(folder / 'log'), **(environment or {})})
 

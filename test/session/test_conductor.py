@@ -44,7 +44,7 @@ def test_a_whole_session(tmp_path):
     data = json.loads((folder / 'session.json').read_text())
     assert (data['state'], data['verified'], data['verdict']['preference']) == ('done', True, 'A')
     result = json.loads((tmp_path / 'arena' / f'{record.session_id}.json').read_text())
-    assert [result['feedback'][f'progress_{one}'] for one in 'ab'] == [0.75, 0.25]
+    assert [result['feedback'][f'progress_{slot}'] for slot in 'ab'] == [0.75, 0.25]
     assert {result['policy_a'], result['policy_b']} == set(NAMES)
     assert station.conductor.today()[0].session_id == record.session_id
 

@@ -203,12 +203,12 @@ def test_a_rollout_that_nobody_records_ends_and_the_evaluator_is_told(tmp_path, 
     assert station.conductor.record.slots[Slot.A].detail == station.recorder.gone
 
 
-@pytest.mark.parametrize(('recorded', 'told'), [
+@pytest.mark.parametrize(('recorded', 'words'), [
     (lambda whole: replace(whole, steps=11), '11 of 20 steps are recorded'),
     (lambda whole: replace(whole, slot='B'), 'another rollout was recorded: B of session'),
     (lambda whole: replace(whole, session_id='s9'), 'was recorded: A of session s9'),
     (RecordingError('nothing is being recorded'), 'nothing is being recorded')])
-def test_a_rollout_that_is_not_recorded_whole_is_the_stations_fault(tmp_path, recorded, told):
+def test_a_rollout_that_is_not_recorded_whole_is_the_stations_fault(tmp_path, recorded, words):
     station = Station(tmp_path)
     go(station.conductor, State.START_PHOTOGRAPHED)
     if isinstance(recorded, RecordingError):
@@ -218,9 +218,9 @@ def test_a_rollout_that_is_not_recorded_whole_is_the_stations_fault(tmp_path, re
     episode = station.conductor.run(Slot.A)
     assert (episode.end, episode.steps) == (EndReason.INTERRUPTED, 20)
     assert 'the recording of A is not whole: ' in episode.detail
-    assert told in episode.detail
+    assert words in episode.detail
     assert 'ended as timeout' in episode.detail
-    assert told in station.conductor.problem
+    assert words in station.conductor.problem
     assert station.hall.episodes[-1] == (Slot.A, EndReason.INTERRUPTED)
     assert shown(station.conductor.record).slots[0].again == 'fault'
     station.recorder.fail, station.recorder.recorded = {}, lambda whole: whole

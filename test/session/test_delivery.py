@@ -61,8 +61,8 @@ def test_the_scene_match_is_sent_with_b(tmp_path):
     conductor.deliver()
     assert conductor.record.state is State.DONE
     assert (SCENE_MATCH_FILE in sent['A'], SCENE_MATCH_FILE in sent['B']) == (False, True)
-    found = parse_scene_match((homes['B'] / SCENE_MATCH_FILE).read_bytes(), 'B')
-    assert found == SceneMatch(match, conductor.record.matches)
+    match_file = parse_scene_match((homes['B'] / SCENE_MATCH_FILE).read_bytes(), 'B')
+    assert match_file == SceneMatch(match, conductor.record.matches)
 
 
 @pytest.mark.parametrize('text', [
@@ -89,7 +89,7 @@ def test_the_verdicts_of_all_sessions_go_before_the_files_of_any(tmp_path):
     station.conductor.submit()
     station.conductor.deliver()
     assert station.arena.calls.count('feedback') == 3    # once cut off, then both
-    assert all('feedback' in one.delivered for one in station.store.today())
+    assert all('feedback' in record.delivered for record in station.store.today())
 
 
 def test_files_that_the_arena_refuses_do_not_hold_back_the_reveal(tmp_path):
@@ -140,7 +140,7 @@ def test_the_wait_for_videos_ends_whatever_the_clock_says(tmp_path):
     station.clock.now += 301 * 10**9
     conductor.deliver()
     assert conductor.record.state is State.DONE
-    assert all(0.0 <= one.waited <= 1.0 for one in conductor.record.slots.values())
+    assert all(0.0 <= slot.waited <= 1.0 for slot in conductor.record.slots.values())
 
 
 def test_a_verdict_that_is_refused_stays_and_others_go_on(tmp_path):

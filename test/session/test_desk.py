@@ -44,14 +44,14 @@ def test_a_station_that_stops_slowly_says_how_slowly_while_a_policy_runs():
 
 def test_a_script_goes_through_a_session_and_prefers_the_higher_score(desk):
     scores = iter([0.2, 0.6])
-    told = []
+    states = []
     script = Script('ada', TASK, lambda: next(scores) if not desk.state().state.running else 0.0)
-    end = Scripted(desk, script, lambda state: told.append(state.state)).run()
+    end = Scripted(desk, script, lambda state: states.append(state.state)).run()
     assert (end.state, end.verified) == (State.DONE, True)
     assert end.verdict.preference == 'B'
     assert end.verdict.explanation == 'the oracle saw A at 20 and B at 60 of 100'
-    assert told[0] is State.IDLE
-    assert told[-1] is State.DONE
+    assert states[0] is State.IDLE
+    assert states[-1] is State.DONE
 
 
 def test_a_script_goes_on_from_where_it_finds_the_session(station, desk):

@@ -19,31 +19,31 @@ def camera(lag_ms, clock=None, period_ms=66):
 
 
 def test_the_lag_is_the_usual_one():
-    one = camera(300)
-    pairs = [*one.arrivals(), (0, 5_000 * MS)]
-    one.arrivals = lambda: pairs
-    assert round(picture_lag_s(one), 6) == 0.3
+    lens = camera(300)
+    pairs = [*lens.arrivals(), (0, 5_000 * MS)]
+    lens.arrivals = lambda: pairs
+    assert round(picture_lag_s(lens), 6) == 0.3
     assert picture_lag_s(SimpleNamespace(arrivals=list)) is None
 
 
 def test_preflight_takes_max_image_age_as_its_limit(tmp_path):
     clock = SimpleNamespace(now_ns=lambda: 10**18)
 
-    def found(lag_ms, period_ms=66):
+    def lag_check(lag_ms, period_ms=66):
         parts = SimpleNamespace(cameras={'wrist': camera(lag_ms, clock, period_ms)},
                                 ages=SimpleNamespace(image_s=0.2))
         parts.arm_state = parts.gripper_state = lambda: SimpleNamespace(
             recovery_required=False, errors=(), stamp_ns=10**18, fault=0, position=0.0,
             mode=SimpleNamespace(name='IDLE'))
         return preflight(parts, clock, tmp_path, 0.0)[0]
-    assert (found(150).ok, found(150).warning) == (True, False)
-    rare = found(150, 83)
+    assert (lag_check(150).ok, lag_check(150).warning) == (True, False)
+    rare = lag_check(150, 83)
     assert (rare.ok, rare.warning) == (True, True)
     assert 'come at 12.0 Hz, the control loop runs at 15' in rare.detail
-    late = found(300)
+    late = lag_check(300)
     assert not late.ok
     assert 'are 300 ms old when they come, a step accepts 200 ms (max_image_age)' in late.detail
-    ahead = found(-80)
+    ahead = lag_check(-80)
     assert not ahead.ok
     assert 'clock is off by -0.08 s' in ahead.detail
 

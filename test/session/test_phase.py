@@ -24,10 +24,10 @@ def due(phase_ms, arrivals):
 
 def oldest_ms(due_ns, arrivals):
     """Return the age of the oldest picture at 40 beats before ``due_ns``."""
-    found = []
+    ages = []
     for beat in due_ns - PERIOD_NS * np.arange(2, 42):
-        found.append(beat - min(max(s for s, c in pairs if c <= beat) for pairs in arrivals))
-    return np.array(found) / MS
+        ages.append(beat - min(max(s for s, c in pairs if c <= beat) for pairs in arrivals))
+    return np.array(ages) / MS
 
 
 @pytest.mark.parametrize('phase_ms', range(0, 66, 5))

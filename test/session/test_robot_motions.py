@@ -209,9 +209,9 @@ def test_stops_that_wait_for_an_arm_that_hangs_take_one_thread():
     rests = [stage.begin_rest() for _ in range(20)]
     assert stage.stops == 41
     assert [thread.name for thread in threading.enumerate()].count('stop') == 1
-    assert not any(one.done() for one in (*stops, *rests))
+    assert not any(call.done() for call in (*stops, *rests))
     answers.set()
-    assert {one.result(10.0) for one in (*stops, *rests)} == {None}
+    assert {call.result(10.0) for call in (*stops, *rests)} == {None}
     assert asked.acquire(blocking=False), 'a stop that came later is sent again'
     assert not asked.acquire(blocking=False)
 

@@ -9,7 +9,7 @@ from arena_robot.session.loop import parts as parts_module
 
 def test_a_part_that_is_waited_for_is_told_while_it_lasts(monkeypatch):
     monkeypatch.setattr(parts_module, 'SILENT_S', 0.0)
-    bench, told = Bench(steps=8), []
+    bench, sentences = Bench(steps=8), []
     state = bench.arm.state
 
     def stale(max_age_s=0.1):
@@ -17,23 +17,23 @@ def test_a_part_that_is_waited_for_is_told_while_it_lasts(monkeypatch):
         raise StaleData('too old')
 
     def waited(timeout_s):
-        told.append(bench.rollout.waiting())
+        sentences.append(bench.rollout.waiting())
         return state()
     bench.arm.wait_state = waited
     bench.sink.at[3] = lambda: setattr(bench.arm, 'state', stale)
     assert bench.rollout.run().end is EndReason.TIMEOUT
-    assert told == ['The arm has sent nothing new for half a second; the arm holds.']
+    assert sentences == ['The arm has sent nothing new for half a second; the arm holds.']
     assert bench.rollout.waiting() == ''
 
 
 def test_a_failure_is_told_before_the_arm_has_taken_the_stop():
-    bench, told = Bench(steps=100), []
+    bench, sentences = Bench(steps=100), []
     stop = bench.arm.stop
 
     def take_long():
-        told.append(bench.rollout.waiting())
+        sentences.append(bench.rollout.waiting())
         stop()
     bench.arm.stop = take_long
     bench.sink.at[3] = lambda: setattr(bench.arm, 'fail', DriverError('no route to the arm'))
     assert bench.rollout.run().end is EndReason.DRIVER_ERROR
-    assert told == ['no route to the arm. The arm has not confirmed yet that it is at rest.']
+    assert sentences == ['no route to the arm. The arm has not confirmed yet that it is at rest.']

@@ -231,16 +231,16 @@ def test_a_lost_rerun_is_recognised_by_what_follows(tmp_path, slot, gone):
     record = read_record(folder_with(tmp_path, kept) / 'journal.jsonl')
     assert record.state is State.REVIEW
     assert record.verdict == whole.verdict
-    (one,) = record.reruns
-    assert one.slot is slot
-    assert 'lost' in one.reason
+    (rerun,) = record.reruns
+    assert rerun.slot is slot
+    assert 'lost' in rerun.reason
     for each in Slot:
         assert record.slots[each].end is EndReason.TIMEOUT
         assert record.slots[each].steps == whole.slots[each].steps
     if 'started' not in gone:
         assert record.slots[slot] == whole.slots[slot]
     if gone[0] == 'rerun':
-        assert one.rollout == whole.reruns[0].rollout
+        assert rerun.rollout == whole.reruns[0].rollout
     assert f'(line {place + 1}' in record.notice
 
 

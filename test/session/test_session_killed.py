@@ -52,9 +52,9 @@ def test_nothing_entered_is_lost(tmp_path, state):
         assert record.draft == {'explanation': 'B was fas',
                                 'notes': 'the cable was in the way'}
     if state in AFTER:
-        one = record.slots[Slot.A if state is State.RUNNING_A else Slot.B]
-        assert one.end is EndReason.INTERRUPTED
-        assert one.steps >= 40
+        slot = record.slots[Slot.A if state is State.RUNNING_A else Slot.B]
+        assert slot.end is EndReason.INTERRUPTED
+        assert slot.steps >= 40
         assert 'arm was stopped after about' in record.notice
     go_on(station.conductor)
     assert station.conductor.record.verified is True

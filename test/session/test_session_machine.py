@@ -134,7 +134,7 @@ MOVES = [move for move in Move if move is not Move.SALVAGED]
 
 
 @pytest.mark.parametrize(('state', 'move'), list(itertools.product(State, MOVES)),
-                         ids=lambda one: one.value)
+                         ids=lambda state: state.value)
 def test_what_the_table_forbids_is_refused_and_changes_nothing(state, move):
     session = until(State.IDLE if state is State.ABORTED else state)
     if state is State.ABORTED:

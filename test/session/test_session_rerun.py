@@ -50,24 +50,24 @@ def test_what_the_station_did_is_not_the_policys(end, detail, fault):
     assert is_fault(SessionSlot(end=end, detail=detail)) is fault
     for state, slot in ((State.SCORING_A, Slot.A), (State.SCORING_B, Slot.B)):
         session = ended(state, end, detail)
-        one = shown(session.record).slots[list(Slot).index(slot)]
-        assert one.again == ('fault' if fault else 'mistake')
+        view = shown(session.record).slots[list(Slot).index(slot)]
+        assert view.again == ('fault' if fault else 'mistake')
         if not fault:
             with pytest.raises(SessionError, match='say what your mistake was'):
                 session.rerun(' oops ')
         session.rerun('' if fault else BUMPED)
         assert session.state is State.RESET
         assert session.record.next_slot is slot
-        assert session.record.reruns[0].cause.value == one.again
+        assert session.record.reruns[0].cause.value == view.again
 
 
 def test_the_rollout_is_kept_and_the_scene_is_matched_again():
     session = ended(State.SCORING_B, EndReason.DRIVER_ERROR, 'no frame')
     assert session.record.reset_confirmed
     record = session.rerun(folder='B_earlier')
-    one = record.reruns[0]
-    assert (one.slot, one.cause, one.folder) == (Slot.B, RerunCause.FAULT, 'B_earlier')
-    assert (one.rollout.end, one.rollout.steps) == (EndReason.DRIVER_ERROR, 12)
+    rerun = record.reruns[0]
+    assert (rerun.slot, rerun.cause, rerun.folder) == (Slot.B, RerunCause.FAULT, 'B_earlier')
+    assert (rerun.rollout.end, rerun.rollout.steps) == (EndReason.DRIVER_ERROR, 12)
     assert (record.reset_confirmed, record.match, record.slots[Slot.B].end) == (False, None, None)
     with pytest.raises(SessionError, match='B starts only after the scene was reset'):
         session.started(Slot.B)
@@ -167,7 +167,7 @@ def test_a_camera_that_fails_costs_a_minute_and_not_the_policy(tmp_path):
     conductor.confirm_reset()
     go_on(conductor)
     written = read_session(folder)
-    assert [(one.slot, one.cause.value, one.folder) for one in written.reruns] == [
+    assert [(rerun.slot, rerun.cause.value, rerun.folder) for rerun in written.reruns] == [
         (Slot.A, 'fault', 'A_earlier')]
     assert 'check its cable' in written.reruns[0].rollout.detail
     assert written.verified
@@ -221,7 +221,7 @@ def test_a_script_runs_a_slot_again(tmp_path):
     end = Scripted(desk, Script('ada', TASK, lambda: 0.5)).run()
     assert end.state is State.DONE
     assert [word for word, _ in station.recorder.log if word == 'start'] == ['start'] * 3
-    assert [one.reruns for one in end.slots] == [1, 0]
+    assert [slot.reruns for slot in end.slots] == [1, 0]
 
 
 def test_each_recording_is_compared_with_its_own_rollout(tmp_path):
@@ -234,5 +234,5 @@ def test_each_recording_is_compared_with_its_own_rollout(tmp_path):
         for n, (move, t, data) in enumerate(lines)))
     for begin_ns, steps, end in ((1010, 12, 'driver_error'), (3010, 40, 'done')):
         summary = EpisodeFile(slot='A', steps=steps, end_reason=end, started_ns=begin_ns)
-        found = list(journal_findings(tmp_path / 'A', summary))
-        assert [one.level for one in found] == ['ok', 'ok'], found
+        findings = list(journal_findings(tmp_path / 'A', summary))
+        assert [finding.level for finding in findings] == ['ok', 'ok'], findings

@@ -113,7 +113,7 @@ def test_a_scene_put_back_badly_is_seen(sim, tmp_path):
     conductor.run(Slot.A)
     conductor.score(Slot.A, scored(Slot.A, 0.0))
     conductor.prepare_reset()
-    assert min(one.score for one in conductor.live.values()) < 0.5
+    assert min(match.score for match in conductor.live.values()) < 0.5
     assert conductor.abort('the scene cannot be put back').state is State.ABORTED
 
 

@@ -29,7 +29,7 @@ for module in pkgutil.walk_packages(drivers.__path__, f'{drivers.__name__}.'):
 
 
 def subclasses(kind):
-    return [kind, *(one for child in kind.__subclasses__() for one in subclasses(child))]
+    return [kind, *(kind for child in kind.__subclasses__() for kind in subclasses(child))]
 
 
 def ended(bench):
