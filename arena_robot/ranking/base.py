@@ -251,6 +251,8 @@ class Fit:
     Result of a method without intervals; arrays as in ``Standings``.
 
     ``ridge`` (n,) is the strength of the prior behind each ability, 0 where none was needed.
+    ``anchor`` (n,) marks the policies whose mean score is 0; None where the scores have a zero of
+    their own.
     """
 
     scores: Floats
@@ -258,6 +260,7 @@ class Fit:
     diagnostics: Diagnostics
     covariance: Floats | None = None
     ridge: Floats | None = None
+    anchor: NDArray[np.bool_] | None = None
 
 
 class Method(Protocol):

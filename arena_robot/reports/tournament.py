@@ -15,7 +15,6 @@ from arena_robot.core.errors import DataError
 from arena_robot.core.files import write_text
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.counts import count_pairs
-from arena_robot.ranking.intervals.choice import LEAST
 from arena_robot.ranking.standings import (
     RELAYED,
     Standings,
@@ -93,7 +92,7 @@ def write_report(tournament: TournamentReport, folder: Path) -> Path:
             t=tournament, rows=_rows(tournament), matrix=_matrix(tournament), sessions=sessions,
             numbers={r.session.session_id: k for k, r in enumerate(tournament.records, 1)},
             judged=judged(tournament.records), pad=PAD, elsewhere=_elsewhere(tournament),
-            least=LEAST, version=arena_robot.__version__)
+            version=arena_robot.__version__)
         path = folder / 'index.html'
         write_text(path, page)
     except OSError as error:

@@ -101,14 +101,10 @@ def with_scores(votes):
 
 
 class OftenFails:
-    """A method that cannot rank one in four resamples."""
-
-    def __init__(self):
-        self.calls = 0
+    """A method that cannot rank resamples without the first session: more than a third."""
 
     def __call__(self, comparisons):
-        self.calls += 1
-        if self.calls > 1 and self.calls % 4 == 0:
+        if 0 not in comparisons.session:
             raise RankingError('not this one')
         return Elo(orders=1)(comparisons)
 
@@ -123,7 +119,7 @@ def test_many_comparisons_are_not_called_too_few():
     assert {few_words(result, k) for k in range(3)} == {FAILED}
     assert place_words(result, 0) == FAILED
     told = ' '.join(result.diagnostics.warnings)
-    assert 'of 40 bootstrap replicates could not be ranked; with so many no interval' in told
+    assert f'no interval and no rank is stated: {FAILED}' in told
     assert 'widen' not in told
     assert 'too few comparisons' not in told
     three = dataclasses.replace(votes, institution=np.arange(453) % 3,
@@ -132,14 +128,39 @@ def test_many_comparisons_are_not_called_too_few():
     assert place_words(result, 1) == 'too few institutions to tell'
 
 
-def test_unrankable_replicates_widen_the_intervals_and_are_told():
-    votes = Comparisons.build([0, 0, 1], [1, 1, 2], [1, 0, 0.5], items=['a', 'b', 'c'])
-    result = rank(votes, 'elo', intervals=50)
-    assert any('could not be ranked; they widen' in x for x in result.diagnostics.warnings)
-    assert result.too_few.all()
-    assert np.isnan(result.low).all()
+def test_replicates_without_a_policy_widen_its_interval_and_are_told():
+    rng = np.random.default_rng(3)
+    i = rng.integers(0, 3, 60)
+    j = (i + rng.integers(1, 3, 60)) % 3
+    votes = Comparisons.build([*i, 3, 3, 3, 3, 3], [*j, 0, 1, 2, 0, 1],
+                              [*rng.integers(0, 3, 60) / 2, 1, 0, 1, 0, 1], items=list('abcd'))
+    result = rank(votes, 'elo', intervals=400)
+    told = ' '.join(result.diagnostics.warnings)
+    assert 'of 400 bootstrap replicates could not place every policy; they widen' in told
+    assert not result.too_few.any()
+    draws = bootstrap(Elo(), votes, 400)
+    assert 0 < draws.lost[3] < 0.05
+    assert draws.lost[:3].tolist() == [0, 0, 0]
     with pytest.raises(RankingError, match='none of 3 bootstrap replicates'):
         bootstrap(Never(), votes, 3)
+
+
+@pytest.mark.parametrize('method', ['elo', 'task', 'task_partial', 'progress', 'progress_gls'])
+def test_a_newcomer_with_one_comparison_leaves_the_others_their_intervals(method):
+    votes = with_scores(drawn(n=4, m=120))
+    one = Comparisons.build(
+        [*votes.first, 4], [*votes.second, 0], [*votes.outcome, 0], items=list('pqrst'),
+        score_first=[*votes.score_first, 0.0], score_second=[*votes.score_second, 0.9])
+    before = rank(votes, method, intervals=100)
+    after = rank(one, method, intervals=100)
+    assert after.too_few.tolist() == [False] * 4 + [True]
+    wide = before.high - before.low
+    np.testing.assert_allclose(after.high[:4] - after.low[:4], wide, rtol=0.3)
+    np.testing.assert_allclose(after.scores[:4], before.scores, atol=0.15 * wide.min())
+    assert (after.p_better[4, :4] == 0.5).all()
+    assert [x for x in after.diagnostics.warnings if 'a rank' in x] == [
+        't: fewer than 5 comparisons, too few to tell a rank']
+    assert [place_words(after, k) == 'too few to tell' for k in range(5)] == [False] * 4 + [True]
 
 
 class Never:

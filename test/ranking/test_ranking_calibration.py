@@ -100,10 +100,11 @@ def test_replicates_that_could_not_be_ranked_widen_the_interval():
     plain = rank(votes, 'bt', intervals=10)
     draws = np.random.default_rng(0).normal(0, 0.1, (400, 2))
     whole = with_quantiles(plain, Draws(draws))
-    lost = with_quantiles(plain, Draws(draws, failed=8))
+    nothing = np.full((40, 2), np.nan)
+    lost = with_quantiles(plain, Draws(np.vstack([draws, nothing[:8]])))
     assert (lost.low < whole.low).all()
     assert (lost.high > whole.high).all()
-    beyond = with_quantiles(plain, Draws(draws, failed=40))
+    beyond = with_quantiles(plain, Draws(np.vstack([draws, nothing])))
     assert np.isinf(beyond.low).all()
     assert np.isinf(beyond.high).all()
 

@@ -10,19 +10,27 @@ the work.
 """
 
 import dataclasses
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import csr_array
 from scipy.special import expit
 
 from arena_robot.core.errors import RankingError
 from arena_robot.core.parallel import HERE, Workers
-from arena_robot.ranking.base import Comparisons, Floats, Method
-from arena_robot.ranking.counts import PairCounts, count_pairs, dense_laplacian, outcome_cells
+from arena_robot.ranking.base import Comparisons, Floats, Ints, Method
+from arena_robot.ranking.counts import (
+    PairCounts,
+    count_pairs,
+    dense_laplacian,
+    labels,
+    outcome_cells,
+)
 from arena_robot.ranking.intervals.sandwich import ScoreVariances
 from arena_robot.ranking.pairwise.davidson import outcome_probabilities
 from arena_robot.ranking.pairwise.prior import PairMethod, established
@@ -40,21 +48,27 @@ RESCUE = 1e-2
 @dataclass(frozen=True)
 class Draws:
     """
-    Scores (R, n) of bootstrap replicates.
+    Scores (R, n) of bootstrap replicates, NaN of a policy that a replicate cannot place.
 
-    ``failed`` replicates could not be ranked at all and are left out; ``rescued`` ones have no
-    finite maximum and were refitted with a small ridge.
+    ``rescued`` replicates have no finite maximum and were refitted with a small ridge.
     """
 
     scores: Floats
-    failed: int = 0
     rescued: int = 0
+
+    @property
+    def lost(self) -> Floats:
+        """(n,) the share of the replicates that cannot place a policy."""
+        return np.asarray(np.isnan(self.scores).mean(axis=0))
 
 
 def bootstrap(method: Method, comparisons: Comparisons, replicates: int, *, seed: int = 0,
-              workers: Workers = HERE) -> Draws:
+              workers: Workers = HERE, anchor: NDArray[np.bool_] | None = None) -> Draws:
     """
     Refit ``method`` on ``replicates`` resamples of the sessions.
+
+    A resample in which some policy does not occur still places the others. ``anchor`` is that of
+    the fit of all sessions.
 
     :raises RankingError: no replicate could be ranked.
     """
@@ -62,12 +76,12 @@ def bootstrap(method: Method, comparisons: Comparisons, replicates: int, *, seed
     if isinstance(method, PairMethod):
         return _bootstrap_counts(method, comparisons, replicates, rng)
     seeds = rng.integers(0, 2 ** 63, replicates)
-    found = workers.map(partial(_replicate, method, comparisons), [int(s) for s in seeds])
-    scores = np.array([x for x in found if x is not None])
-    if not len(scores):
+    scores = np.array(workers.map(partial(_replicate, method, comparisons, anchor),
+                                  [int(s) for s in seeds]))
+    if np.isnan(scores).all():
         raise RankingError(f'none of {replicates} bootstrap replicates could be ranked: there are '
                            'too few sessions for intervals')
-    return Draws(scores, failed=replicates - len(scores))
+    return Draws(scores)
 
 
 def session_weights(comparisons: Comparisons, rng: np.random.Generator) -> Floats:
@@ -78,12 +92,29 @@ def session_weights(comparisons: Comparisons, rng: np.random.Generator) -> Float
     return np.asarray(comparisons.weight * times[place])
 
 
-def _replicate(method: Method, comparisons: Comparisons, seed: int) -> Floats | None:
+def _replicate(method: Method, comparisons: Comparisons, anchor: NDArray[np.bool_] | None,
+               seed: int) -> Floats:
     weight = session_weights(comparisons, np.random.default_rng(seed))
-    try:
-        return method(comparisons.reweighted(weight).take(weight > 0)).scores
-    except RankingError:
-        return None
+    votes = comparisons.reweighted(weight).take(weight > 0)
+    scores = np.full(votes.n, np.nan)
+    for kept in _tries(votes):
+        try:
+            scores[kept] = method(votes.only([votes.items[k] for k in kept])).scores
+        except RankingError:
+            continue
+        break
+    if anchor is not None and np.isfinite(scores[anchor]).any():
+        scores -= np.nanmean(scores[anchor])
+    return scores
+
+
+def _tries(votes: Comparisons) -> Iterator[Ints]:
+    """Yield whom to rank: all; else the largest group that was compared; else who has scores."""
+    yield np.arange(votes.n)
+    label = labels(count_pairs(votes), beaten=False)
+    yield np.flatnonzero(label == np.bincount(label).argmax())
+    yield np.unique(np.r_[votes.first[np.isfinite(votes.score_first)],
+                          votes.second[np.isfinite(votes.score_second)]])
 
 
 def _bootstrap_counts(method: PairMethod, comparisons: Comparisons, replicates: int,
@@ -140,30 +171,38 @@ def _one_each(comparisons: Comparisons) -> bool:
     return bool(np.all(np.diff(session) > 0)) or len(np.unique(session)) == len(session)
 
 
-def bootstrap_variances(draws: Draws, clusters: int) -> ScoreVariances:
-    """Return the variances of the replicates, enlarged for few clusters."""
-    covariance = np.atleast_2d(np.cov(draws.scores.T)) * clusters / max(clusters - 1, 1)
-    return ScoreVariances.of(covariance, clusters - 1.0)
+def bootstrap_variances(draws: Draws, clusters: int, few: np.ndarray) -> ScoreVariances:
+    """Return the variances of the replicates, enlarged for few clusters; infinite for ``few``."""
+    known = np.isfinite(draws.scores).astype(float)
+    mean = np.nansum(draws.scores, axis=0) / np.maximum(known.sum(axis=0), 1.0)
+    apart = np.where(known > 0, draws.scores - mean, 0.0)
+    covariance = apart.T @ apart / np.maximum(known.T @ known - 1, 1.0)
+    found = ScoreVariances.of(covariance * clusters / max(clusters - 1, 1), clusters - 1.0)
+    return replace(found, variance=np.where(few, np.inf, found.variance),
+                   gap=np.where(few[:, None] | few, np.inf, found.gap))
 
 
 def with_quantiles(standings: Standings, draws: Draws, level: float = 0.95) -> Standings:
     """
     Return the standings with percentile intervals and rank intervals.
 
-    A replicate that could not be ranked counts as below and above all others, so that it widens
-    the interval. Ends that are infinite, or missing, stay so.
+    A replicate that cannot place a policy counts as below and above all others, so that it widens
+    the interval. Ends that are infinite, or missing, stay so. A policy of which nothing is stated
+    may be on either side of the others.
     """
     n = draws.scores.shape[1]
     tail = (1 - level) / 2
-    lost = np.full((draws.failed, n), np.inf)
-    low = np.quantile(np.vstack([-lost, draws.scores]), tail, axis=0, method='inverted_cdf')
-    high = np.quantile(np.vstack([draws.scores, lost]), 1 - tail, axis=0, method='inverted_cdf')
-    ranks = np.array([competition_ranks(row) for row in draws.scores])
-    best = np.quantile(np.vstack([np.ones((draws.failed, n)), ranks]), tail, axis=0,
-                       method='inverted_cdf')
-    worst = np.quantile(np.vstack([ranks, np.full((draws.failed, n), n)]), 1 - tail, axis=0,
-                        method='inverted_cdf')
     few = standings.too_few if standings.too_few is not None else np.zeros(n, bool)
+    if few.all():
+        return standings
+    scores = np.where(few, np.nan, draws.scores)
+    unknown = np.isnan(scores)
+    low = np.quantile(np.where(unknown, -np.inf, scores), tail, axis=0, method='inverted_cdf')
+    high = np.quantile(np.where(unknown, np.inf, scores), 1 - tail, axis=0, method='inverted_cdf')
+    best, worst = (np.array([competition_ranks(row) for row in np.where(unknown, end, scores)])
+                   for end in (np.nanmin(scores) - 1, np.nanmax(scores) + 1))
+    best = np.quantile(np.where(unknown, 1, best), tail, axis=0, method='inverted_cdf')
+    worst = np.quantile(np.where(unknown, n, worst), 1 - tail, axis=0, method='inverted_cdf')
     return dataclasses.replace(
         standings, low=np.where(np.isfinite(standings.low), low, standings.low),
         high=np.where(np.isfinite(standings.high), high, standings.high),
@@ -171,18 +210,17 @@ def with_quantiles(standings: Standings, draws: Draws, level: float = 0.95) -> S
         rank_high=np.where(few, n, worst).astype(np.int64))
 
 
-def draws_told(draws: Draws, no_interval: bool = False) -> tuple[str, ...]:
+def draws_told(draws: Draws, few: np.ndarray) -> tuple[str, ...]:
     """
     Return what readers must know about replicates that could not be fitted as they are.
 
-    ``no_interval``: so many that no interval is stated.
+    ``few`` (n,) are the policies of which nothing is stated.
     """
     said: tuple[str, ...] = ()
-    if draws.failed:
-        all_of = draws.failed + len(draws.scores)
-        said += (f'{draws.failed} of {all_of} bootstrap replicates could not be ranked; '
-                 + ('with so many no interval is stated' if no_interval else
-                    'they widen the intervals'),)
+    lost = int(np.isnan(draws.scores[:, ~few]).any(axis=1).sum()) if not few.all() else 0
+    if lost:
+        said += (f'{lost} of {len(draws.scores)} bootstrap replicates could not place every '
+                 'policy; they widen the intervals',)
     if draws.rescued:
         said += (f'{draws.rescued} bootstrap replicates have no finite maximum: intervals '
                  'reach further than shown',)

@@ -54,8 +54,7 @@ LEAST_COMPARISONS = 5
 LEAST_SESSIONS = 10
 LEAST_CLUSTERS = 5
 LEAST_PER_POLICY = 1.5
-LEAST = {'comparisons': LEAST_COMPARISONS, 'sessions': LEAST_SESSIONS,
-         'per_policy': LEAST_PER_POLICY}    # as pages tell it
+LEAST = {'comparisons': LEAST_COMPARISONS, 'sessions': LEAST_SESSIONS}    # as pages tell it
 PRIOR_POLICIES = 3.0
 RANGE_DRAWS = 4_000_000
 
@@ -106,16 +105,18 @@ def with_intervals(result: Standings, comparisons: Comparisons, method: Method, 
     few, none = too_few(result.counts, count, by == 'session', open_ends), ''
     if by != 'session' and count < LEAST_CLUSTERS:
         none = f'too few {by}s to tell'
-    variances, draws, level, way = None, None, plan.level, 'sandwich'
+    variances, draws, way = None, None, 'sandwich'
+    level: float | Floats = plan.level
     if isinstance(method, Hierarchical) and fit.covariance is not None:
         variances, way = ScoreVariances.of(fit.covariance, max(count - 1.0, 1.0)), 'posterior'
     elif isinstance(method, PairMethod):
-        anchor = established(counts) if fit.ridge is not None else np.ones(counts.n, bool)
+        anchor = np.ones(counts.n, bool) if fit.anchor is None else fit.anchor
         variances = sandwich_variances(comparisons, fit, cluster, anchor) if count > 1 else None
     if variances is None:
-        draws = _draws(comparisons, method, cluster, by, plan)
-        variances = bootstrap_variances(draws, count)
-        enough, (level, few) = not few.all(), _level(draws, plan, few)
+        draws = _draws(comparisons, method, cluster, fit, by, plan)
+        enough, few = not few.all(), few | (draws.lost >= 1 - plan.level) | (plan.replicates < 2)
+        level = plan.level + np.where(few, 0.0, draws.lost)
+        variances = bootstrap_variances(draws, count, few)
         if enough and few.all():
             none = FAILED
         way = 'bootstrap percentiles' if count >= MANY_CLUSTERS else 'bootstrap, t'
@@ -125,7 +126,8 @@ def with_intervals(result: Standings, comparisons: Comparisons, method: Method, 
     if draws is not None and count >= MANY_CLUSTERS:
         result = with_quantiles(result, draws, plan.level)
     told = {'by': by, 'clusters': count, 'way': way, 'level': plan.level, 'none': none}
-    return _told(result, comparisons, told, draws)
+    warnings = reasons(result, open_ends, none) + (() if draws is None else draws_told(draws, few))
+    return _told(result, comparisons, told, warnings)
 
 
 def difference(comparisons: Comparisons, first: str, second: str, *, level: float = 0.95,
@@ -178,18 +180,11 @@ class Differences:
                 np.inf if self.above[i] or self.below[j] else apart + reach)
 
 
-def _draws(comparisons: Comparisons, method: Method, cluster: np.ndarray, by: str,
+def _draws(comparisons: Comparisons, method: Method, cluster: np.ndarray, fit: Fit, by: str,
            plan: IntervalPlan) -> Draws:
     votes = comparisons if by == 'session' else dataclasses.replace(comparisons, session=cluster)
-    return bootstrap(method, votes, plan.replicates, seed=plan.seed, workers=plan.workers)
-
-
-def _level(draws: Draws, plan: IntervalPlan, few: np.ndarray) -> tuple[float, np.ndarray]:
-    """Return the level that pays for failed replicates, and for whom there is none any more."""
-    lost = draws.failed / (draws.failed + len(draws.scores))
-    if lost >= 1 - plan.level or len(draws.scores) < 2:
-        return plan.level, np.ones_like(few)
-    return plan.level + lost, few
+    return bootstrap(method, votes, plan.replicates, seed=plan.seed, workers=plan.workers,
+                     anchor=fit.anchor)
 
 
 def _evaluators(comparisons: Comparisons) -> int:
@@ -200,19 +195,32 @@ def _evaluators(comparisons: Comparisons) -> int:
     return len(np.unique(comparisons.clusters('evaluator')[comparisons.weight > 0]))
 
 
+def reasons(result: Standings, open_ends: tuple[np.ndarray, np.ndarray], none: str,
+            ) -> tuple[str, ...]:
+    """Return why there is no interval and no rank, for all policies or for those without."""
+    few = np.zeros(len(result.items), bool) if result.too_few is None else result.too_few
+    if none:
+        return (f'no interval and no rank is stated: {none}',)
+    if few.all():
+        return (f'all policies: fewer than {LEAST_SESSIONS} sessions or {LEAST_PER_POLICY} for '
+                'each policy, too few comparisons to tell a rank',)
+    small, apart = result.counts < LEAST_COMPARISONS, open_ends[0] & open_ends[1]
+    said = []
+    for which, why in ((few & small, f'fewer than {LEAST_COMPARISONS} comparisons, too few to'),
+                       (few & ~small & apart, 'too few comparisons with the others to'),
+                       (few & ~small & ~apart, 'missing in too many resamples of the sessions to'),
+                       ):
+        if which.any():
+            names = ', '.join(result.items[k] for k in np.flatnonzero(which))
+            said.append(f'{names}: {why} tell a rank')
+    return tuple(said)
+
+
 def _told(result: Standings, comparisons: Comparisons, intervals: dict[str, object],
-          draws: Draws | None) -> Standings:
+          more: tuple[str, ...]) -> Standings:
     """Return the standings with the kind of their intervals, and what readers must know."""
-    told, few = result.diagnostics, result.too_few
-    warnings = told.warnings
-    if draws is not None:
-        warnings += draws_told(draws, intervals['none'] == FAILED)
-    if intervals['none']:
-        warnings += (f'no interval and no rank is stated: {intervals["none"]}',)
-    elif few is not None and few.any():
-        names = [result.items[k] for k in np.flatnonzero(few)]
-        warnings += ((', '.join(names) if len(names) < len(few) else 'all policies')
-                     + ': too few comparisons to tell a rank',)
+    told = result.diagnostics
+    warnings = told.warnings + more
     people = _evaluators(comparisons)
     if intervals['by'] == 'session' and 1 < people < LEAST_EVALUATORS \
             and intervals['way'] != 'posterior':
@@ -238,30 +246,32 @@ def too_few(counts: Ints, clusters: int, by_session: bool,
 
 
 def with_variances(standings: Standings, variances: ScoreVariances, few: np.ndarray,
-                open_ends: tuple[np.ndarray, np.ndarray], level: float, typical_gap: float | None,
-                ) -> Standings:
+                open_ends: tuple[np.ndarray, np.ndarray], level: float | Floats,
+                typical_gap: float | None) -> Standings:
     """
-    Return the standings with what ``variances`` supports at ``level``.
+    Return the standings with what ``variances`` supports at ``level``, of all or (n,).
 
     ``few`` (n,) have no interval, ``open_ends`` (n,) no upper and no lower end; ``typical_gap`` is
     the prior's τ, None to take it from the scores alone.
     """
     n, scores = len(standings.scores), standings.scores
-    reach = float(stdtrit(max(variances.freedom, 1.0), (1 + level) / 2))
-    own_reach = stdtrit(np.maximum(variances.own_freedom, 1.0), (1 + level) / 2)
+    levels = np.broadcast_to(level, n)
+    reach = stdtrit(max(variances.freedom, 1.0), (1 + np.maximum.outer(levels, levels)) / 2)
+    own_reach = stdtrit(np.maximum(variances.own_freedom, 1.0), (1 + levels) / 2)
     wide = own_reach * np.sqrt(variances.variance)
     low, high = scores - wide, scores + wide
     low[open_ends[1]], high[open_ends[0]] = -np.inf, np.inf
     low[few], high[few] = np.nan, np.nan
     best, worst = rank_sets(scores, variances.gap, few, reach)
     all_best, all_worst = rank_sets(scores, variances.gap, few, range_quantile(
-        n, min(variances.freedom, 1000.0), level))
+        n, min(variances.freedom, 1000.0), float(levels.max())))
     return replace(standings, low=low, high=high, rank_low=best, rank_high=worst,
                    rank_low_joint=all_best, rank_high_joint=all_worst, too_few=few,
                    p_better=p_better(scores, variances, typical_gap))
 
 
-def rank_sets(scores: Floats, gap: Floats, few: np.ndarray, reach: float) -> tuple[Ints, Ints]:
+def rank_sets(scores: Floats, gap: Floats, few: np.ndarray, reach: float | Floats,
+              ) -> tuple[Ints, Ints]:
     """Return the best and the worst rank (n,) that differences of ``reach`` deviations leave."""
     ahead = (scores[:, None] - scores) / np.sqrt(np.maximum(gap, 1e-300))
     ahead[few] = ahead[:, few] = 0.0

@@ -121,7 +121,8 @@ def fit_with_prior(counts: PairCounts, method: PairMethod, warnings: tuple[str, 
                'anchor': [counts.items[k] for k in np.flatnonzero(anchor)]}
     diagnostics = replace(fit.diagnostics, details=details,
                           warnings=(*warnings, *fit.diagnostics.warnings))
-    return replace(fit, scores=fit.scores - shift, diagnostics=diagnostics, ridge=ridge)
+    return replace(fit, scores=fit.scores - shift, diagnostics=diagnostics, ridge=ridge,
+                   anchor=anchor)
 
 
 def _prior_fit(counts: PairCounts, method: PairMethod, anchor: np.ndarray) -> tuple[Fit, Floats]:

@@ -17,9 +17,9 @@ tell an easy bucket from a hard one. ``paper`` is Algorithm 2 as printed.
 
 Differences from the paper: ∂Q/∂θ_p is a sum over the trials in which p is first PLUS a sum over
 those in which it is second (B.2 prints a minus). θ, ψ and τ are not identified separately, only z
-and ν are, so the score is the mean log-odds Σ_t ν_t z_pt, centred, and not θ_p: over further
-iterations θ drifts while the score is constant. The printed start ψ = 0 is a saddle point where
-all buckets stay equal; here ψ starts at random.
+and ν are, so the score is the mean log-odds Σ_t ν_t z_pt about that of the established policies,
+and not θ_p: over further iterations θ drifts while the score is constant. The printed start ψ = 0
+is a saddle point where all buckets stay equal; here ψ starts at random.
 
 Kept from the paper in that variant: the start (ψ = 0, θ and τ near 0), clipped Newton steps of θ,
 then ψ, then τ one coordinate at a time, a clip that decays, θ, ψ and τ each centred after every
@@ -45,6 +45,7 @@ from arena_robot.ranking.counts import (
     vote_warnings,
 )
 from arena_robot.ranking.pairwise.davidson import expected_share
+from arena_robot.ranking.pairwise.prior import established
 from arena_robot.ranking.task.buckets import (
     BucketModel,
     DavidsonModel,
@@ -77,7 +78,8 @@ class TaskModel:
         order = sorted(range(comparisons.n), key=lambda k: comparisons.items[k])
         fit = self._fit(comparisons.only([comparisons.items[k] for k in order]))
         place = np.argsort(order)
-        return replace(fit, scores=fit.scores[place], solve=fit.solve[place])
+        return replace(fit, scores=fit.scores[place], solve=fit.solve[place],
+                       anchor=None if fit.anchor is None else fit.anchor[place])
 
     def _fit(self, comparisons: Comparisons) -> Fit:
         options, counts = self.options, count_pairs(comparisons)
@@ -96,7 +98,9 @@ class TaskModel:
         one = run_em(model, single, np.random.default_rng(0))
         told = _diagnostics(options, counts, runs, best, one, model)
         told = replace(told, warnings=known + told.warnings)
-        return Fit(best.score - best.score.mean(), _solve(model, best), told)
+        anchor = established(counts)
+        return Fit(best.score - best.score[anchor].mean(), _solve(model, best), told,
+                   anchor=anchor)
 
 
 def start_state(n: int, options: TaskOptions, rng: np.random.Generator) -> TaskState:
