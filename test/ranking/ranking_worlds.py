@@ -18,6 +18,7 @@ KAPPA = 0.6
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(31)
 PEOPLE, VOTES, POLICIES, LABS = 40, 100, 8, 8
 ATTACKS = ('push', 'bury', 'close', 'sybils')
+STRANGERS, CLONES = ('spread', 'nowhere'), ('weak', 'middle', 'second')
 
 
 @dataclass(frozen=True)
@@ -217,3 +218,63 @@ def attacked(seed, attack=None, own=0.0):
     votes = Comparisons.build(i, j, y, items=[f'p{k}' for k in range(POLICIES)],
                               evaluator=names, institution=[f'h{k}' for k in where])
     return votes, crook, expit(theta[:, None] - theta).mean(axis=1)
+
+
+def strangers(seed, places=None):
+    """
+    40 evaluators of 8 labs with 15 verdicts each, and 60 accounts with 3 that push one policy.
+
+    The accounts are spread over the labs, or 'nowhere'; without ``places`` they do not vote.
+    Returns the votes, the pushed policy, and the true share of wins.
+    """
+    rng = np.random.default_rng(seed)
+    theta = rng.normal(0, 1, POLICIES)
+    pet = int(np.argsort(theta)[POLICIES // 2])
+    honest, count = PEOPLE * 15, 180 if places else 0
+    e = np.r_[np.repeat(np.arange(PEOPLE), 15), PEOPLE + np.arange(count) // 3]
+    i = rng.integers(0, POLICIES, len(e))
+    j = (i + rng.integers(1, POLICIES, len(e))) % POLICIES
+    theirs = np.arange(len(e)) >= honest
+    i[theirs & (j != pet)] = pet
+    y = _honest_verdicts(rng, theta, i, j, rng.normal(0, 0.4, (PEOPLE + 60, POLICIES))[e])
+    y[theirs] = i[theirs] == pet
+    lab = np.where(theirs & (places == 'nowhere'), '', np.char.add('h', (e % LABS).astype(str)))
+    mixed = rng.permutation(len(e))
+    votes = Comparisons.build(i, j, y, items=[f'p{k}' for k in range(POLICIES)],
+                              evaluator=[f'e{k}' for k in e], institution=lab.tolist())
+    return votes.take(mixed), pet, expit(theta[:, None] - theta).mean(axis=1)
+
+
+def cloned(seed, kind=None):
+    """
+    40 evaluators with 25 verdicts each; one owner adds twenty clones of a policy with 60 each.
+
+    The policy is the 'weak'est, a 'middle' one, or the 'second' best. Returns the votes, the owner
+    of each policy, that policy, and the true share of wins among the first 8.
+    """
+    rng = np.random.default_rng(seed)
+    theta = rng.normal(0, 1, POLICIES)
+    pet = int(np.argsort(theta)[{'weak': 0, 'middle': POLICIES // 2}.get(kind, -2)])
+    count = 20 if kind else 0
+    of = np.r_[np.arange(POLICIES), np.full(count, pet)]
+    i = rng.integers(0, POLICIES, PEOPLE * 25)
+    j = (i + rng.integers(1, POLICIES, len(i))) % POLICIES
+    i = np.r_[i, np.repeat(POLICIES + np.arange(count), 60)]
+    j = np.r_[j, rng.permutation(np.delete(np.arange(POLICIES), pet))[
+        rng.integers(0, POLICIES - 1, 60 * count)]]
+    e = np.arange(len(i)) % PEOPLE
+    y = _honest_verdicts(rng, theta, of[i], of[j], rng.normal(0, 0.4, (PEOPLE, POLICIES))[e])
+    items = [f'p{k:02}' for k in range(len(of))]
+    votes = Comparisons.build(i, j, y, items=items, evaluator=[f'e{k}' for k in e],
+                              institution=[f'h{k % LABS}' for k in e])
+    return (votes, {name: f'o{k}' for name, k in zip(items, of, strict=True)}, pet,
+            expit(theta[:, None] - theta).mean(axis=1))
+
+
+def _honest_verdicts(rng, theta, i, j, taste):
+    """Return verdicts with one tie in ten; ``taste`` (M, n) is each evaluator's own."""
+    at = np.arange(len(i))
+    d = theta[i] - theta[j] + taste[at, i] - taste[at, j]
+    y = (rng.random(len(i)) < expit(d)).astype(float)
+    y[rng.random(len(i)) < 0.1] = 0.5
+    return y

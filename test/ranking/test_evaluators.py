@@ -1,6 +1,16 @@
 import numpy as np
 import pytest
-from ranking_worlds import LABS, PEOPLE, POLICIES, VOTES, attacked
+from ranking_worlds import (
+    CLONES,
+    LABS,
+    PEOPLE,
+    POLICIES,
+    STRANGERS,
+    VOTES,
+    attacked,
+    cloned,
+    strangers,
+)
 from scipy.special import expit
 
 from arena_robot.core.errors import RankingError
@@ -9,6 +19,8 @@ from arena_robot.ranking.evaluators.reports import evaluators, influence, instit
 from arena_robot.ranking.evaluators.robust import (
     RobustBradleyTerry,
     fit_robust,
+    newcomers,
+    shrunk,
     verdict_weights,
 )
 from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry
@@ -113,6 +125,54 @@ def test_no_more_honest_evaluators_are_flagged_than_is_stated(own):
     assert flagged[crook].all()
     assert flagged[~crook].mean() <= 0.05
     assert {found[f'e{k}'].kind for k in np.flatnonzero(crook)} <= {'partial', 'inverted'}
+
+
+@pytest.mark.parametrize('places', STRANGERS)
+def test_sixty_accounts_with_three_votes_count_no_more_than_a_lab(places):
+    def lost(method, where):
+        worlds = [strangers(seed, where) for seed in range(12)]
+        scores = [method(votes).scores for votes, *_ in worlds]
+        wrong = [np.argmax(found) == pet != np.argmax(goal)
+                 for found, (_, pet, goal) in zip(scores, worlds, strict=True)]
+        return np.mean([mmrv(found, goal) for found, (*_, goal) in
+                        zip(scores, worlds, strict=True)]), np.mean(wrong)
+
+    clean, _ = lost(BradleyTerry(), None)
+    found, wrong = lost(RobustBradleyTerry(), places)
+    assert found <= 1.5 * clean
+    assert wrong == 0
+    assert lost(BradleyTerry(), places)[1] > 0.5
+    honest = [one.flagged for seed in range(3) for one in evaluators(strangers(seed, places)[0])
+              if int(one.name[1:]) < PEOPLE]
+    assert np.mean(honest) <= 0.05
+
+
+def test_where_all_accounts_are_new_they_count_as_they_did():
+    votes, *_ = strangers(0, 'spread')
+    few = np.concatenate([np.flatnonzero(votes.evaluator == k)[:3] for k in range(PEOPLE + 60)])
+    assert not newcomers(votes.take(few)).any()
+    assert newcomers(votes).sum() == 180
+
+
+@pytest.mark.parametrize('kind', CLONES)
+def test_twenty_clones_of_one_owner_do_not_win_by_luck(kind):
+    wrong = {'clean': [], 'bt': [], 'robust': []}
+    for seed in range(25):
+        for name, clones in (('clean', None), ('bt', kind), ('robust', kind)):
+            votes, owners, pet, goal = cloned(seed, clones)
+            scores = (RobustBradleyTerry(owners=owners) if name == 'robust'
+                      else BradleyTerry())(votes).scores
+            first = owners[votes.items[int(np.argmax(scores))]]
+            wrong[name].append(first == f'o{pet}' and pet != np.argmax(goal))
+    assert np.mean(wrong['robust']) <= np.mean(wrong['clean']) + 0.02
+    if kind == 'second':
+        assert np.mean(wrong['bt']) > 0.5
+
+
+def test_policies_of_one_owner_that_differ_keep_their_scores():
+    close = shrunk(np.array([0.1, -0.1, 0.05]), np.full(3, 0.1))
+    np.testing.assert_allclose(close, np.full(3, 0.05 / 3))
+    np.testing.assert_allclose(shrunk(np.array([2.0, -2.0]), np.full(2, 0.01)), [2, -2], atol=0.01)
 
 
 def test_votes_are_held_against_the_voters_own_scores():

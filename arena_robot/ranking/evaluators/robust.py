@@ -7,51 +7,96 @@ do. Where z = g / √(v + ½) is beyond ±1.5 (the ½ keeps a single surprising 
 get the weight 1.5 / |z|, so that the part is held at 1.5 standard errors, whatever the number of
 verdicts; a verdict takes the smaller weight of its two policies. The same is then done for
 institutions, where there are at least 3, so that many accounts of one institution count no more
-than one. Weights and abilities are computed in turn until they agree. Honest evaluators are rarely
-beyond 1.5, so that nearly nothing is lost where nobody cheats.
+than one; evaluators without an institution are one of them.
+
+Accounts with fewer than 10 verdicts, and those without a name, have earned no trust: they are one
+group, wherever they say they belong. Their common part in a policy is held at 1.5 of the standard
+errors that the part of a typical institution has (a typical evaluator where fewer than 3
+institutions are known), so that sixty accounts with three verdicts each count no more than one
+institution, and six hundred no more than sixty. Verdicts that agree with those of the others are
+not held. Weights and abilities are computed in turn until they agree, and begin without these
+accounts. Honest evaluators are rarely beyond 1.5, so that nearly nothing is lost where nobody
+cheats.
+
+Who submits one policy under twenty names has twenty chances of a lucky score. Where owners are
+known, scores of an owner's policies are shrunk to their mean by the share of their spread that
+their standard errors explain (DerSimonian and Laird 1986): equal ones share a score, and policies
+that differ keep theirs.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 
 from arena_robot.core.errors import RankingError
 from arena_robot.ranking.base import Comparisons, Fit, Floats, Ints
-from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry
+from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry, expected_share
+from arena_robot.ranking.pairwise.prior import PRIOR_L2
 
 ROUNDS = 200
 TOLERANCE = 1e-6
 LEAST_GROUPS = 3
+TRUSTED = 10
 
 
 @dataclass(frozen=True)
 class RobustBradleyTerry:
-    """The method: ``limit`` is the largest standardised part of one evaluator in one policy."""
+    """
+    The method: ``limit`` is the largest standardised part of one evaluator in one policy.
+
+    ``owners`` has the owner of a policy by name, where that is known.
+    """
 
     limit: float = 1.5
+    owners: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, comparisons: Comparisons) -> Fit:
         """
         Fit; ``details['weight']`` is the mean weight of each evaluator's verdicts.
-
-        Verdicts of unknown evaluators all count.
 
         :raises RankingError: there are no comparisons, or the limit is not positive.
         """
         if not self.limit > 0:
             raise RankingError(f'bt_robust needs limit > 0; got {self.limit}')
         fit, weight, rounds = fit_robust(comparisons, self.limit)
+        scores = self._by_owner(comparisons, fit.scores, weight)
+        scores = scores - scores[fit.anchor].mean()
         people = len(comparisons.evaluators)
         count = np.bincount(comparisons.evaluator, minlength=people)
         mean = np.bincount(comparisons.evaluator, weight, minlength=people) / np.maximum(count, 1)
         told = fit.diagnostics
         warnings = told.warnings if rounds < ROUNDS else (
             *told.warnings, 'weights and abilities do not settle; the last ones are used')
-        return replace(fit, covariance=None, diagnostics=replace(
-            told, iterations=rounds, converged=rounds < ROUNDS, warnings=warnings, details={
-                **told.details, 'limit': self.limit,
-                'weight': dict(zip(comparisons.evaluators, mean.tolist(), strict=True))}))
+        details = {**told.details, 'limit': self.limit,
+                   'weight': dict(zip(comparisons.evaluators, mean.tolist(), strict=True))}
+        told = replace(told, iterations=rounds, converged=rounds < ROUNDS, warnings=warnings,
+                       details=details)
+        return replace(fit, scores=scores, solve=expected_share(scores), covariance=None,
+                       diagnostics=told)
+
+    def _by_owner(self, votes: Comparisons, theta: Floats, weight: Floats) -> Floats:
+        """Return the scores with those of one owner's policies shrunk to their mean."""
+        names = np.array([self.owners.get(name, '') for name in votes.items], dtype=object)
+        known = parts(votes, theta, np.zeros(len(votes), np.int64), weight)[1][0]
+        variance, out = 1 / (known + PRIOR_L2), np.array(theta)
+        for owner in set(names) - {''}:
+            mine = np.flatnonzero(names == owner)
+            if len(mine) > 1:
+                out[mine] = shrunk(theta[mine], variance[mine])
+        return out
+
+
+def shrunk(scores: Floats, variance: Floats) -> Floats:
+    """Return scores (k,) shrunk to their mean by as much as their ``variance`` explains them."""
+    w = 1 / variance
+    apart = float(w @ (scores - w @ scores / w.sum()) ** 2) - (len(scores) - 1)
+    between = max(apart, 0.0) / (w.sum() - w @ w / w.sum())
+    w = 1 / (variance + between)
+    mean = w @ scores / w.sum()
+    return np.asarray(mean + between * w * (scores - mean))
 
 
 def fit_robust(votes: Comparisons, limit: float = 1.5, *, start: Floats | None = None,
@@ -64,7 +109,8 @@ def fit_robust(votes: Comparisons, limit: float = 1.5, *, start: Floats | None =
     :raises RankingError: there are no comparisons.
     """
     plain = BradleyTerry()
-    weight, step, change = np.ones(len(votes)) if start is None else start, 1.0, np.inf
+    weight = np.where(newcomers(votes), 0.0, 1.0) if start is None else start
+    step, change = 1.0, np.inf
     fit = plain(votes.reweighted(votes.weight * weight))
     for rounds in range(1, ROUNDS + 1):
         new = verdict_weights(votes, fit.scores, limit)
@@ -80,14 +126,38 @@ def fit_robust(votes: Comparisons, limit: float = 1.5, *, start: Floats | None =
 
 def verdict_weights(votes: Comparisons, theta: Floats, limit: float) -> Floats:
     """Return (M,) the factor of each verdict's weight at the abilities ``theta``."""
-    everybody = np.array([bool(name) for name in votes.evaluators])[votes.evaluator]
-    weight = np.where(everybody, _bounded(votes, theta, votes.evaluator, limit,
-                                           np.ones(len(votes))), 1.0)
-    places = np.array([bool(name) for name in votes.institutions])[votes.institution]
+    named = _named(votes.evaluators, votes.evaluator)
+    weight = np.where(named, _bounded(votes, theta, votes.evaluator, limit,
+                                      np.ones(len(votes))), 1.0)
+    new, group = newcomers(votes), votes.evaluator
+    places = _named(votes.institutions, votes.institution) & ~new
     if len(np.unique(votes.institution[places])) >= LEAST_GROUPS:
-        bounded = _bounded(votes, theta, votes.institution, limit, weight)
-        weight = weight * np.where(places, bounded, 1.0)
+        group = np.where(new, len(votes.institutions), votes.institution)
+        weight = weight * np.where(new, 1.0, _bounded(votes, theta, group, limit, weight))
+    if new.any():
+        weight = weight * np.where(new, _held(votes, theta, np.where(new, -1, group), limit,
+                                              weight), 1.0)
     return np.asarray(weight)
+
+
+def newcomers(votes: Comparisons) -> NDArray[np.bool_]:
+    """Return (M,) the verdicts of accounts without trust; none where fewer than 3 have any."""
+    count = np.bincount(votes.evaluator, votes.weight > 0, minlength=len(votes.evaluators))
+    trusted = (count >= TRUSTED) & np.array([bool(name) for name in votes.evaluators])
+    return np.asarray(~trusted[votes.evaluator] & (trusted.sum() >= LEAST_GROUPS))
+
+
+def _named(names: tuple[str, ...], code: Ints) -> NDArray[np.bool_]:
+    return np.array([bool(name) for name in names], dtype=bool)[code]
+
+
+def _held(votes: Comparisons, theta: Floats, group: Ints, limit: float, weight: Floats) -> Floats:
+    """Return (M,) the factor that holds group -1 at the part of a typical other group."""
+    g, v = parts(votes, theta, group + 1, weight)
+    typical = np.median(v[np.unique(group[group >= 0]) + 1], axis=0)
+    z = standardised(g[0], np.minimum(v[0], typical))
+    factor = limit / np.maximum(np.abs(z), limit)
+    return np.asarray(np.minimum(factor[votes.first], factor[votes.second]))
 
 
 def parts(votes: Comparisons, theta: Floats, group: Ints, weight: Floats) -> tuple[Floats, Floats]:
