@@ -41,7 +41,8 @@ class RankingMethod:
     between policies, in ``unit``; None: as the scores do. ``needs_scores``: it uses progress
     scores; with ``scores_only`` nothing else. ``on_site``: the leaderboard offers it.
     ``measured``: ``arena study methods`` measures it by default. ``needs_audits``: it needs
-    the option ``audits``; ``hears_audits``: it takes that option where there are audits.
+    the option ``audits``; ``hears_audits``: it takes that option where there are audits;
+    ``hears_owners``: it takes the option ``owners``, the owner of each policy by name.
     """
 
     make: Callable[..., Method]
@@ -56,6 +57,7 @@ class RankingMethod:
     measured: bool = False
     needs_audits: bool = False
     hears_audits: bool = False
+    hears_owners: bool = False
 
     @property
     def summary(self) -> str:
@@ -89,7 +91,7 @@ METHODS: Table[RankingMethod] = Table('ranking method', 'arena_robot.ranking_met
         on_site=True, measured=True),
     'bt_robust': RankingMethod(
         RobustBradleyTerry, _WINNING, 'Bradley–Terry that no evaluator can push far',
-        has_prior=True, typical_gap=1.0, on_site=True),
+        has_prior=True, typical_gap=1.0, on_site=True, hears_owners=True),
     'hierarchical': RankingMethod(
         Hierarchical, _WINNING, 'abilities pooled over kinds of task, institutions, evaluators',
         has_prior=True, typical_gap=1.0, hears_audits=True),

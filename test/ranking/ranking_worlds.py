@@ -220,48 +220,47 @@ def attacked(seed, attack=None, own=0.0):
     return votes, crook, expit(theta[:, None] - theta).mean(axis=1)
 
 
-def strangers(seed, places=None):
+def strangers(seed, places, accounts=60):
     """
     40 evaluators of 8 labs with 15 verdicts each, and 60 accounts with 3 that push one policy.
 
-    The accounts are spread over the labs, or 'nowhere'; without ``places`` they do not vote.
-    Returns the votes, the pushed policy, and the true share of wins.
+    The accounts are 'spread' over the labs, or 'nowhere'. Returns the votes, no owners, the pushed
+    policy, and the true share of wins.
     """
     rng = np.random.default_rng(seed)
     theta = rng.normal(0, 1, POLICIES)
     pet = int(np.argsort(theta)[POLICIES // 2])
-    honest, count = PEOPLE * 15, 180 if places else 0
-    e = np.r_[np.repeat(np.arange(PEOPLE), 15), PEOPLE + np.arange(count) // 3]
+    honest = PEOPLE * 15
+    e = np.r_[np.repeat(np.arange(PEOPLE), 15), PEOPLE + np.arange(3 * accounts) // 3]
     i = rng.integers(0, POLICIES, len(e))
     j = (i + rng.integers(1, POLICIES, len(e))) % POLICIES
     theirs = np.arange(len(e)) >= honest
     i[theirs & (j != pet)] = pet
-    y = _honest_verdicts(rng, theta, i, j, rng.normal(0, 0.4, (PEOPLE + 60, POLICIES))[e])
+    y = _honest_verdicts(rng, theta, i, j, rng.normal(0, 0.4, (PEOPLE + accounts, POLICIES))[e])
     y[theirs] = i[theirs] == pet
     lab = np.where(theirs & (places == 'nowhere'), '', np.char.add('h', (e % LABS).astype(str)))
     mixed = rng.permutation(len(e))
     votes = Comparisons.build(i, j, y, items=[f'p{k}' for k in range(POLICIES)],
                               evaluator=[f'e{k}' for k in e], institution=lab.tolist())
-    return votes.take(mixed), pet, expit(theta[:, None] - theta).mean(axis=1)
+    return votes.take(mixed), {}, pet, expit(theta[:, None] - theta).mean(axis=1)
 
 
-def cloned(seed, kind=None):
+def cloned(seed, kind, clones=20):
     """
-    40 evaluators with 25 verdicts each; one owner adds twenty clones of a policy with 60 each.
+    40 evaluators with 25 verdicts each; one owner adds clones of a policy with 60 verdicts each.
 
     The policy is the 'weak'est, a 'middle' one, or the 'second' best. Returns the votes, the owner
     of each policy, that policy, and the true share of wins among the first 8.
     """
     rng = np.random.default_rng(seed)
     theta = rng.normal(0, 1, POLICIES)
-    pet = int(np.argsort(theta)[{'weak': 0, 'middle': POLICIES // 2}.get(kind, -2)])
-    count = 20 if kind else 0
-    of = np.r_[np.arange(POLICIES), np.full(count, pet)]
+    pet = int(np.argsort(theta)[{'weak': 0, 'middle': POLICIES // 2, 'second': -2}[kind]])
+    of = np.r_[np.arange(POLICIES), np.full(clones, pet)]
     i = rng.integers(0, POLICIES, PEOPLE * 25)
     j = (i + rng.integers(1, POLICIES, len(i))) % POLICIES
-    i = np.r_[i, np.repeat(POLICIES + np.arange(count), 60)]
+    i = np.r_[i, np.repeat(POLICIES + np.arange(clones), 60)]
     j = np.r_[j, rng.permutation(np.delete(np.arange(POLICIES), pet))[
-        rng.integers(0, POLICIES - 1, 60 * count)]]
+        rng.integers(0, POLICIES - 1, 60 * clones)]]
     e = np.arange(len(i)) % PEOPLE
     y = _honest_verdicts(rng, theta, of[i], of[j], rng.normal(0, 0.4, (PEOPLE, POLICIES))[e])
     items = [f'p{k:02}' for k in range(len(of))]

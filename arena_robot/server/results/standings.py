@@ -26,7 +26,7 @@ from arena_robot.server.renewed_values import LOOK_S, RenewedValues
 from arena_robot.server.sessions.assignment import Posterior, posterior_of
 from arena_robot.server.store.categories import category_version
 from arena_robot.server.store.database import Database
-from arena_robot.server.store.policies import policy_names
+from arena_robot.server.store.policies import policy_names, policy_owners
 from arena_robot.server.store.tallies import (
     PairTally,
     Score,
@@ -194,7 +194,12 @@ class Results:
 
     def _compute(self, method: str, open_source: bool, intervals: int) -> _Found:
         votes = self._votes(open_source)
-        found, others = rank_comparable(votes.dated.comparisons, method, intervals=intervals)
+        options: dict[str, Any] = {}
+        if METHODS.find_named(method).hears_owners:
+            with self._database.read() as connection:
+                options['owners'] = policy_owners(connection)
+        found, others = rank_comparable(votes.dated.comparisons, method, intervals=intervals,
+                                        **options)
         told, needed = found.diagnostics, self.kept.get(
             ('needed', open_source),
             lambda: sessions_needed(self._votes(open_source).dated.comparisons))

@@ -220,6 +220,12 @@ def policy_names(connection: Connection) -> dict[int, str]:
         sa.select(policies.c.id, policies.c.name))}
 
 
+def policy_owners(connection: Connection) -> dict[str, str]:
+    """Return the number of each policy's owner, as text, by the policy's name."""
+    return {row.name: str(row.owner_id) for row in connection.execute(
+        sa.select(policies.c.name, policies.c.owner_id))}
+
+
 def policy_states(connection: Connection, numbers: Iterable[int]) -> set[PolicyState]:
     """Return the states that the policies of those numbers are in."""
     return {PolicyState(word) for word in connection.execute(sa.select(policies.c.state).where(
