@@ -238,9 +238,9 @@ class RemoteArena:
         files = manifest_of(folder)
         self._calls('StoreEpisode', wire.episode_to_wire(episode, files))
         refused: list[ArenaError] = []
-        for one in files:
+        for file in files:
             try:
-                self.send(session_id, episode.slot.value, folder / one.path, one)
+                self.send(session_id, episode.slot.value, folder / file.path, file)
             except (Conflict, DataError) as error:
                 refused.append(error)
         if refused:    # after all the others: one bad file does not hold them back

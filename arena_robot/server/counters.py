@@ -42,13 +42,13 @@ class Counters:
         """Note how long something took."""
         key = (name, labels)
         with self._lock:
-            one = self._durations.get(key)
-            if one is None:
+            duration = self._durations.get(key)
+            if duration is None:
                 if len(self._durations) >= MOST_ROWS:
                     return
-                one = self._durations[key] = Duration([0] * (len(BOUNDS_S) + 1))
-            one.counts[bisect_left(BOUNDS_S, seconds)] += 1
-            one.sum_s += seconds
+                duration = self._durations[key] = Duration([0] * (len(BOUNDS_S) + 1))
+            duration.counts[bisect_left(BOUNDS_S, seconds)] += 1
+            duration.sum_s += seconds
 
     def count(self, name: str, *labels: str) -> float:
         """Return a counter."""
@@ -58,13 +58,13 @@ class Counters:
     def counts(self, name: str) -> Iterator[tuple[Labels, float]]:
         """Yield the rows of a counter: labels and value."""
         with self._lock:
-            rows = [(labels, value) for (one, labels), value in self._counts.items()
-                    if one == name]
+            rows = [(labels, value) for (counter, labels), value in self._counts.items()
+                    if counter == name]
         yield from rows
 
     def durations(self, name: str) -> Iterator[tuple[Labels, Duration]]:
         """Yield the rows of a duration: labels, and counts by class."""
         with self._lock:
             rows = [(labels, Duration(list(value.counts), value.sum_s))
-                    for (one, labels), value in self._durations.items() if one == name]
+                    for (kind, labels), value in self._durations.items() if kind == name]
         yield from rows

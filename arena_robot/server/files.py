@@ -64,7 +64,7 @@ class Manifest:
     @property
     def content(self) -> str:
         """Return the files as canonical JSON."""
-        return json.dumps([one.__dict__ for one in self.files], sort_keys=True,
+        return json.dumps([entry.__dict__ for entry in self.files], sort_keys=True,
                           separators=(',', ':'))
 
     @property
@@ -75,11 +75,13 @@ class Manifest:
 
 def checked_manifest(files: Iterable[ManifestEntry]) -> Manifest:
     """Return the manifest of ``files``; DataError when it cannot be one."""
-    found = sorted(files, key=lambda one: one.path)
-    if len(found) > MOST_FILES or len({one.path for one in found}) != len(found):
-        raise DataError(f'an episode has up to {MOST_FILES} files, each once; found {len(found)}')
-    for one in found:
-        checked_path(one.path)
-        if len(one.sha256) != 64 or set(one.sha256) - set('0123456789abcdef'):
-            raise DataError(f'{one.path}: the SHA-256 has 64 hex digits, found {one.sha256!r:.80}')
-    return Manifest(tuple(found))
+    entries = sorted(files, key=lambda entry: entry.path)
+    if len(entries) > MOST_FILES or len({entry.path for entry in entries}) != len(entries):
+        raise DataError(f'an episode has up to {MOST_FILES} files, each once; found '
+                        f'{len(entries)}')
+    for entry in entries:
+        checked_path(entry.path)
+        if len(entry.sha256) != 64 or set(entry.sha256) - set('0123456789abcdef'):
+            raise DataError(f'{entry.path}: the SHA-256 has 64 hex digits, found '
+                            f'{entry.sha256!r:.80}')
+    return Manifest(tuple(entries))

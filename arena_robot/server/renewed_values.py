@@ -107,8 +107,8 @@ class RenewedValues:
         elif not value.made:
             # Others that it is made of may be of before: the thread makes it again.
             value.make_first(self._done)
-        found: _T = value.result()
-        return found
+        result: _T = value.result()
+        return result
 
     def _drop_oldest(self) -> None:
         if len(self._values) >= MOST:
@@ -196,7 +196,7 @@ class _Value:
 
     def result(self) -> Any:
         """Return the value; raise what making it raised."""
-        error, found = self._error, self._found
+        error, result = self._error, self._found
         if error is not None:
             raise error.with_traceback(None)
-        return found
+        return result

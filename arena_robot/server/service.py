@@ -321,9 +321,9 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
         return wire.file_from_wire(request)
 
 
-def _statement(found: CreditStatement) -> pb.CreditsReply:
-    return pb.CreditsReply(balance=found.balance, paid=found.paid,
-                           lines=[pb.CreditLine(**one.__dict__) for one in found.lines])
+def _statement(statement: CreditStatement) -> pb.CreditsReply:
+    return pb.CreditsReply(balance=statement.balance, paid=statement.paid,
+                           lines=[pb.CreditLine(**line.__dict__) for line in statement.lines])
 
 
 def _given(message: pb.Policy, name: str) -> Any:

@@ -70,7 +70,7 @@ def episode_to_wire(episode: Episode,
         session_id=episode.session_id, slot=episode.slot.value, prompt=episode.prompt,
         steps=episode.steps, end_reason=episode.end.value, detail=episode.detail[:2000],
         started_ns=episode.started_ns, ended_ns=episode.ended_ns, reruns=episode.reruns,
-        files=[pb.ManifestFile(**one.__dict__) for one in files])
+        files=[pb.ManifestFile(**entry.__dict__) for entry in files])
 
 
 def episode_from_wire(message: pb.EpisodeRequest) -> Episode:
@@ -87,13 +87,13 @@ def episode_from_wire(message: pb.EpisodeRequest) -> Episode:
 
 def manifest_from_wire(message: pb.EpisodeRequest) -> list[ManifestEntry]:
     """Return the files that the station says the episode has."""
-    return [ManifestEntry(one.path, one.size, one.sha256.lower()) for one in message.files]
+    return [ManifestEntry(file.path, file.size, file.sha256.lower()) for file in message.files]
 
 
 def set_fields(message: Message) -> dict[str, Any]:
     """Return the values of a message by field, without the optional fields that are not set."""
-    return {one.name: getattr(message, one.name) for one in message.DESCRIPTOR.fields
-            if not one.has_presence or message.HasField(one.name)}
+    return {field.name: getattr(message, field.name) for field in message.DESCRIPTOR.fields
+            if not field.has_presence or message.HasField(field.name)}
 
 
 def file_from_wire(message: pb.FileRequest) -> FileId:
@@ -121,14 +121,15 @@ def policy_to_wire(record: PolicyRecord, owner: str, review: PolicyReview,
         healthy=record.healthy, requested=record.requested, has_token=record.has_token,
         has_tls_ca=record.has_tls_ca, spec=record.spec, appeal=record.appeal,
         waits_for_approval=review.waits_for_approval,
-        unsafe_reports=[_report_to_wire(one, to_maintainer) for one in review.reports])
+        unsafe_reports=[_report_to_wire(report, to_maintainer) for report in review.reports])
 
 
-def _report_to_wire(one: UnsafeReport, to_maintainer: bool) -> pb.UnsafeReport:
+def _report_to_wire(report: UnsafeReport, to_maintainer: bool) -> pb.UnsafeReport:
     return pb.UnsafeReport(
-        session_id=one.session_id, slot=one.slot, reason=one.reason, created_ns=one.created_ns,
-        cleared_by=one.cleared_by, cleared_why=one.cleared_why,
-        **({'station': one.station, 'evaluator': one.evaluator} if to_maintainer else {}))
+        session_id=report.session_id, slot=report.slot, reason=report.reason,
+        created_ns=report.created_ns,
+        cleared_by=report.cleared_by, cleared_why=report.cleared_why,
+        **({'station': report.station, 'evaluator': report.evaluator} if to_maintainer else {}))
 
 
 def status_of(error: ArenaError) -> grpc.StatusCode:

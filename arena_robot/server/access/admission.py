@@ -230,8 +230,8 @@ async def _parts(requests: Any) -> AsyncIterator[Any]:
 
 def _outcome(context: Any) -> str:
     code = context.code()
-    found = next((one for one in grpc.StatusCode if code in (one, one.value[0])), None)
-    return found.name.lower() if found else 'cancelled'
+    status = next((known for known in grpc.StatusCode if code in (known, known.value[0])), None)
+    return status.name.lower() if status else 'cancelled'
 
 
 class MessageDeadlines:

@@ -73,15 +73,15 @@ class RateLimit:
         Callers who used little of their burst are left out until they used more; what their
         bucket has got back meanwhile is not told.
         """
-        told: dict[str, int] = {}
+        taken: dict[str, int] = {}
         with self._lock:
             for key in list(self._to_tell)[:most]:
                 del self._to_tell[key]
                 bucket = self._filled(key)
                 if bucket.untold:
-                    told[key] = bucket.untold
+                    taken[key] = bucket.untold
                 bucket.untold = 0
-        return told
+        return taken
 
     def charge(self, counts: Mapping[str, int]) -> None:
         """Take what other servers counted; a caller owes at most one burst."""
@@ -212,7 +212,7 @@ class SharedRates:
         if len(self._seen) >= MOST_ROWS:
             taken = {}
         try:
-            found, period = self._counts.exchange(taken)
+            counted, period = self._counts.exchange(taken)
         except ServerError as error:
             if self._works:
                 log.warning('rates are counted by this server alone, until the database answers: '
@@ -222,18 +222,18 @@ class SharedRates:
         if not self._works:
             log.info('rates are counted together with other servers again')
         self._works = True
-        self._charge(found, taken, period)
+        self._charge(counted, taken, period)
 
-    def _charge(self, found: dict[CountKey, int], taken: dict[CallerKey, int],
+    def _charge(self, counted: dict[CountKey, int], taken: dict[CallerKey, int],
                 period: int) -> None:
         elsewhere: dict[str, dict[str, int]] = defaultdict(dict)
-        for (kind, caller, its), count in found.items():
+        for (kind, caller, its), count in counted.items():
             own = taken.get((kind, caller), 0) if its == period else 0
             more = count - self._seen.get((kind, caller, its), 0) - own
             if more > 0:
                 counts = elsewhere[kind]
                 counts[caller] = counts.get(caller, 0) + more
-        self._seen = found
+        self._seen = counted
         for kind, counts in elsewhere.items():
             if kind in self._limits:    # a newer server may count more kinds
                 self._limits[kind].charge(counts)

@@ -38,13 +38,13 @@ def parse(address: str) -> Endpoint:
     what = ('a policy address is grpc://, grpcs://, openpi:// or openpis://host:port, the last '
             f'two with /path?option=value, found {address!r:.200}')
     try:
-        found = parse_address(address)
+        parsed = parse_address(address)
     except ConfigError as error:
         raise DataError(f'{what}: {error!s:.300}') from error
-    if not _HOST.fullmatch(found.host) or len(address) > MAX_CHARS or address[-1] in '?#' \
-            or any(key == CONNECT_TO for key, _ in found.options):
+    if not _HOST.fullmatch(parsed.host) or len(address) > MAX_CHARS or address[-1] in '?#' \
+            or any(key == CONNECT_TO for key, _ in parsed.options):
         raise DataError(what)
-    return Endpoint(**dataclasses.asdict(found) | {'options': found.options})
+    return Endpoint(**dataclasses.asdict(parsed) | {'options': parsed.options})
 
 
 def pinned(address: str, allowed_networks: Iterable[str],
@@ -69,14 +69,14 @@ def check(address: str, allowed_networks: Iterable[str],
     """
     endpoint = parse(address)
     networks = [ipaddress.ip_network(n) for n in allowed_networks]
-    found = resolve(endpoint.host, endpoint.port)
-    for ip in found:
+    ips = resolve(endpoint.host, endpoint.port)
+    for ip in ips:
         if any(endpoint.port == port and _same(ip, host) for host, port in own):
             raise DataError(f"{address} is this server itself; give the policy server's address")
         if not is_public(ip) and not any(ip in network for network in networks):
             raise DataError(f'{address} is in a network that is not public ({ip}) and that '
                             'allowed_networks of the server configuration does not name')
-    return dataclasses.replace(endpoint, ip=str(found[0]))
+    return dataclasses.replace(endpoint, ip=str(ips[0]))
 
 
 def is_public(ip: Address) -> bool:
@@ -92,7 +92,7 @@ def is_public(ip: Address) -> bool:
             return is_public(inner)
         if ip not in _UNICAST:
             return False
-    return ip.is_global and not ip.is_multicast and not any(ip in one for one in _SPECIAL)
+    return ip.is_global and not ip.is_multicast and not any(ip in network for network in _SPECIAL)
 
 
 def resolve(host: str, port: int) -> list[Address]:
@@ -102,10 +102,10 @@ def resolve(host: str, port: int) -> list[Address]:
     Not every server reaches IPv6. DataError when there are none.
     """
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise DataError(f"cannot find the host '{host}': {error}") from error
-    once = dict.fromkeys(ipaddress.ip_address(str(info[4][0]).split('%')[0]) for info in found)
+    once = dict.fromkeys(ipaddress.ip_address(str(info[4][0]).split('%')[0]) for info in infos)
     return sorted(once, key=lambda ip: ip.version)
 
 

@@ -147,7 +147,7 @@ class Pool:
         A policy that failed at the relay too often is checked as a new one is: it is suspended
         when the check fails, and its failures are forgotten otherwise.
         """
-        return [one.result() for one in self.begin_reviews()]
+        return [review.result() for review in self.begin_reviews()]
 
     def begin_reviews(self) -> 'list[Future[PolicyRecord]]':
         """Begin the checks that are due and not running, without waiting for them."""
@@ -190,7 +190,7 @@ class Pool:
 
     def probe(self) -> int:
         """Ask every live policy whether it is there; return how many are."""
-        return sum(one.result() for one in self.begin_probes())
+        return sum(probe.result() for probe in self.begin_probes())
 
     def begin_probes(self) -> 'list[Future[bool]]':
         """Begin to ask the live policies that are not being asked, without waiting."""

@@ -158,8 +158,8 @@ class Results:
 
     def standings_json(self, method: str, open_source: bool) -> str:
         """Return the standings as `arena rank --json` prints them."""
-        found, others = self.standings(method or RECOMMENDED, open_source)
-        return json.dumps({**as_json(found), 'not_comparable': others}, allow_nan=False)
+        standings, others = self.standings(method or RECOMMENDED, open_source)
+        return json.dumps({**as_json(standings), 'not_comparable': others}, allow_nan=False)
 
     def counted(self) -> tuple[int, int]:
         """Return of how many verdicts the results are, and when the last was accepted (ns)."""
@@ -198,13 +198,14 @@ class Results:
         if METHODS.find_named(method).hears_owners:
             with self._database.read() as connection:
                 options['owners'] = policy_owners(connection)
-        found, others = rank_comparable(votes.dated.comparisons, method, intervals=intervals,
-                                        **options)
-        told, needed = found.diagnostics, self.kept.get(
+        ranked, others = rank_comparable(votes.dated.comparisons, method, intervals=intervals,
+                                         **options)
+        diagnostics, needed = ranked.diagnostics, self.kept.get(
             ('needed', open_source),
             lambda: sessions_needed(self._votes(open_source).dated.comparisons))
-        details = {**told.details, **votes.basis, 'needed': asdict(needed) if needed else None}
-        return replace(found, diagnostics=replace(told, details=details)), others
+        details = {**diagnostics.details, **votes.basis,
+                   'needed': asdict(needed) if needed else None}
+        return replace(ranked, diagnostics=replace(diagnostics, details=details)), others
 
     def _count(self) -> dict[tuple[int, int, str], int]:
         with self._database.read() as connection:
@@ -243,17 +244,17 @@ class DatedVotes:
     @classmethod
     def of(cls, words: Sequence[Comparison]) -> 'DatedVotes':
         """Return comparisons, which come oldest first, as arrays."""
-        days = np.array([one.created[:10] for one in words], dtype='U10')
-        marks = [hash((one.session_id, one.a, one.b, one.preference, one.evaluator))
-                 for one in words]
+        days = np.array([row.created[:10] for row in words], dtype='U10')
+        marks = [hash((row.session_id, row.a, row.b, row.preference, row.evaluator))
+                 for row in words]
         return cls(Comparisons.from_words(words), days, np.array(marks, dtype=np.int64))
 
     def up_to(self, day: str) -> tuple[Comparisons, Hashable]:
         """Return the comparisons up to the end of a day, and what changes with them."""
         count = int(np.searchsorted(self.days, day, side='right'))
-        found = self.comparisons.take(np.arange(count))
-        met = np.flatnonzero(found.appearances())
-        return (found.only([self.comparisons.items[k] for k in met]),
+        earlier = self.comparisons.take(np.arange(count))
+        met = np.flatnonzero(earlier.appearances())
+        return (earlier.only([self.comparisons.items[k] for k in met]),
                 hash(self.marks[:count].tobytes()))
 
 
@@ -268,16 +269,16 @@ class _Votes:
 
     @classmethod
     def of(cls, words: Sequence[Comparison]) -> '_Votes':
-        pairs = Counter((one.a, one.b, one.origin) for one in words)
+        pairs = Counter((row.a, row.b, row.origin) for row in words)
         of_pairs: dict[frozenset[str], dict[str, int]] = {}
         for (a, b, origin), count in sorted(pairs.items()):
             known = of_pairs.setdefault(frozenset((a, b)), {})
             known[origin] = known.get(origin, 0) + count
-        found = origins(words)
-        basis = {'institutions': len({one.institution for one in words} - {''}),
-                 'newest': max((one.created for one in words), default=''),
-                 'origins': found, 'not_relayed': not_relayed_of(words)}
-        return cls(DatedVotes.of(words), basis, found, of_pairs)
+        by_origin = origins(words)
+        basis = {'institutions': len({row.institution for row in words} - {''}),
+                 'newest': max((row.created for row in words), default=''),
+                 'origins': by_origin, 'not_relayed': not_relayed_of(words)}
+        return cls(DatedVotes.of(words), basis, by_origin, of_pairs)
 
 
 @dataclass(frozen=True)

@@ -222,8 +222,8 @@ class Acceptance:
         evaluator = account_of(connection, session.evaluator_id)
         for number in (session.policy_a_id, session.policy_b_id):
             owner = account_of(connection, owner_of(connection, number))
-            if found := conflict(evaluator, owner, self._conflicts):
-                return found
+            if rule := conflict(evaluator, owner, self._conflicts):
+                return rule
         return ''
 
     def _accept(self, connection: Connection, session: SessionRow,

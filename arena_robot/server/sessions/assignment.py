@@ -173,9 +173,9 @@ def membership_gain(posterior: Posterior, top: int) -> Floats:
     near = np.argsort(behind / own, axis=-1, kind='stable')[..., :MOST_CONTENDERS]
     for place in range(near.shape[-1]):
         at = near[..., place, None]
-        one = np.take_along_axis(shared, at[..., None], -2)[..., 0, :]
+        own_row = np.take_along_axis(shared, at[..., None], -2)[..., 0, :]
         gap = np.take_along_axis(behind, at, -1)[..., None]
-        s = np.maximum(np.abs(one[..., :, None] - one[..., None, :]) * scale, 1e-12)
+        s = np.maximum(np.abs(own_row[..., :, None] - own_row[..., None, :]) * scale, 1e-12)
         z = gap / s
         value = s * np.exp(-z * z / 2) / np.sqrt(2 * np.pi) - gap * scipy.special.ndtr(-z)
         gain = np.maximum(gain, value)

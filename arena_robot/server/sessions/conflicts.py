@@ -29,10 +29,10 @@ def conflict(evaluator: Account, owner: Account, rules: Collection[str]) -> str:
     return next((rule for rule in RULES if rule in rules and holds[rule]), '')
 
 
-def same_institution(one: str, other: str) -> bool:
+def same_institution(a: str, b: str) -> bool:
     """Tell whether two names are of the same institution."""
-    return _same(one, other)
+    return _same(a, b)
 
 
-def _same(one: str, other: str) -> bool:
-    return bool(one) and ' '.join(one.casefold().split()) == ' '.join(other.casefold().split())
+def _same(a: str, b: str) -> bool:
+    return bool(a) and ' '.join(a.casefold().split()) == ' '.join(b.casefold().split())

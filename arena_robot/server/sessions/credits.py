@@ -89,7 +89,7 @@ class CreditDesk:
     def of(self, caller: Caller) -> CreditStatement:
         """Return the statement of the caller's account."""
         holder, balances = f'account:{caller.name}', self._ledger.of_accounts()
-        names = [one.name for one in self._policies.list(owner_id=caller.id)]
+        names = [policy.name for policy in self._policies.list(owner_id=caller.id)]
         return CreditStatement(
             balances.get(holder, 0), tuple(self._ledger.lines(holder)),
             {name: paid for name in names if (paid := balances.get(paid_for(name), 0))})

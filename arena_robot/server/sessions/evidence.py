@@ -32,9 +32,9 @@ class Missing:
 
 def waits(evidence: SessionEvidence) -> dict[str, float]:
     """Return the share of the time of each slot in which the arm waited for its policy."""
-    return {slot: waited_share(waits_s(seen.inferences()), told.steps)
+    return {slot: waited_share(waits_s(seen.inferences()), episode.steps)
             for slot, seen in evidence.rollouts.items()
-            if (told := evidence.episodes.get(slot)) and told.steps}
+            if (episode := evidence.episodes.get(slot)) and episode.steps}
 
 
 def missing(evidence: SessionEvidence, session_id: str, blobs: Blobs, max_pace: float) -> Missing:
@@ -55,8 +55,8 @@ def missing(evidence: SessionEvidence, session_id: str, blobs: Blobs, max_pace: 
             return Missing(f'{slot.value}: {why}')
         if why := _lengths(evidence, session_id, slot.value, blobs):
             return Missing(f'{slot.value}: {why}')
-    bags = [{one.sha256 for one in evidence.manifests[slot.value].files
-             if one.path.endswith(BAG_SUFFIX)} for slot in Slot]
+    bags = [{file.sha256 for file in evidence.manifests[slot.value].files
+             if file.path.endswith(BAG_SUFFIX)} for slot in Slot]
     return Missing('A and B have the same recording' if bags[0] & bags[1] else '')
 
 
@@ -66,12 +66,12 @@ def _not_stored(evidence: SessionEvidence, slot: str) -> str:
     manifest = evidence.manifests.get(slot)
     if manifest is None or not manifest.files:
         return 'the station has not named the files of the episode'
-    names = [PurePosixPath(one.path) for one in manifest.files]
+    names = [PurePosixPath(file.path) for file in manifest.files]
     if PurePosixPath(EPISODE_FILE) not in names or not any(
             name.suffix == BAG_SUFFIX for name in names):
         return f'the episode has no recording, or no {EPISODE_FILE}'
-    waiting = sum(evidence.files.get((slot, one.path)) != (one.size, one.sha256)
-                  for one in manifest.files)
+    waiting = sum(evidence.files.get((slot, file.path)) != (file.size, file.sha256)
+                  for file in manifest.files)
     if waiting:
         return f'{waiting} of {len(manifest.files)} files have not arrived yet'
     return ''
@@ -85,8 +85,8 @@ def too_quick(evidence: SessionEvidence, ended_ns: int | None, max_pace: float) 
     """
     if max_pace <= 0.0 or ended_ns is None:
         return ''
-    took_s = (ended_ns - min(one.first_ns for one in evidence.rollouts.values())) * 1e-9
-    steps = sum(one.steps for one in evidence.episodes.values())
+    took_s = (ended_ns - min(rollout.first_ns for rollout in evidence.rollouts.values())) * 1e-9
+    steps = sum(rollout.steps for rollout in evidence.episodes.values())
     if took_s < steps / CONTROL_RATE_HZ / max_pace:
         return (f'the verdict came {took_s:.1f} s after the first query; {steps} steps take '
                 f'{steps / CONTROL_RATE_HZ:.1f} s')
@@ -114,16 +114,16 @@ def _begun(evidence: SessionEvidence, slot: str) -> str:
 
 
 def _lengths(evidence: SessionEvidence, session_id: str, slot: str, blobs: Blobs) -> str:
-    seen, told = evidence.rollouts[slot], evidence.episodes[slot]
+    seen, episode = evidence.rollouts[slot], evidence.episodes[slot]
     try:
         file = _episode_file(blobs, session_id, slot)
     except ArenaError as error:
         return f'{EPISODE_FILE} cannot be read: {str(error)[:200]}'
     if (file.session_id, file.slot) != (session_id, slot):
         return f'{EPISODE_FILE} is of another rollout'
-    interrupted = told.end == EndReason.INTERRUPTED.value
-    if file.steps != told.steps and not interrupted:
-        return f'the recording has {file.steps} steps, the station said {told.steps}'
+    interrupted = episode.end == EndReason.INTERRUPTED.value
+    if file.steps != episode.steps and not interrupted:
+        return f'the recording has {file.steps} steps, the station said {episode.steps}'
     least = seen.last_step - (LOST_STEPS if interrupted else 0)
     most = seen.last_step + seen.last_actions
     if not least <= file.steps <= most or file.steps < 1:

@@ -240,12 +240,12 @@ def judge_policy(connection: Connection, policy_id: int, limit: int, now_ns: int
     """
     newest = relayed.newest_of_policy(connection, policy_id, limit)
     failed = 0
-    for one in newest:
-        if not one.failure:
+    for rollout in newest:
+        if not rollout.failure:
             break
         failed += 1
     note_failures(connection, policy_id, failed, now_ns)
-    if failed < limit or len({one.station_id for one in newest}) < 2:
+    if failed < limit or len({rollout.station_id for rollout in newest}) < 2:
         return False
     return suspend(connection, policy_id, f'{failed} rollouts in a row failed at the relay, at '
                    f'several stations; the last: {newest[0].failure}', now_ns)

@@ -118,9 +118,9 @@ class Matching:
         with self._database.write() as connection:
             count = self._sessions.open_at(connection, station.id)
             # The station's row is locked now: the same request, made twice at once, is seen here.
-            twin = self._sessions.id_of_request(connection, request.request)
-            if twin is not None:
-                return load(connection, twin)
+            session_id = self._sessions.id_of_request(connection, request.request)
+            if session_id is not None:
+                return load(connection, session_id)
             _refuse_many(count, station)
             repeats, a, b = self._again(connection, evaluator, allowed) or ('', *drawn)
             self._refuse_redraws(connection, evaluator)
@@ -142,14 +142,14 @@ class Matching:
         """Return the policies that fit the station and in which the evaluator has no interest."""
         states = [PolicyState.POOL] + ([PolicyState.PROBATION] if station.test_driver else [])
         fitting = [p for p in self._policies.list(*states) if p.healthy and fits(p, station)]
-        found = {number: conflict(evaluator, owner, self._rules.conflicts)
+        conflicts = {number: conflict(evaluator, owner, self._rules.conflicts)
                  for number, owner in self._accounts.owners().items()}
         with self._database.read() as connection:
             unsafe = reported_at(connection, station.id)
         fitting = [p for p in fitting if p.id not in unsafe]
-        allowed = [p for p in fitting if not found[p.owner_id]]
+        allowed = [p for p in fitting if not conflicts[p.owner_id]]
         if len(allowed) < 2 <= len(fitting):
-            rules = ', '.join(sorted({rule for rule in found.values() if rule}))
+            rules = ', '.join(sorted({rule for rule in conflicts.values() if rule}))
             raise NoPair(f'fewer than two policies are free of a conflict of interest with '
                          f"evaluator '{evaluator.name}' (rules: {rules}); another evaluator can "
                          'judge them')
@@ -228,13 +228,13 @@ class Matching:
 
         Conflict when the key that they were made with is gone.
         """
-        found = [next((token for token in self._seal.derived(f'{session.request}:{slot}')
+        tokens = [next((token for token in self._seal.derived(f'{session.request}:{slot}')
                        if digest(token) == kept), '')
                  for slot, kept in (('A', session.token_a), ('B', session.token_b))]
-        if not all(found):
+        if not all(tokens):
             raise Conflict(f'the tokens of session {session.id} were made with another key; abort '
                            'it and start a new one')
-        return found[0], found[1]
+        return tokens[0], tokens[1]
 
     def _token(self, request: str, slot: str) -> str:
         return next(self._seal.derived(f'{request}:{slot}'))

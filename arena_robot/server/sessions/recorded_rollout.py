@@ -71,7 +71,7 @@ class RolloutClaim:
 
     def inferences(self) -> list[Inference]:
         """Return the relay's answers."""
-        return [Inference.of(one) for one in self.made]
+        return [Inference.of(row) for row in self.made]
 
 
 def check_files(folder: str) -> None:
@@ -85,14 +85,14 @@ def check_files(folder: str) -> None:
 
 def write_claims(home: Path, claims: Sequence[RolloutClaim]) -> None:
     """Write what :func:`check_files` has to know."""
-    write_text(home / CLAIMS_FILE, json.dumps({one.slot: asdict(one) for one in claims}))
+    write_text(home / CLAIMS_FILE, json.dumps({claim.slot: asdict(claim) for claim in claims}))
 
 
 def read_claims(home: Path) -> dict[str, RolloutClaim]:
     """Return what :func:`write_claims` wrote."""
-    told = json.loads((home / CLAIMS_FILE).read_text(encoding='utf-8'))
-    return {slot: RolloutClaim(**{**one, 'made': tuple(one['made'])})
-            for slot, one in told.items()}
+    claims = json.loads((home / CLAIMS_FILE).read_text(encoding='utf-8'))
+    return {slot: RolloutClaim(**{**claim, 'made': tuple(claim['made'])})
+            for slot, claim in claims.items()}
 
 
 def why_unproven(folder: Path, claim: RolloutClaim) -> str:
@@ -116,9 +116,9 @@ def why_unproven(folder: Path, claim: RolloutClaim) -> str:
 
 
 def _other_rollout(tracks: EpisodeTracks, claim: RolloutClaim) -> str:
-    told = tracks.info.get('session_id'), tracks.info.get('slot')
-    if told != (claim.session_id, claim.slot):
-        return f'the recording is of slot {told[1]} of session {told[0]}'
+    recorded = tracks.info.get('session_id'), tracks.info.get('slot')
+    if recorded != (claim.session_id, claim.slot):
+        return f'the recording is of slot {recorded[1]} of session {recorded[0]}'
     count = len(tracks.steps.index)
     if count != claim.steps and claim.end != EndReason.INTERRUPTED.value:
         return f'the recording has {count} steps, the station said {claim.steps}'
@@ -150,11 +150,11 @@ def _paces(tracks: EpisodeTracks, claim: RolloutClaim) -> str:
     if gaps_s.sum() < fastest_s:
         return (f'{len(stamps)} steps are recorded within {gaps_s.sum():.1f} s; at '
                 f'{CONTROL_RATE_HZ:g} steps a second they take longer')
-    made = [one for one in claim.inferences() if one.step < len(stamps)]
-    offsets_s = np.array([one.stamp_ns - stamps[one.step] for one in made]) * 1e-9
+    made = [query for query in claim.inferences() if query.step < len(stamps)]
+    offsets_s = np.array([query.stamp_ns - stamps[query.step] for query in made]) * 1e-9
     if not len(made):
         return 'no query that passed the relay is of a step of the recording'
-    drift_s = offsets_s.max() - offsets_s.min() - max(one.took_s for one in made)
+    drift_s = offsets_s.max() - offsets_s.min() - max(query.took_s for query in made)
     if abs(offsets_s).max() > MOST_SKEW_S or drift_s > MOST_DRIFT_S:
         return (f'the steps were recorded {offsets_s.min():.1f} to {offsets_s.max():.1f} s before '
                 'their queries passed the relay')
@@ -164,9 +164,9 @@ def _paces(tracks: EpisodeTracks, claim: RolloutClaim) -> str:
 def _actions(tracks: EpisodeTracks, claim: RolloutClaim) -> str:
     """Compare the recorded requests with what a station executes of the relay's answers."""
     answers = [_answer(chunk, claim) for chunk in tracks.chunks]
-    if other := sum(one is None for one in answers):
-        return (f'{other} of {len(answers)} recorded chunks answer another observation than the '
-                'one that passed the relay at their step')
+    if strangers := sum(one is None for one in answers):
+        return (f'{strangers} of {len(answers)} recorded chunks answer another observation than '
+                'the one that passed the relay at their step')
     width = tracks.steps.requested.shape[1]
     proofs = {chunk.index: (chunk.step, one.proof)
               for chunk, one in zip(tracks.chunks, answers, strict=True)
@@ -182,8 +182,8 @@ def _actions(tracks: EpisodeTracks, claim: RolloutClaim) -> str:
 
 def _answer(chunk: ChunkRecord, claim: RolloutClaim) -> Inference | None:
     """Return what the relay answered to the observation of a recorded chunk; None: nothing."""
-    return next((one for one in claim.inferences() if one.step == chunk.step
-                 and one.proof.observation_sha256 == chunk.observation_sha256), None)
+    return next((inference for inference in claim.inferences() if inference.step == chunk.step
+                 and inference.proof.observation_sha256 == chunk.observation_sha256), None)
 
 
 def _executed(steps: Steps, proofs: Mapping[int, tuple[int, Proof]]) -> list[Floats | None]:

@@ -52,8 +52,8 @@ def read_in_a_process(home: Path) -> Mapping[str, str]:
         process.kill()
     if code != 0 or not (home / FOUND_FILE).exists():
         raise ServerError(f'the process that read the recordings ended with {code}')
-    found: dict[str, str] = json.loads((home / FOUND_FILE).read_text(encoding='utf-8'))
-    return found
+    whys: dict[str, str] = json.loads((home / FOUND_FILE).read_text(encoding='utf-8'))
+    return whys
 
 
 def read_here(home: Path) -> Mapping[str, str]:
@@ -142,9 +142,9 @@ class Recordings:
         try:
             with tempfile.TemporaryDirectory(prefix='arena-recordings-') as folder:
                 self._fetch(session_id, evidence, Path(folder))
-                found = self._read(Path(folder))
-            why = next((f'{slot.value}: {found[slot.value]}' for slot in Slot
-                        if found[slot.value]), '')
+                whys = self._read(Path(folder))
+            why = next((f'{slot.value}: {whys[slot.value]}' for slot in Slot
+                        if whys[slot.value]), '')
             with self._database.write() as connection:
                 store_found(connection, session_id, seen, why, self._clock.now_ns())
             return True
@@ -160,10 +160,10 @@ class Recordings:
         """Put the bags of a session into ``home``, and what is known of its rollouts."""
         claims = []
         for slot in Slot:
-            told, seen = evidence.episodes[slot.value], evidence.rollouts[slot.value]
+            episode, seen = evidence.episodes[slot.value], evidence.rollouts[slot.value]
             claims.append(RolloutClaim(
-                session_id, slot.value, told.steps, told.end, bool(seen.failure), self._max_pace,
-                tuple(one.row() for one in seen.inferences())))
+                session_id, slot.value, episode.steps, episode.end, bool(seen.failure),
+                self._max_pace, tuple(one.row() for one in seen.inferences())))
             for one in evidence.manifests[slot.value].files:
                 if one.path.endswith(BAG_FILES):
                     self._place(FileId(session_id, slot.value, one.path), home)
@@ -183,7 +183,7 @@ class Recordings:
 def _seen(evidence: SessionEvidence) -> str:
     """Return a hash of all that the check of a session depends on."""
     parts = [[slot.value, evidence.rollouts[slot.value].exact,
-              [[one.path, one.sha256] for one in evidence.manifests[slot.value].files],
+              [[file.path, file.sha256] for file in evidence.manifests[slot.value].files],
               evidence.episodes[slot.value].steps, evidence.episodes[slot.value].end]
              for slot in Slot]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

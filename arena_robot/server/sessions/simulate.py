@@ -141,7 +141,7 @@ class _Game:
         wins = self._played_before(verdicts, rng)
         requested = wins.sum(axis=-1) + wins.sum(axis=-2)
         permitted = np.broadcast_to(1.0 - np.eye(wins.shape[-1]), wins.shape)
-        known, found, table = None, [], None
+        known, looks, table = None, [], None
         for step in range(1, self.comparisons + 1):
             if table is None or (self.informative and step % LOOK == 1):
                 known = posterior_of(wins, known.mean if known else None)
@@ -151,8 +151,8 @@ class _Game:
             _add_verdicts(wins, requested, _drawn_pairs(table, rng), verdicts, rng)
             if step % EVERY == 0:
                 known = posterior_of(wins, known.mean if known else None)
-                found.append(_known(known.mean, abilities, self.aim.top_k))
-        return np.stack(found, axis=1)
+                looks.append(_known(known.mean, abilities, self.aim.top_k))
+        return np.stack(looks, axis=1)
 
     def _played_before(self, verdicts: Floats, rng: np.random.Generator) -> Floats:
         wins = np.zeros_like(verdicts[..., 0])

@@ -226,9 +226,9 @@ def station_names(connection: Connection) -> dict[int, str]:
 def _holder(connection: Connection, row: Any) -> Caller:
     table = accounts if row['account_id'] is not None else stations
     number = row['account_id'] if row['account_id'] is not None else row['station_id']
-    found = connection.execute(_BY_ID[table], {'number': number}).mappings().one()
-    roles = _roles(found['roles']) if table is accounts else frozenset({Role.STATION})
-    return Caller(found['id'], found['name'], found['institution'], roles)
+    holder = connection.execute(_BY_ID[table], {'number': number}).mappings().one()
+    roles = _roles(holder['roles']) if table is accounts else frozenset({Role.STATION})
+    return Caller(holder['id'], holder['name'], holder['institution'], roles)
 
 
 def _account(row: Any) -> Account:

@@ -75,8 +75,8 @@ class Blobs:
     def names(self, folder: str) -> list[str]:
         """Return the names in a folder of the store; none when there is no such folder."""
         try:
-            return sorted(one.rstrip('/').rsplit('/', 1)[-1]
-                          for one in self._fs.ls(self._path(folder), detail=False))
+            return sorted(path.rstrip('/').rsplit('/', 1)[-1]
+                          for path in self._fs.ls(self._path(folder), detail=False))
         except (FileNotFoundError, NotADirectoryError):
             return []
 

@@ -148,9 +148,9 @@ class Browse:
             sessions.c.created_ns.desc(), sessions.c.id.desc()).limit(limit + 1)
         with self._database.read() as connection:
             rows = connection.execute(query).mappings().all()
-        found = tuple(_evaluation(row) for row in rows[:limit])
+        shown = tuple(_evaluation(row) for row in rows[:limit])
         more = len(rows) > limit
-        return Page(found, f'{found[-1].created_ns}_{found[-1].id}' if more else '')
+        return Page(shown, f'{shown[-1].created_ns}_{shown[-1].id}' if more else '')
 
     def evaluation(self, session_id: str) -> tuple[Evaluation, tuple[StoredRollout, ...]]:
         """Return one finished session and its rollouts; UnknownSession when it is not shown."""
@@ -184,16 +184,16 @@ class Browse:
         query = sa.select(files.c.slot, files.c.path, files.c.sha256).where(
             files.c.session_id == session_id, files.c.complete,
             files.c.path.like('%.mp4')).order_by(files.c.slot, files.c.path)
-        found: dict[str, list[str]] = {}
+        videos: dict[str, list[str]] = {}
         with self._database.read() as connection:
-            listed = {(FileId(session_id, slot, one.path).key, one.sha256)
+            listed = {(FileId(session_id, slot, file.path).key, file.sha256)
                       for slot, manifest in manifests_of(connection, session_id).items()
-                      for one in manifest.files}
+                      for file in manifest.files}
             listed |= log.blurred(connection, session_id).items()
             for row in connection.execute(query):
                 if (FileId(session_id, row.slot, row.path).key, row.sha256) in listed:
-                    found.setdefault(row.slot, []).append(row.path)
-        return found
+                    videos.setdefault(row.slot, []).append(row.path)
+        return videos
 
     def sent(self, session_id: str, slot: str) -> set[str]:
         """Return the paths of all files that the station sent for a slot."""
@@ -250,9 +250,9 @@ class Browse:
 
     def _policy_id(self, name: str) -> int:
         with self._database.read() as connection:
-            found = connection.execute(sa.select(policies.c.id).where(
+            number = connection.execute(sa.select(policies.c.id).where(
                 policies.c.name == name)).scalar()
-        return -1 if found is None else int(found)
+        return -1 if number is None else int(number)
 
 
 def outcome(wanted: str) -> sa.ColumnElement[bool]:
@@ -334,12 +334,12 @@ def _card(row: sa.RowMapping) -> PolicyCard:
 
 def _distinct(connection: sa.Connection, column: sa.Column[str]) -> list[str]:
     # A loose index scan: one index look-up per value, however many rows there are.
-    found: list[str] = []
+    values: list[str] = []
     value = connection.execute(sa.select(sa.func.min(column))).scalar()
-    while value is not None and len(found) < MOST:
-        found.append(value)
+    while value is not None and len(values) < MOST:
+        values.append(value)
         value = connection.execute(sa.select(sa.func.min(column)).where(column > value)).scalar()
-    return [v for v in found if v]
+    return [v for v in values if v]
 
 
 def rollout_notes(database: Database,
@@ -350,8 +350,8 @@ def rollout_notes(database: Database,
         episodes.join(sessions)).where(
         e.session_id.in_(session_ids), e.slot.in_([slot.value for slot in Slot]),
         sa.not_(sessions.c.imported))
-    found: dict[str, dict[str, RolloutNotes]] = {}
+    notes: dict[str, dict[str, RolloutNotes]] = {}
     with database.read() as connection:
         for row in connection.execute(query):
-            found.setdefault(row.session_id, {})[row.slot] = RolloutNotes(row.reruns, row.waited)
-    return found
+            notes.setdefault(row.session_id, {})[row.slot] = RolloutNotes(row.reruns, row.waited)
+    return notes

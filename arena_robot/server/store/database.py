@@ -175,11 +175,11 @@ def listed(values: Iterable[T]) -> list[T]:
 
     Each length is a statement of its own, and a connection keeps those that it prepared.
     """
-    found = list(set(values))
-    if not found:
+    different = list(set(values))
+    if not different:
         return []
-    length = 1 << (len(found) - 1).bit_length()
-    return found + found[-1:] * (length - len(found))
+    length = 1 << (len(different) - 1).bit_length()
+    return different + different[-1:] * (length - len(different))
 
 
 def alembic_config() -> Config:

@@ -130,7 +130,7 @@ def _session(s: RoboArenaSession, names: _Names) -> dict[str, Any]:
 
 def _episode(s: RoboArenaSession, r: RoboArenaRollout, names: _Names) -> dict[str, Any]:
     # A policy that ran several times in a slot: only the rollout that was scored has the slot.
-    is_other = any(r is other for other in s.others()) and r.letter in s.slots()
+    is_other = any(r is rollout for rollout in s.others()) and r.letter in s.slots()
     return {'session_id': s.session_id, 'slot': None if is_other else r.letter or None,
             'policy_id': names.policies[r.policy], 'prompt': r.prompt, 'steps': r.steps,
             'end_reason': EndReason.DONE.value, 'detail': '', 'progress': r.progress,

@@ -27,8 +27,8 @@ class SessionEvidence:
 
 def collect(connection: Connection, session_id: str) -> SessionEvidence:
     """Return what is stored of a session."""
-    whole = {(one.file.slot, one.file.path): (one.size, one.sha256)
-             for one in stored_files.of_session(connection, session_id) if one.complete}
+    whole = {(row.file.slot, row.file.path): (row.size, row.sha256)
+             for row in stored_files.of_session(connection, session_id) if row.complete}
     return SessionEvidence(
         relayed.of_session(connection, session_id), episodes_of(connection, session_id),
         manifests_of(connection, session_id), whole)
@@ -49,7 +49,7 @@ def manifests_of(connection: Connection, session_id: str) -> dict[str, Manifest]
     """Return the manifests of a session by slot."""
     rows = connection.execute(sa.select(manifests.c.slot, manifests.c.content).where(
         manifests.c.session_id == session_id))
-    return {row.slot: Manifest(tuple(ManifestEntry(**one) for one in json.loads(row.content)))
+    return {row.slot: Manifest(tuple(ManifestEntry(**entry) for entry in json.loads(row.content)))
             for row in rows}
 
 

@@ -82,19 +82,19 @@ class Ledger:
         if holder in _SYSTEM:
             return self.balances().get(holder, 0)
         with self._database.read() as connection:
-            found = connection.execute(sa.select(balances.c.amount).where(
+            amount = connection.execute(sa.select(balances.c.amount).where(
                 balances.c.holder == holder)).scalar()
-        return int(found or 0)
+        return int(amount or 0)
 
     def balances(self) -> dict[str, int]:
         """Return every holder's credits."""
         with self._database.read() as connection:
-            found = {row.holder: int(row.amount) for row in connection.execute(
+            kept = {row.holder: int(row.amount) for row in connection.execute(
                 sa.select(balances.c.holder, balances.c.amount))}
             system = connection.execute(sa.select(
                 entries.c.holder, sa.func.sum(entries.c.amount)).where(
                 entries.c.holder.in_(_SYSTEM)).group_by(entries.c.holder))
-            return found | {row[0]: int(row[1]) for row in system}
+            return kept | {row[0]: int(row[1]) for row in system}
 
     def of_accounts(self) -> dict[str, int]:
         """Return the credits of the accounts."""

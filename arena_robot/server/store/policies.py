@@ -112,9 +112,9 @@ class Policies:
     def credentials_of(self, number: int) -> tuple[str, str]:
         """Return the token that the relay shows to a policy and its authority, '' for none."""
         with self._database.read() as connection:
-            found = connection.execute(sa.select(policies.c.token, policies.c.tls_ca).where(
+            row = connection.execute(sa.select(policies.c.token, policies.c.tls_ca).where(
                 policies.c.id == number)).first()
-        return (found.token or '', found.tls_ca or '') if found else ('', '')
+        return (row.token or '', row.tls_ca or '') if row else ('', '')
 
     def admit(self, number: int, spec: PolicySpec) -> None:
         """Store what a policy's server says; the pool assigns it by that."""

@@ -85,8 +85,8 @@ def pairs_to_repeat(connection: Connection, evaluator_id: int) -> list[tuple[str
         return []
     retired = set(connection.execute(sa.select(policies.c.id).where(
         policies.c.state == PolicyState.RETIRED.value)).scalars())
-    found = ((row.id, *pair_of(row)) for row in rows)
-    return list(islice((one for one in found if retired.isdisjoint(one[1:])), 100))
+    pairs = ((row.id, *pair_of(row)) for row in rows)
+    return list(islice((pair for pair in pairs if retired.isdisjoint(pair[1:])), 100))
 
 
 def conduct(connection: Connection) -> list[dict[str, Any]]:

@@ -60,7 +60,7 @@ class RelayedRollout:
     def inferences(self) -> tuple[Inference, ...]:
         """Return every answered query, oldest first."""
         return tuple(sorted((Inference.of(json.loads(line)) for line in self.exact.splitlines()),
-                            key=lambda one: one.stamp_ns))
+                            key=lambda query: query.stamp_ns))
 
 
 class ReachedRollout(NamedTuple):
@@ -192,12 +192,12 @@ def overlapping(connection: Connection, session: SessionRow) -> str:
     span = connection.execute(_SPAN, {'session': session.id}).one()
     if span.first_ns is None:
         return ''
-    other = connection.execute(_MEANWHILE, {
+    meanwhile = connection.execute(_MEANWHILE, {
         'session': session.id, 'evaluator': session.evaluator_id,
         'since_ns': session.created_ns - DAY_NS, 'until_ns': session.created_ns + DAY_NS,
         'first_ns': span.first_ns, 'last_ns': span.last_ns}).first()
-    return (f'its evaluator ran session {other.session_id} in the same seconds'
-            if other is not None else '')
+    return (f'its evaluator ran session {meanwhile.session_id} in the same seconds'
+            if meanwhile is not None else '')
 
 
 def newest_of_policy(connection: Connection, policy_id: int, limit: int) -> list[ReachedRollout]:

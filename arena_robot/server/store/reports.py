@@ -97,9 +97,9 @@ class CitationChecks:
             c.policy == policy, c.number == number).group_by(c.place, c.actor)
         query = sa.select(c.place, c.holds, sa.func.count().label('n')).where(
             c.id.in_(newest)).group_by(c.place, c.holds)
-        found: dict[str, dict[bool, int]] = {}
+        opinions: dict[str, dict[bool, int]] = {}
         with self._database.read() as connection:
             for row in connection.execute(query):
-                found.setdefault(row.place, {})[bool(row.holds)] = row.n
+                opinions.setdefault(row.place, {})[bool(row.holds)] = row.n
         return {place: CitationOpinion(said.get(True, 0), said.get(False, 0))
-                for place, said in found.items()}
+                for place, said in opinions.items()}

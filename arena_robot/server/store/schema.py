@@ -88,11 +88,11 @@ def _id() -> Column[int]:
     return Column('id', Integer, primary_key=True, autoincrement=True)
 
 
-def _verdict_column(one: VerdictField) -> Column[Any]:
+def _verdict_column(field: VerdictField) -> Column[Any]:
     kinds: dict[Kind, TypeEngine[Any]] = {
         Kind.SHARE: Float(), Kind.FLAG: Boolean(), Kind.TEXT: Text(),
-        Kind.CHOICE: String(max((len(value) for value in one.choices), default=0))}
-    return Column(one.name, kinds[one.kind], nullable=one.kind is not Kind.TEXT)
+        Kind.CHOICE: String(max((len(value) for value in field.choices), default=0))}
+    return Column(field.name, kinds[field.kind], nullable=field.kind is not Kind.TEXT)
 
 
 accounts = Table(
@@ -179,7 +179,7 @@ sessions = Table(
     Column('ended_ns', BigInteger, nullable=True),
     Column('revealed_ns', BigInteger, nullable=True),
     Column('rollouts', Integer, nullable=False),
-    *(_verdict_column(one) for one in FIELDS),
+    *(_verdict_column(field) for field in FIELDS),
     Column('imported', Boolean, nullable=False),
     Column('accepted_ns', BigInteger, nullable=True),
     Column('incomplete', Text, nullable=False),

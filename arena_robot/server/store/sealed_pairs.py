@@ -95,8 +95,8 @@ def publish_retired(connection: Connection) -> None:
 
 def requested(connection: Connection) -> Counter[int]:
     """Return how often each policy was requested in the newest sessions that are not public."""
-    found = connection.execute(_NEWEST_SEALED).scalars()
-    return Counter(number for text in found for number in _pair_in(text))
+    sealed = connection.execute(_NEWEST_SEALED).scalars()
+    return Counter(number for text in sealed for number in _pair_in(text))
 
 
 def _count(connection: Connection, pair: Pair, by: int) -> None:

@@ -101,17 +101,17 @@ def check_pages(connection: Connection) -> str:
     with _damage_named():
         if connection.dialect.name == 'sqlite':
             lines = connection.execute(sa.text('PRAGMA integrity_check(5)')).scalars().all()
-            found = [line for line in lines if line != 'ok'] or [
+            damage = [line for line in lines if line != 'ok'] or [
                 f'a row of {row[0]} refers to no row of {row[2]}' for row in
                 connection.execute(sa.text('PRAGMA foreign_key_check')).all()[:5]]
         elif not connection.execute(_AMCHECK_READY).scalar():
             return ('the pages of PostgreSQL were not checked: CREATE EXTENSION amcheck, and '
                     "GRANT EXECUTE of its functions to the server's role")
         else:
-            found = [f'{row.name}: {row.msg}' for row in connection.execute(_HEAPS)]
+            damage = [f'{row.name}: {row.msg}' for row in connection.execute(_HEAPS)]
             connection.execute(_INDEXES).all()    # an error says what is damaged
-    if found:
-        raise DataError(f'the database is damaged: {"; ".join(found)[:500]}; {_MEND}')
+    if damage:
+        raise DataError(f'the database is damaged: {"; ".join(damage)[:500]}; {_MEND}')
     return ''
 
 

@@ -76,77 +76,77 @@ def tallies(database: Database, by: TallyBy) -> list[PairTally]:
         sessions.join(a, sessions.c.policy_a_id == a.c.id)
         .join(b, sessions.c.policy_b_id == b.c.id)).where(that_counts()).group_by(
         group, a.c.name, b.c.name, sessions.c.preference, sessions.c.evaluator_id)
-    words = {one.value: one for one in Preference}
+    words = {member.value: member for member in Preference}
     with database.read() as connection:
         return [PairTally(what or '', a, b, words[said], count, str(person))
                 for what, a, b, said, person, count in connection.execute(query)]
 
 
-def scores_by_group(found: Iterable[PairTally]) -> dict[str, dict[str, Score]]:
+def scores_by_group(rows: Iterable[PairTally]) -> dict[str, dict[str, Score]]:
     """Return each policy's score within each group; groups with more comparisons first."""
     groups: dict[str, dict[str, Score]] = {}
-    for one in found:
-        policies_of = groups.setdefault(one.group, {})
-        first = policies_of.setdefault(one.policy_a, Score())
-        second = policies_of.setdefault(one.policy_b, Score())
-        _add(first, one, Preference.A)
-        _add(second, one, Preference.B)
+    for row in rows:
+        policies_of = groups.setdefault(row.group, {})
+        first = policies_of.setdefault(row.policy_a, Score())
+        second = policies_of.setdefault(row.policy_b, Score())
+        _add(first, row, Preference.A)
+        _add(second, row, Preference.B)
     order = sorted(groups, key=lambda g: (-sum(s.count for s in groups[g].values()), g))
     return {group: dict(sorted(groups[group].items(), key=lambda item: (-item[1].share, item[0])))
             for group in order}
 
 
-def between(found: Iterable[PairTally], first: str, second: str) -> dict[str, Score]:
+def between(rows: Iterable[PairTally], first: str, second: str) -> dict[str, Score]:
     """Return the score of ``first`` against ``second`` within each group where they met."""
     out: dict[str, Score] = {}
-    for one in found:
-        if (one.policy_a, one.policy_b) == (first, second):
-            _add(out.setdefault(one.group, Score()), one, Preference.A)
-        elif (one.policy_a, one.policy_b) == (second, first):
-            _add(out.setdefault(one.group, Score()), one, Preference.B)
+    for row in rows:
+        if (row.policy_a, row.policy_b) == (first, second):
+            _add(out.setdefault(row.group, Score()), row, Preference.A)
+        elif (row.policy_a, row.policy_b) == (second, first):
+            _add(out.setdefault(row.group, Score()), row, Preference.B)
     return dict(sorted(out.items(), key=lambda item: (-item[1].count, item[0])))
 
 
-def against(found: Iterable[PairTally], policy: str) -> dict[str, Score]:
+def against(rows: Iterable[PairTally], policy: str) -> dict[str, Score]:
     """Return the score of a policy against each that it met, the most frequent first."""
     scores: dict[str, Score] = {}
-    for one in found:
-        if one.policy_a == policy:
-            _add(scores.setdefault(one.policy_b, Score()), one, Preference.A)
-        elif one.policy_b == policy:
-            _add(scores.setdefault(one.policy_a, Score()), one, Preference.B)
+    for row in rows:
+        if row.policy_a == policy:
+            _add(scores.setdefault(row.policy_b, Score()), row, Preference.A)
+        elif row.policy_b == policy:
+            _add(scores.setdefault(row.policy_a, Score()), row, Preference.B)
     return dict(sorted(scores.items(), key=lambda item: (-item[1].count, item[0])))
 
 
 def added(scores: Iterable[Score]) -> Score:
     """Return the sum of scores, evaluator by evaluator."""
     total = Score()
-    for one in scores:
+    for score in scores:
         total.wins, total.ties, total.losses = (
-            total.wins + one.wins, total.ties + one.ties, total.losses + one.losses)
-        for name, (wins, ties, losses) in one.people.items():
+            total.wins + score.wins, total.ties + score.ties, total.losses + score.losses)
+        for name, (wins, ties, losses) in score.people.items():
             before = total.people.get(name, (0, 0, 0))
             total.people[name] = before[0] + wins, before[1] + ties, before[2] + losses
     return total
 
 
-def by_pair(found: Iterable[PairTally]) -> dict[frozenset[str], list[PairTally]]:
+def by_pair(rows: Iterable[PairTally]) -> dict[frozenset[str], list[PairTally]]:
     """Return the tallies of each pair of policies, whichever slot they had."""
     out: dict[frozenset[str], list[PairTally]] = {}
-    for one in found:
-        out.setdefault(frozenset((one.policy_a, one.policy_b)), []).append(one)
+    for row in rows:
+        out.setdefault(frozenset((row.policy_a, row.policy_b)), []).append(row)
     return out
 
 
-def _add(score: Score, one: PairTally, mine: Preference) -> None:
+def _add(score: Score, tally: PairTally, mine: Preference) -> None:
     wins = ties = losses = 0
-    if one.preference is Preference.TIE:
-        ties = one.count
-    elif one.preference is mine:
-        wins = one.count
+    if tally.preference is Preference.TIE:
+        ties = tally.count
+    elif tally.preference is mine:
+        wins = tally.count
     else:
-        losses = one.count
+        losses = tally.count
     score.wins, score.ties, score.losses = (
         score.wins + wins, score.ties + ties, score.losses + losses)
-    before = score.people.get(one.evaluator, (0, 0, 0))
-    score.people[one.evaluator] = before[0] + wins, before[1] + ties, before[2] + losses
+    before = score.people.get(tally.evaluator, (0, 0, 0))
+    score.people[tally.evaluator] = before[0] + wins, before[1] + ties, before[2] + losses

@@ -55,11 +55,11 @@ def note_unsafe(connection: Connection, session_id: str, verdict: Verdict,
 
 def reports_by_policy(connection: Connection) -> dict[int, list[UnsafeReport]]:
     """Return every report, the oldest first, by the number of the policy."""
-    found: dict[int, list[UnsafeReport]] = {}
+    reports: dict[int, list[UnsafeReport]] = {}
     for row in connection.execute(_REPORTS):
         report = _report(row)
-        found.setdefault(report.policy_id, []).append(report)
-    return found
+        reports.setdefault(report.policy_id, []).append(report)
+    return reports
 
 
 def reported_at(connection: Connection, station_id: int) -> set[int]:
@@ -75,9 +75,11 @@ def why_suspended(reports: Iterable[UnsafeReport]) -> str:
     Only a rollout in which the policy answered is evidence against it elsewhere, except at a test
     driver: there somebody watches who was asked to.
     """
-    standing = [one for one in reports if one.stands and (one.reached or one.test_driver)]
-    driver = [one for one in standing if one.test_driver]
-    places, people = {one.station for one in standing}, {one.person for one in standing}
+    standing = [report for report in reports
+                if report.stands and (report.reached or report.test_driver)]
+    driver = [report for report in standing if report.test_driver]
+    places = {report.station for report in standing}
+    people = {report.person for report in standing}
     if not driver and min(len(places), len(people)) < REPORTS_TO_SUSPEND:
         return ''
     where = 'a test driver' if driver else f'{len(places)} stations'
@@ -88,11 +90,12 @@ def why_suspended(reports: Iterable[UnsafeReport]) -> str:
 
 def clear_reports(connection: Connection, policy_id: int, by: str, why: str, now_ns: int) -> int:
     """Note that a maintainer looked at the standing reports on a policy; return their number."""
-    standing = [one for one in reports_by_policy(connection).get(policy_id, ()) if one.stands]
-    for one in standing:
+    standing = [report for report in reports_by_policy(connection).get(policy_id, ())
+                if report.stands]
+    for report in standing:
         connection.execute(sa.update(unsafe_reports).where(
-            unsafe_reports.c.session_id == one.session_id,
-            unsafe_reports.c.slot == one.slot).values(
+            unsafe_reports.c.session_id == report.session_id,
+            unsafe_reports.c.slot == report.slot).values(
             cleared_ns=now_ns, cleared_by=by, cleared_why=why))
     return len(standing)
 
@@ -101,8 +104,8 @@ def owner_is_reported(connection: Connection, owner_id: int) -> bool:
     """Tell whether a report stands on any policy of an owner."""
     mine = set(connection.execute(sa.select(policies.c.id).where(
         policies.c.owner_id == owner_id)).scalars())
-    return any(one.stands for number, reports in reports_by_policy(connection).items()
-               if number in mine for one in reports)
+    return any(report.stands for number, reports in reports_by_policy(connection).items()
+               if number in mine for report in reports)
 
 
 def _report(row: Any) -> UnsafeReport:

@@ -225,9 +225,9 @@ class Uploads:
     @staticmethod
     def _digest(path: Path) -> str:
         with path.open('rb') as stream:
-            found = _sha256(iter(lambda: stream.read(1 << 20), b''))
+            digest = _sha256(iter(lambda: stream.read(1 << 20), b''))
             os.fsync(stream.fileno())
-        return found
+        return digest
 
 
 def _is_done(row: store.FileRow) -> bool:
@@ -269,7 +269,7 @@ def _sha256(blocks: Iterable[bytes]) -> str:
 
 def existing(folder: Path) -> Path:
     """Return the folder, or the nearest one above it that exists."""
-    return next(one for one in (folder, *folder.absolute().parents) if one.exists())
+    return next(place for place in (folder, *folder.absolute().parents) if place.exists())
 
 
 def _size(path: Path) -> int | None:

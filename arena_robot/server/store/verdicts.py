@@ -117,7 +117,7 @@ def counted_verdicts(connection: Connection, open_source: bool = False) -> list[
         query = query.where(a.c.open_source, b.c.open_source, a.c.address != '',
                             b.c.address != '')
     rows = connection.execute(query.order_by(sessions.c.created_ns)).all()
-    nan, words = float('nan'), {one.value: one for one in Preference}
+    nan, words = float('nan'), {member.value: member for member in Preference}
     times = to_iso_each([row.created_ns for row in rows])
     return [Comparison(session, a, b, words[said], nan if progress_a is None else progress_a,
                        nan if progress_b is None else progress_b, person, place, prompt, time,
@@ -195,10 +195,11 @@ def counted_sessions(database: Database) -> list[CountedSession]:
     slots: dict[str, dict[str, tuple[str, int]]] = {}
     waited: dict[str, dict[str, float]] = {}
     with database.read() as connection:
-        for one in connection.execute(rollouts):
-            slots.setdefault(one.session_id, {})[one.slot] = (one.end_reason, one.steps)
-            if one.waited is not None:
-                waited.setdefault(one.session_id, {})[one.slot] = one.waited
+        for rollout in connection.execute(rollouts):
+            slots.setdefault(rollout.session_id, {})[rollout.slot] = (
+                rollout.end_reason, rollout.steps)
+            if rollout.waited is not None:
+                waited.setdefault(rollout.session_id, {})[rollout.slot] = rollout.waited
         return [CountedSession(
             **{str(k): v for k, v in row.items() if k not in NAMES},
             verdict=from_plain({**row}), slots=slots.get(row['id'], {}),

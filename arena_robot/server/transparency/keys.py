@@ -142,7 +142,7 @@ def read_receipt(values: Mapping[str, Any]) -> Receipt:
     """Return what a receipt proves; DataError when it proves nothing."""
     try:
         number, body, session = int(values['number']), str(values['entry']), str(values['session'])
-        path = [bytes.fromhex(one) for one in values['path']]
+        path = [bytes.fromhex(step) for step in values['path']]
         head = read_head(values['head'], f'the head in the receipt of session {session:.40}')
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f'this is not a receipt: {error!r}') from error

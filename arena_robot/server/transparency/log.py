@@ -78,11 +78,11 @@ def erasure_entry(session_id: str, author: str, reason: str, files: Mapping[str,
 
 def _seen(evidence: SessionEvidence) -> dict[str, Any]:
     return {
-        'manifests': {slot: one.sha256 for slot, one in evidence.manifests.items()},
-        'rollouts': {slot: {'queries': one.queries, 'actions': one.actions,
-                            'seconds': round(one.seconds, 3),
+        'manifests': {slot: rollout.sha256 for slot, rollout in evidence.manifests.items()},
+        'rollouts': {slot: {'queries': rollout.queries, 'actions': rollout.actions,
+                            'seconds': round(rollout.seconds, 3),
                             'steps': evidence.episodes[slot].steps}
-                     for slot, one in evidence.rollouts.items()}}
+                     for slot, rollout in evidence.rollouts.items()}}
 
 
 class TransparencyLog:
@@ -117,20 +117,20 @@ class TransparencyLog:
     def entries(self, start: int, limit: int = PAGE) -> list[str]:
         """Return the bodies of the entries from number ``start`` on."""
         with self._database.read() as connection:
-            return [one.body for one in stored.entries(connection, max(0, start),
+            return [entry.body for entry in stored.entries(connection, max(0, start),
                                                        max(1, min(limit, PAGE)))]
 
     def inclusion(self, number: int, size: int) -> list[str]:
         """Return the proof that an entry is in the log of that size; hashes in hex."""
         with self._lock:
             self._follow()
-            return [one.hex() for one in self._tree.inclusion(number, size)]
+            return [node.hex() for node in self._tree.inclusion(number, size)]
 
     def consistency(self, old: int, new: int) -> list[str]:
         """Return the proof that the log of size ``new`` only added to that of size ``old``."""
         with self._lock:
             self._follow()
-            return [one.hex() for one in self._tree.consistency(old, new)]
+            return [node.hex() for node in self._tree.consistency(old, new)]
 
     def receipt(self, session_id: str) -> dict[str, Any]:
         """
@@ -139,12 +139,12 @@ class TransparencyLog:
         Empty when the session has no entry.
         """
         with self._database.read() as connection:
-            found = stored.of_session(connection, session_id)
-        if not found:
+            entries = stored.of_session(connection, session_id)
+        if not entries:
             return {}
         head = self.head()
-        return {'session': session_id, 'number': found[0].number, 'entry': found[0].body,
-                'path': self.inclusion(found[0].number, head.size), 'head': head.plain()}
+        return {'session': session_id, 'number': entries[0].number, 'entry': entries[0].body,
+                'path': self.inclusion(entries[0].number, head.size), 'head': head.plain()}
 
     def promise_draw(self, session: SessionRow) -> str:
         """Return the signed time at which a pair was given, and its commitment."""
@@ -173,18 +173,18 @@ class TransparencyLog:
         with self._database.read() as connection:
             reveals = accepted_reveals(connection)
         return {'version': 1, 'head': head.plain(), 'entries': bodies[:head.size],
-                'reveals': {key: {'nonce': one.nonce, 'policy_a': one.policy_a,
-                                  'policy_b': one.policy_b, 'probation': one.probation}
-                            for key, one in reveals.items()}}
+                'reveals': {key: {'nonce': reveal.nonce, 'policy_a': reveal.policy_a,
+                                  'policy_b': reveal.policy_b, 'probation': reveal.probation}
+                            for key, reveal in reveals.items()}}
 
     def _follow(self) -> None:
         with self._database.read() as connection:
             while True:
                 page = stored.entries(connection, len(self._tree), PAGE)
-                for one in page:
-                    if one.number != len(self._tree):
+                for entry in page:
+                    if entry.number != len(self._tree):
                         raise DataError(f'the log lacks entry {len(self._tree)}; restore the '
                                         'database from its backup')
-                    self._tree.append(leaf_hash(one.body.encode()))
+                    self._tree.append(leaf_hash(entry.body.encode()))
                 if len(page) < PAGE:
                     return

@@ -26,8 +26,8 @@ class MerkleTree:
 
     def __init__(self, leaves: Sequence[bytes] = ()) -> None:
         self._levels: list[list[bytes]] = [[]]
-        for one in leaves:
-            self.append(one)
+        for leaf in leaves:
+            self.append(leaf)
 
     def __len__(self) -> int:
         return len(self._levels[0])
@@ -97,20 +97,20 @@ def root_of_inclusion(leaf: bytes, number: int, size: int, path: Sequence[bytes]
     """Return the root that an inclusion proof leads to; DataError when it cannot be one."""
     if not 0 <= number < size:
         raise DataError(f'entry {number} is not among the first {size}')
-    place, last, found = number, size - 1, leaf
-    for one in path:
+    place, last, reached = number, size - 1, leaf
+    for node in path:
         if last == 0:
             raise DataError('the inclusion proof is too long')
         if place % 2 or place == last:
-            found = node_hash(one, found)
+            reached = node_hash(node, reached)
             while place % 2 == 0 and place:
                 place, last = place >> 1, last >> 1
         else:
-            found = node_hash(found, one)
+            reached = node_hash(reached, node)
         place, last = place >> 1, last >> 1
     if last:
         raise DataError('the inclusion proof is too short')
-    return found
+    return reached
 
 
 def is_consistent(old: int, new: int, old_root: bytes, new_root: bytes,
@@ -125,15 +125,15 @@ def is_consistent(old: int, new: int, old_root: bytes, new_root: bytes,
     while place % 2:
         place, last = place >> 1, last >> 1
     first = second = hashes[0]
-    for one in hashes[1:]:
+    for node in hashes[1:]:
         if last == 0:
             return False
         if place % 2 or place == last:
-            first, second = node_hash(one, first), node_hash(one, second)
+            first, second = node_hash(node, first), node_hash(node, second)
             while place % 2 == 0 and place:
                 place, last = place >> 1, last >> 1
         else:
-            second = node_hash(second, one)
+            second = node_hash(second, node)
         place, last = place >> 1, last >> 1
     return last == 0 and first == old_root and second == new_root
 

@@ -79,19 +79,19 @@ def check_bundle(bundle: Mapping[str, Any], key: str = '',
     if head.size != len(bodies) or head.root != tree.root().hex():
         raise DataError(f'the signed head is of another log: {head.size} entries with root '
                         f'{head.root}, found {len(bodies)} with {tree.root().hex()}')
-    saved = [_extends(one, head, tree) for one in heads]
-    shown = [_has_receipt(one, head, bodies, tree) for one in receipts]
+    saved = [_extends(old, head, tree) for old in heads]
+    shown = [_has_receipt(receipt, head, bodies, tree) for receipt in receipts]
     entries = _entries(bodies)
     counted, origins, withdrawn = _comparisons(entries, reveals)
     method = _check_standings(bundle.get('standings') or {}, counted)
-    by_id = {one['session']: one for one in entries if one['kind'] == SESSION}
-    omitted = tuple(one for session in sessions
-                    if (one := _agrees(session, by_id.get(session.session_id), head)))
-    tombstones = [one for one in entries if one['kind'] == ERASURE]
+    by_id = {entry['session']: entry for entry in entries if entry['kind'] == SESSION}
+    omitted = tuple(promise for session in sessions
+                    if (promise := _agrees(session, by_id.get(session.session_id), head)))
+    tombstones = [entry for entry in entries if entry['kind'] == ERASURE]
     return Checked(head, tuple(counted), origins, withdrawn, len(saved), len(shown), method,
                    omitted, _late_probation(entries, reveals),
-                   len({one['session'] for one in tombstones}),
-                   sum(len(one['files']) for one in tombstones))
+                   len({entry['session'] for entry in tombstones}),
+                   sum(len(entry['files']) for entry in tombstones))
 
 
 def counted_comparisons(bundle: Mapping[str, Any]) -> list[Comparison]:
@@ -102,8 +102,8 @@ def counted_comparisons(bundle: Mapping[str, Any]) -> list[Comparison]:
 
 def _contents(bundle: Mapping[str, Any]) -> tuple[list[str], dict[str, Reveal]]:
     try:
-        return ([str(one) for one in bundle['entries']],
-                {name: Reveal(**one) for name, one in bundle['reveals'].items()})
+        return ([str(body) for body in bundle['entries']],
+                {name: Reveal(**reveal) for name, reveal in bundle['reveals'].items()})
     except (KeyError, TypeError, AttributeError) as error:
         raise DataError(f'this is not a bundle of a log: {error!r}') from error
 
@@ -167,16 +167,16 @@ def _late_probation(entries: list[dict[str, Any]], reveals: Mapping[str, Reveal]
                     ) -> tuple[str, ...]:
     """Return the sessions on probation between policies that both counted before their draw."""
     since: dict[str, int] = {}
-    drawn = sorted((one for one in entries if one['kind'] == SESSION),
-                   key=lambda one: int(one['created_ns']))
+    drawn = sorted((entry for entry in entries if entry['kind'] == SESSION),
+                   key=lambda entry: int(entry['created_ns']))
     late = []
-    for one in drawn:
-        names = _names(one, reveals)
-        if not one['probation']:
+    for entry in drawn:
+        names = _names(entry, reveals)
+        if not entry['probation']:
             for name in names:
-                since.setdefault(name, int(one['created_ns']))
+                since.setdefault(name, int(entry['created_ns']))
         elif all(name in since for name in names):
-            late.append(str(one['session']))
+            late.append(str(entry['session']))
     return tuple(late)
 
 
@@ -184,38 +184,38 @@ def _entries(bodies: list[str]) -> list[dict[str, Any]]:
     """Return the entries; one about a session that was not entered before is an error."""
     entries, entered = [], set()
     for number, body in enumerate(bodies):
-        one = _entry(number, body)
-        if one['kind'] == SESSION:
-            entered.add(one['session'])
-        elif one['session'] not in entered:
-            raise DataError(f"entry {number} of the log ({one['kind']}) is about session "
-                            f"{one['session']}, which was not entered before")
-        entries.append(one)
+        entry = _entry(number, body)
+        if entry['kind'] == SESSION:
+            entered.add(entry['session'])
+        elif entry['session'] not in entered:
+            raise DataError(f"entry {number} of the log ({entry['kind']}) is about session "
+                            f"{entry['session']}, which was not entered before")
+        entries.append(entry)
     return entries
 
 
 def _comparisons(entries: list[dict[str, Any]], reveals: Mapping[str, Reveal],
                  ) -> tuple[list[Comparison], dict[str, int], int]:
-    taken_back = {one['session'] for one in entries
-                  if one['kind'] == CORRECTION and one['withdraw']}
+    taken_back = {entry['session'] for entry in entries
+                  if entry['kind'] == CORRECTION and entry['withdraw']}
     origins: dict[str, int] = {}
-    found = []
+    counted = []
     seen: dict[str, int] = {}
-    for number, one in enumerate(entries):
-        if one['kind'] != SESSION:
+    for number, entry in enumerate(entries):
+        if entry['kind'] != SESSION:
             continue
-        if (first := seen.setdefault(one['session'], number)) != number:
-            raise DataError(f"session {one['session']} is entered twice, as {first} and {number}; "
-                            'a session counts once')
-        origin = str(one['origin'])
+        if (first := seen.setdefault(entry['session'], number)) != number:
+            raise DataError(f"session {entry['session']} is entered twice, as {first} and "
+                            f'{number}; a session counts once')
+        origin = str(entry['origin'])
         origins[origin] = origins.get(origin, 0) + 1
         try:
-            row = _comparison(one, _names(one, reveals))
+            row = _comparison(entry, _names(entry, reveals))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DataError(f'entry {number} of the log cannot be read: {error!r}') from error
-        if row is not None and one['session'] not in taken_back and not one['probation']:
-            found.append(row)
-    return sorted(found, key=lambda c: (c.created, c.session_id)), origins, len(taken_back)
+        if row is not None and entry['session'] not in taken_back and not entry['probation']:
+            counted.append(row)
+    return sorted(counted, key=lambda c: (c.created, c.session_id)), origins, len(taken_back)
 
 
 def _entry(number: int, body: str) -> dict[str, Any]:
@@ -256,34 +256,35 @@ def _comparison(entry: Mapping[str, Any], names: tuple[str, str]) -> Comparison 
     if not verdict.valid or verdict.preference is None or names[0] == names[1]:
         return None
     nan = float('nan')
-    scores = [nan if one is None else one for one in (verdict.progress_a, verdict.progress_b)]
+    scores = [nan if score is None else score
+              for score in (verdict.progress_a, verdict.progress_b)]
     return Comparison(entry['session'], *names, verdict.preference, scores[0], scores[1],
                       entry.get('evaluator', ''), entry.get('institution', ''),
                       entry.get('prompt', ''), to_iso(entry['created_ns']), entry['origin'])
 
 
-def _check_standings(told: Mapping[str, Any], comparisons: list[Comparison]) -> str:
+def _check_standings(standings: Mapping[str, Any], comparisons: list[Comparison]) -> str:
     try:
-        rows = [(str(one['policy']), one['score'], one['n']) for one in told['standings']] \
-            if told else []
+        rows = [(str(row['policy']), row['score'], row['n']) for row in standings['standings']] \
+            if standings else []
         theirs = {name: (math.nan if score is None else float(score), int(n))
                   for name, score, n in rows}
-        method = str(told['method']) if told else RECOMMENDED
+        method = str(standings['method']) if standings else RECOMMENDED
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise DataError(f'the standings cannot be read: {error!r}') from error
     if len(theirs) < len(rows):
         raise DataError('the leaderboard names a policy twice')
     try:
         METHODS.find_named(method)
-        found, _ = rank_comparable(Comparisons.from_words(comparisons), method)
+        ranked, _ = rank_comparable(Comparisons.from_words(comparisons), method)
     except RankingError as error:
-        if told:
+        if standings:
             raise DataError(f'the leaderboard does not follow from the log: {error}') from error
         return ''
-    if not told:
+    if not standings:
         raise DataError(f'the bundle has no standings, and {len(comparisons)} comparisons count')
-    _compare({name: (float(found.scores[k]), int(found.counts[k]))
-              for k, name in enumerate(found.items)}, theirs)
+    _compare({name: (float(ranked.scores[k]), int(ranked.counts[k]))
+              for k, name in enumerate(ranked.items)}, theirs)
     return method
 
 
@@ -293,10 +294,10 @@ def _compare(ours: Mapping[str, tuple[float, int]],
         raise DataError('the leaderboard names other policies than the log: '
                         f"{', '.join(sorted(ours.keys() ^ theirs.keys()))}")
     for name, (score, n) in ours.items():
-        told, told_n = theirs[name]
+        claimed, claimed_n = theirs[name]
         # A score that is not finite is null in JSON; NaN equals nothing.
-        same = abs(score - told) <= SAME * max(1.0, abs(score)) if math.isfinite(score) \
-            else math.isnan(told)
-        if not same or n != told_n:
-            raise DataError(f"the leaderboard gives '{name}' a score of {told:.6g} "
-                            f'from {told_n} comparisons; the log gives {score:.6g} from {n}')
+        same = abs(score - claimed) <= SAME * max(1.0, abs(score)) if math.isfinite(score) \
+            else math.isnan(claimed)
+        if not same or n != claimed_n:
+            raise DataError(f"the leaderboard gives '{name}' a score of {claimed:.6g} "
+                            f'from {claimed_n} comparisons; the log gives {score:.6g} from {n}')

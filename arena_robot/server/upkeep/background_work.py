@@ -243,13 +243,13 @@ def sessions_to_categorise(config: ServerConfig, categories: Categories) -> int:
 def background_work(config: ServerConfig, functions: BackgroundFunctions, results: Results,
                     database: Database, clock: Clock) -> dict[str, BackgroundWork]:
     """Return what the configuration asks for, by name."""
-    found: dict[str, BackgroundWork] = {}
+    works: dict[str, BackgroundWork] = {}
     if config.report_every > 0 and functions.reports:
         reports = Reports(database, clock)
-        found['reports'] = BackgroundWork(config, 'reports', functions.reports,
+        works['reports'] = BackgroundWork(config, 'reports', functions.reports,
                                           lambda: reports_are_due(config, results, reports))
     if config.categorise_per_day > 0 and functions.categories:
         kept = Categories(database, clock)
-        found['categories'] = BackgroundWork(config, 'categories', functions.categories,
+        works['categories'] = BackgroundWork(config, 'categories', functions.categories,
                                              lambda: sessions_to_categorise(config, kept))
-    return found
+    return works

@@ -150,10 +150,10 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """Return what ``backup.json`` says; DataError when the folder is no finished backup."""
     path = folder / MANIFEST
     try:
-        found = json.loads(path.read_text(encoding='utf-8'))
-        if all(isinstance(found[key], kind) for key, kind in (
+        manifest = json.loads(path.read_text(encoding='utf-8'))
+        if all(isinstance(manifest[key], kind) for key, kind in (
                 ('schema', str), ('sessions', int), ('database', str), ('files', dict))):
-            return dict(found)
+            return dict(manifest)
     except FileNotFoundError as error:
         raise DataError(f'{folder} is not a finished backup: it has no {MANIFEST}') from error
     except (OSError, ValueError, TypeError, KeyError) as error:
@@ -163,8 +163,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 def check_files(folder: Path) -> dict[str, Any]:
     """Return the list of a backup of which every file is there, unchanged; else DataError."""
-    found = read_manifest(folder)
-    for name, wanted in found['files'].items():
+    manifest = read_manifest(folder)
+    for name, wanted in manifest['files'].items():
         path = folder / name
         if folder.resolve() not in path.resolve().parents:
             raise DataError(f'{folder / MANIFEST} names {name!r}, outside of the backup')
@@ -173,7 +173,7 @@ def check_files(folder: Path) -> dict[str, Any]:
         if digest_of(path) != wanted:
             raise DataError(f'{path} is damaged: its SHA-256 is not the one in {MANIFEST}; take '
                             'another backup')
-    return found
+    return manifest
 
 
 def restore(config: ServerConfig, folder: Path, clock: Clock) -> Backup:
@@ -183,10 +183,10 @@ def restore(config: ServerConfig, folder: Path, clock: Clock) -> Backup:
     Every file of the backup is checked first. The database comes last, so a server never starts
     on half of a restore. Conflict when something is at that place already: nothing is overwritten.
     """
-    found = check_files(folder)
+    manifest = check_files(folder)
     url = config.database_url()
-    dump = folder / found['database']
-    if dump.suffix != snapshot_suffix(url) or dump.name not in found['files']:
+    dump = folder / manifest['database']
+    if dump.suffix != snapshot_suffix(url) or dump.name not in manifest['files']:
         raise DataError(f'{folder} has the database {dump.name}: it is of another kind than the '
                         'configuration names')
     _require_empty(config, url)
@@ -196,7 +196,7 @@ def restore(config: ServerConfig, folder: Path, clock: Clock) -> Backup:
     config.data.chmod(0o700)
     blobs = Blobs(config.blobs_url())
     blobs.open()
-    names = [name for name in found['files'] if name.startswith(f'{FILES}/')]
+    names = [name for name in manifest['files'] if name.startswith(f'{FILES}/')]
     for name in names:
         _put(blobs, folder / name, name.removeprefix(f'{FILES}/'), config.data)
     for key in key_files(folder):
@@ -206,7 +206,7 @@ def restore(config: ServerConfig, folder: Path, clock: Clock) -> Backup:
     else:
         put_back(url, dump)
     schema, unchecked = check_restored(config, clock)
-    return Backup(schema, found['sessions'], len(names),
+    return Backup(schema, manifest['sessions'], len(names),
                   sum((folder / name).stat().st_size for name in names), unchecked)
 
 

@@ -68,9 +68,9 @@ class ArenaCollector(Collector):
         family = HistogramMetricFamily('arena_call_seconds', 'duration of gRPC calls',
                                        labels=('call',))
         bounds = [*(f'{bound:g}' for bound in BOUNDS_S), '+Inf']
-        for values, one in self._counters.durations('call'):
-            family.add_metric(values, list(zip(bounds, accumulate(map(float, one.counts)),
-                                               strict=True)), one.sum_s)
+        for values, duration in self._counters.durations('call'):
+            family.add_metric(values, list(zip(bounds, accumulate(map(float, duration.counts)),
+                                               strict=True)), duration.sum_s)
         return family
 
     @staticmethod
