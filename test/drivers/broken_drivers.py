@@ -18,9 +18,9 @@ BROKEN = []
 
 def breaks(check):
     """Mark a driver with the name of the check that must fail."""
-    def mark(made):
-        BROKEN.append(pytest.param(made, check, id=f'{made.__name__}'))
-        return made
+    def mark(driver):
+        BROKEN.append(pytest.param(driver, check, id=f'{driver.__name__}'))
+        return driver
     return mark
 
 

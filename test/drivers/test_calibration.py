@@ -16,23 +16,23 @@ def views_of(shots):
 
 @pytest.mark.parametrize('on_flange', [True, False], ids=['wrist', 'external'])
 def test_the_truth_is_found_to_a_millimetre(on_flange):
-    found = calibrate(views_of(scene(on_flange, 10)), K, on_flange)
-    truth, mine = matrix_of(TRUTH[on_flange]), matrix_of(found.pose)
+    result = calibrate(views_of(scene(on_flange, 10)), K, on_flange)
+    truth, mine = matrix_of(TRUTH[on_flange]), matrix_of(result.pose)
     apart = np.linalg.inv(truth) @ mine
     assert 1e3 * np.linalg.norm(apart[:3, 3]) <= 1.0
     assert np.degrees(Rotation.from_matrix(apart[:3, :3]).magnitude()) <= 0.2
-    assert found.error_px < 0.5
-    assert len(found.errors_px) == 10
-    assert found.place_mm < 1.0
+    assert result.error_px < 0.5
+    assert len(result.errors_px) == 10
+    assert result.place_mm < 1.0
 
 
 def test_a_pose_of_another_moment_shows_in_its_picture():
     shots = scene(True, 10)
     moved = shots[3][0] @ matrix_of((0.01, 0, 0, 0, 0, 0.03))
     shots[3] = (moved, shots[3][1])
-    found = calibrate(views_of(shots), K, True)
-    assert int(np.argmax(found.errors_px)) == 3
-    assert found.errors_px[3] > 3 * np.median(found.errors_px)
+    result = calibrate(views_of(shots), K, True)
+    assert int(np.argmax(result.errors_px)) == 3
+    assert result.errors_px[3] > 3 * np.median(result.errors_px)
 
 
 def test_poses_that_say_too_little_are_refused():

@@ -14,11 +14,11 @@ from arena_robot.drivers.sim.station import SimStation
 
 @pytest.fixture(params=['stepped', 'running'])
 def station(request):
-    made = SimStation.make('do_not_move', 1, size=(96, 54))
+    station = SimStation.make('do_not_move', 1, size=(96, 54))
     if request.param == 'running':
-        made.world.start()
-    yield made
-    made.close()
+        station.world.start()
+    yield station
+    station.close()
 
 
 def hurried(station):

@@ -35,9 +35,9 @@ def test_the_checks_load_neither_pytest_nor_the_simulator():
     code = ('import sys, arena_robot.drivers.conformance.rig, '
             'arena_robot.drivers.conformance.suite\n'
             'print(*{"pytest", "mujoco", "rclpy"} & set(sys.modules))')
-    found = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True,
-                           timeout=60, check=True)
-    assert found.stdout.split() == []
+    process = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True,
+                             timeout=60, check=True)
+    assert process.stdout.split() == []
 
 
 def outcomes(capsys):
@@ -56,9 +56,9 @@ def test_a_camera_needs_no_leave(lab, capsys):
 def test_without_a_terminal_nothing_moves_and_the_code_is_not_0(lab, capsys, monkeypatch):
     monkeypatch.setattr('sys.stdin', open(os.devnull))      # noqa: SIM115 - closed by monkeypatch
     assert main(['driver', 'check', 'gripper', 'lab_drivers:LabGripper', '--json']) == 1
-    report, found = outcomes(capsys)
-    assert found['state_is_in_range'] == 'pass'
-    assert found['closes_and_opens'] == found['nan_is_refused'] == 'skip'
+    report, results = outcomes(capsys)
+    assert results['state_is_in_range'] == 'pass'
+    assert results['closes_and_opens'] == results['nan_is_refused'] == 'skip'
     assert not report['passed']
     assert 'nobody can be asked without a terminal; add --yes' in report['ended']
     sys.stdin.close()
@@ -66,9 +66,9 @@ def test_without_a_terminal_nothing_moves_and_the_code_is_not_0(lab, capsys, mon
 
 def test_with_yes_everything_is_run_on_the_simulated_gripper(capsys):
     assert main(['driver', 'check', 'gripper', 'sim', '--yes', '--json']) == 0
-    report, found = outcomes(capsys)
+    report, results = outcomes(capsys)
     assert report['passed']
-    assert set(found.values()) == {'pass'}
+    assert set(results.values()) == {'pass'}
 
 
 def test_the_simulated_arm_and_camera_pass(capsys):
@@ -108,10 +108,10 @@ def test_a_dry_run_shows_what_would_be_sent_and_sends_nothing(capsys, monkeypatc
     for name in ('track', 'move', 'recover'):
         monkeypatch.setattr(ArmControl, name, sent)
     assert main(['driver', 'check', 'arm', 'sim', '--param', 'robot=fr3', '--dry-run']) == 0
-    said = capsys.readouterr().out
-    assert 'nothing is sent' in said
-    assert '30 in all' in said.split('tracks a stream')[1]
-    assert said.split('stop ends a motion')[1].split('moves and says')[0].count('move_to [') == 2
+    output = capsys.readouterr().out
+    assert 'nothing is sent' in output
+    assert '30 in all' in output.split('tracks a stream')[1]
+    assert output.split('stop ends a motion')[1].split('moves and says')[0].count('move_to [') == 2
     assert main(['driver', 'check', 'gripper', 'sim', '--dry-run', '--json']) == 0
     shown = json.loads(capsys.readouterr().out)['dry_run']
     assert shown['closes and opens'] == [
@@ -185,37 +185,37 @@ class QuickClock:
     steady_ns, sleep_until_steady_ns = now_ns, sleep_until_ns
 
 
-def rig_of(made, **options):
-    kind, rig = next(RIGS[base] for base in made.__mro__ if base in RIGS)
-    part = made(QuickClock())
+def rig_of(driver, **options):
+    kind, rig = next(RIGS[base] for base in driver.__mro__ if base in RIGS)
+    part = driver(QuickClock())
     options = {'harmless': True, **options}
     return kind, rig(part, part.clock, silence=part.silence, mend=part.mend,
                      trip=getattr(part, 'trip', None), **options)
 
 
-def results_of(made, **options):
-    kind, rig = rig_of(made, **options)
-    found = []
-    run_still(SUITES[kind], rig, found.append)
-    run_moving(SUITES[kind], rig, found.append)
-    return found
+def results_of(driver, **options):
+    kind, rig = rig_of(driver, **options)
+    results = []
+    run_still(SUITES[kind], rig, results.append)
+    run_moving(SUITES[kind], rig, results.append)
+    return results
 
 
-@pytest.mark.parametrize('made', RIGS)
-def test_a_driver_that_keeps_its_promises_passes(made):
-    results = results_of(made)
+@pytest.mark.parametrize('driver', RIGS)
+def test_a_driver_that_keeps_its_promises_passes(driver):
+    results = results_of(driver)
     assert [r for r in results if r.outcome != PASS] == []
     assert len({r.check for r in results}) == len(results)
 
 
-@pytest.mark.parametrize(('made', 'check'), BROKEN)
-def test_each_broken_promise_is_found(made, check):
-    results = {r.check: r for r in results_of(made)}
-    found = results[check]
-    assert found.outcome == FAIL, found
-    assert found.sent
-    assert found.received
-    assert found.change
+@pytest.mark.parametrize(('driver', 'check'), BROKEN)
+def test_each_broken_promise_is_found(driver, check):
+    results = {r.check: r for r in results_of(driver)}
+    result = results[check]
+    assert result.outcome == FAIL, result
+    assert result.sent
+    assert result.received
+    assert result.change
 
 
 def test_every_check_has_a_driver_that_fails_it():

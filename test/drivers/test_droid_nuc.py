@@ -32,8 +32,8 @@ BUSY_S, STEP_S = 30.0, 0.02     # how long a busy machine may take to see a chan
 
 @pytest.fixture(scope='module')
 def nuc():
-    with DroidNucEmulator(port=0, launch_s=0.0, gripper_read_s=0.0) as made:
-        yield made
+    with DroidNucEmulator(port=0, launch_s=0.0, gripper_read_s=0.0) as nuc:
+        yield nuc
 
 
 @pytest.fixture(autouse=True)
@@ -56,14 +56,14 @@ def gripper_of(nuc, **options):
 
 @pytest.fixture
 def arm(nuc):
-    with arm_of(nuc) as made:
-        yield made
+    with arm_of(nuc) as arm:
+        yield arm
 
 
 @pytest.fixture
 def gripper(nuc):
-    with gripper_of(nuc) as made:
-        yield made
+    with gripper_of(nuc) as gripper:
+        yield gripper
 
 
 def until(condition, what='it'):
@@ -326,8 +326,8 @@ def test_a_gripper_command_is_not_carried_out_after_a_silence(nuc, gripper, fall
 
 @pytest.fixture(scope='module')
 def slow_nuc():
-    with DroidNucEmulator(port=0, launch_s=0.0) as made:
-        yield made
+    with DroidNucEmulator(port=0, launch_s=0.0) as nuc:
+        yield nuc
 
 
 def test_arm_and_gripper_share_one_poll(slow_nuc):

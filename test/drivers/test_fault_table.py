@@ -19,9 +19,9 @@ ROWS = [tuple(cell.strip() for cell in line.strip('|').split('|'))
 def read_by(name):
     """Return the text constants by function of a test file."""
     tree = ast.parse((HERE / f'{name}.py').read_text(encoding='utf-8'))
-    return {one.name: [node.value for node in ast.walk(one) if isinstance(node, ast.Constant)
-                       and isinstance(node.value, str)]
-            for one in tree.body if isinstance(one, ast.FunctionDef)}
+    return {function.name: [node.value for node in ast.walk(function)
+                            if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+            for function in tree.body if isinstance(function, ast.FunctionDef)}
 
 
 def found(where):
@@ -39,9 +39,9 @@ def test_the_words_of_a_row_are_those_that_its_test_reads(row):
     _, read, _, where = row
     texts = found(where)
     assert texts is not None, f'there is no test {where}'
-    said = ' '.join(texts).replace('\\', '')
+    text = ' '.join(texts).replace('\\', '')
     for words in re.findall(r'`([^`]+)`', read):
-        assert words in said, f'{where} does not read {words!r}'
+        assert words in text, f'{where} does not read {words!r}'
 
 
 def test_every_injected_fault_of_a_franka_has_its_row():

@@ -54,10 +54,10 @@ class Client:
         return self.exactly(size - HEADER.size)
 
     def exactly(self, size):
-        found = b''
-        while len(found) < size:
-            found += self.line.recv(size - len(found))
-        return found
+        received = b''
+        while len(received) < size:
+            received += self.line.recv(size - len(received))
+        return received
 
     def ask(self, command, payload=b''):
         return self.reply(self.send(command, payload))
@@ -95,18 +95,18 @@ class Client:
 
 @pytest.fixture(scope='module', params=['fr3', 'panda'])
 def box(request):
-    with Fr3Emulator(port=0, robot=request.param, lock_step=True) as made:
-        yield made
+    with Fr3Emulator(port=0, robot=request.param, lock_step=True) as box:
+        yield box
 
 
 @pytest.fixture
 def client(box):
-    with contextlib.closing(Client(box)) as made:
-        made.newest(lambda state: True)
+    with contextlib.closing(Client(box)) as client:
+        client.newest(lambda state: True)
         if box.mode is not RobotMode.IDLE:
-            made.ask(FciCommand.AUTOMATIC_ERROR_RECOVERY)
-        made.newest(lambda state: state['robot_mode'] == RobotMode.IDLE)
-        yield made
+            client.ask(FciCommand.AUTOMATIC_ERROR_RECOVERY)
+        client.newest(lambda state: state['robot_mode'] == RobotMode.IDLE)
+        yield client
     end_s = time.monotonic() + BUSY_S
     while box._client is not None and time.monotonic() < end_s:
         time.sleep(0.001)
@@ -118,7 +118,7 @@ def position(client):
                                bytes(57) if client.dialect.version == 10 else b'')
     assert status == client.dialect.move_status(MoveStatus.MOTION_STARTED)
     return call, client.newest(    # states of a motion before may still be waiting
-        lambda one: one['motion_generator_mode'] == FciGenerator.JOINT_POSITION)
+        lambda state: state['motion_generator_mode'] == FciGenerator.JOINT_POSITION)
 
 
 def test_sizes_are_those_of_the_vendor():
@@ -141,7 +141,7 @@ def test_programming_mode_ends_a_motion_and_refuses_others(box, client):
     box.program()
     status = client.dialect.move_status
     assert client.reply(call) == status(MoveStatus.PREEMPTED_FOR_SAFETY)
-    client.newest(lambda one: one['robot_mode'] == RobotMode.USER_STOPPED)
+    client.newest(lambda state: state['robot_mode'] == RobotMode.USER_STOPPED)
     _, refused = client.move(FciController.JOINT_IMPEDANCE, FciGenerator.JOINT_POSITION, bytes(57))
     assert refused == status(MoveStatus.REJECTED_FOR_SAFETY)
     assert client.ask(FciCommand.AUTOMATIC_ERROR_RECOVERY) == bytes([RECOVERY_UNSAFE])
@@ -160,7 +160,7 @@ def test_joint_positions_are_followed_and_finished(box, client):
     client.command(state, q_c=goal, motion_finished=1)
     assert client.reply(call) == client.dialect.move_status(MoveStatus.SUCCESS)
     assert np.all(np.diff(ids) == 1)
-    at_rest = client.newest(lambda one: np.max(np.abs(one['dq'])) < 0.005)
+    at_rest = client.newest(lambda state: np.max(np.abs(state['dq'])) < 0.005)
     assert np.max(np.abs(at_rest['q'] - start - 0.05)) < 0.01
     assert at_rest['robot_mode'] == RobotMode.IDLE
     assert state['control_command_success_rate'] == 1.0
@@ -171,7 +171,7 @@ def torques(client):
     generator = (FciGenerator.NONE if client.dialect.version == 10
                  else FciGenerator.JOINT_VELOCITY)
     call, _ = client.move(FciController.EXTERNAL, generator, bytes(57))
-    return call, client.newest(lambda one: one['controller_mode'] == FciController.EXTERNAL)
+    return call, client.newest(lambda state: state['controller_mode'] == FciController.EXTERNAL)
 
 
 def stopped(client, call):
@@ -204,7 +204,7 @@ def test_an_arm_that_is_held_says_where_and_a_motion_begins_there(box, client):
     held = np.array(state['q_d'])
     client.command(state, q_c=held, motion_finished=1)
     client.reply(call)
-    state = client.newest(lambda one: one['robot_mode'] == RobotMode.IDLE)
+    state = client.newest(lambda state: state['robot_mode'] == RobotMode.IDLE)
     assert np.max(np.abs(state['q_d'] - held)) < 1e-4
 
 
@@ -250,11 +250,11 @@ def test_a_wrong_command_is_a_reflex_until_recovery(box, client, values, error):
         client.command(state, q_c=state['q_d'] + values['q_c'])
     assert client.reply(call) == client.dialect.move_status(MoveStatus.REFLEX_ABORTED)
     box.faults.silent = False
-    state = client.newest(lambda one: one['robot_mode'] == RobotMode.REFLEX)
+    state = client.newest(lambda state: state['robot_mode'] == RobotMode.REFLEX)
     assert list(np.flatnonzero(state['errors'])) == [error]
     assert client.move(0, 1)[1] == client.dialect.move_status(MoveStatus.NOT_POSSIBLE)
     assert client.ask(FciCommand.AUTOMATIC_ERROR_RECOVERY) == b'\0'
-    state = client.newest(lambda one: one['robot_mode'] == RobotMode.IDLE)
+    state = client.newest(lambda state: state['robot_mode'] == RobotMode.IDLE)
     assert not state['errors'].any()
 
 
@@ -264,7 +264,7 @@ def test_a_user_stop_cannot_be_recovered_from(box, client):
     assert client.reply(call) == client.dialect.move_status(MoveStatus.EMERGENCY_ABORTED)
     assert client.ask(FciCommand.AUTOMATIC_ERROR_RECOVERY) == b'\1'
     box.release()
-    client.newest(lambda one: one['robot_mode'] == RobotMode.IDLE)
+    client.newest(lambda state: state['robot_mode'] == RobotMode.IDLE)
 
 
 def test_thresholds_are_kept_and_bad_ones_refused(box, client):

@@ -47,8 +47,8 @@ LIBRARIES = [pytest.param('franka_rs', marks=needs('franka_rs')),
 
 @pytest.fixture(scope='module')
 def box():
-    with Fr3Emulator(HOST, lock_step=True) as made:
-        yield made
+    with Fr3Emulator(HOST, lock_step=True) as box:
+        yield box
 
 
 @pytest.fixture(autouse=True)
@@ -91,9 +91,9 @@ def library(request):
 
 @pytest.fixture
 def arm(box, library):
-    with ARMS[library](HOST) as made:
-        made.recover()
-        yield made
+    with ARMS[library](HOST) as arm:
+        arm.recover()
+        yield arm
 
 
 @LONG
@@ -244,8 +244,8 @@ def test_a_lost_robot_is_not_recovered_by_its_last_state(box, arm):
 ])
 def test_a_robot_that_is_not_ready_at_the_start_says_so(box, library, press, words):
     getattr(box, press)()
-    with ARMS[library](HOST) as made, told(DriverError, words):
-        made.command(ArmCommand(made.wait_state(BUSY_S).q, 0))
+    with ARMS[library](HOST) as arm, told(DriverError, words):
+        arm.command(ArmCommand(arm.wait_state(BUSY_S).q, 0))
 
 
 def test_a_library_that_is_missing_is_named(monkeypatch):

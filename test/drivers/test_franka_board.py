@@ -49,9 +49,9 @@ sys.stdin.read()
 
 @pytest.fixture
 def board(tmp_path):
-    made = FrankaBoard(tmp_path / 'board')
-    yield made
-    made.close()
+    board = FrankaBoard(tmp_path / 'board')
+    yield board
+    board.close()
 
 
 def test_records_come_back_whole(board, tmp_path):
@@ -62,11 +62,11 @@ def test_records_come_back_whole(board, tmp_path):
     state = FrankaState(3, 4, 5, 6, 7, 8, 4, FrankaOrder.TRACK, 10, 0.5, *np.arange(35.0).reshape(
         5, 7), ('cartesian_reflex',), 'tröuble\n"x"' * 200, 'no')
     other.post_state(state)
-    found = board.state()
-    assert (found.count, found.order, found.version) == (3, FrankaOrder.TRACK, 10)
-    assert found.errors == ('cartesian_reflex',)
-    assert found.trouble.startswith('tr?uble "x"')
-    assert np.array_equal(found.q_d, np.arange(28.0, 35.0))
+    state = board.state()
+    assert (state.count, state.order, state.version) == (3, FrankaOrder.TRACK, 10)
+    assert state.errors == ('cartesian_reflex',)
+    assert state.trouble.startswith('tr?uble "x"')
+    assert np.array_equal(state.q_d, np.arange(28.0, 35.0))
     other.post_command(FrankaCommand(9, FrankaOrder.MOVE, 1, 2, 1.5, HOME))
     assert np.array_equal(board.command().q, HOME)
     other.post_request(2, FrankaRequest.COLLISION, tuple(float(i) for i in range(26)))
@@ -79,11 +79,11 @@ def test_a_reader_never_gets_half_a_record(board):
 
     def read():
         while not over.is_set():
-            found = board.command()
-            if found is None:       # it is being written
+            command = board.command()
+            if command is None:       # it is being written
                 continue
-            if len(set(found.q)) != 1 or found.q[0] != found.serial:
-                torn.append(found)
+            if len(set(command.q)) != 1 or command.q[0] != command.serial:
+                torn.append(command)
     thread = threading.Thread(target=read)
     board.post_command(FrankaCommand(0, q=np.zeros(7)))
     thread.start()
@@ -152,9 +152,9 @@ def client():
 
 @pytest.fixture
 def control(board, client):
-    made = FrankaControl(board, client, lambda: True)
-    made.cycle()
-    return made
+    control = FrankaControl(board, client, lambda: True)
+    control.cycle()
+    return control
 
 
 def post(board, serial, order, q=HOME, *, until_s=60.0, duration_s=0.0):

@@ -121,14 +121,14 @@ def library(request):
 
 @pytest.fixture(scope='module')
 def box(library):
-    with Fr3Emulator(HOST, lock_step=True) as made:
-        yield made
+    with Fr3Emulator(HOST, lock_step=True) as box:
+        yield box
 
 
 @pytest.fixture(scope='module')
 def shared(box, library):
-    with ARMS[library](HOST) as made:
-        yield made
+    with ARMS[library](HOST) as arm:
+        yield arm
 
 
 @pytest.fixture

@@ -31,8 +31,8 @@ pytestmark = LONG
 
 @pytest.fixture(scope='module')
 def box():
-    with Fr3Emulator(HOST, lock_step=True) as made:
-        yield made
+    with Fr3Emulator(HOST, lock_step=True) as box:
+        yield box
 
 
 @pytest.mark.parametrize('library', LIBRARIES)

@@ -29,5 +29,5 @@ def station():
                  id='libfranka with torques'),
 ])
 def test_a_step_settles_as_at_the_simulated_station(arm_class, options):
-    found = [settled for _, settled in bench.driven(arm_class, JOINTS, **options)]
-    assert found == pytest.approx(station(), rel=0.1)
+    seconds = [settled for _, settled in bench.driven(arm_class, JOINTS, **options)]
+    assert seconds == pytest.approx(station(), rel=0.1)

@@ -25,14 +25,14 @@ FAR = np.array([0.5, -0.4, 0.5, -0.4, 0.5, 0.4, -0.5])
 
 
 def model(q=HOME):
-    made = DroidModel('fr3', SPEED, q)
-    made.advance(q, q, 0)
-    return made
+    model = DroidModel('fr3', SPEED, q)
+    model.advance(q, q, 0)
+    return model
 
 
-def free(one, target, until_ms, step_ms=4):
+def free(model, target, until_ms, step_ms=4):
     """Move a model on whose arm is where it is; return its (time in s, joints)."""
-    return [(ms / 1e3, one.advance(target, one.q, ms).copy())
+    return [(ms / 1e3, model.advance(target, model.q, ms).copy())
             for ms in range(step_ms, until_ms, step_ms)]
 
 
@@ -43,36 +43,36 @@ def test_its_inertia_is_the_simulated_stations(robot):
         drive, full = world.arm.impedance, np.zeros((world.model.nv,) * 2)
         mujoco.mj_fullM(world.model, world.data, full)
         q = world.data.qpos[drive.qpos].copy()
-        found = DroidModel(robot, SPEED, q)._bodies.inertia(q)
-        assert found == pytest.approx(full[drive.dofs, drive.dofs], rel=0.01, abs=1e-3)
+        inertia = DroidModel(robot, SPEED, q)._bodies.inertia(q)
+        assert inertia == pytest.approx(full[drive.dofs, drive.dofs], rel=0.01, abs=1e-3)
 
 
 def test_a_step_of_it_settles_as_at_the_simulated_station():
     joints = (1, 3, 6)
     station = [settled for _, settled in bench.simulated(joints)]
-    found = []
+    seconds = []
     for joint in joints:
         goal = HOME + bench.STEP_RAD * np.eye(DOF)[joint]
         path = [(0.0, HOME), *free(model(), goal, 2000)]
-        found.append(bench.settling(path, 0.0, joint, goal[joint])[1])
-    assert found == pytest.approx(station, rel=0.03)
+        seconds.append(bench.settling(path, 0.0, joint, goal[joint])[1])
+    assert seconds == pytest.approx(station, rel=0.03)
 
 
 def test_it_begins_at_rest_where_the_arm_is_whatever_its_target():
-    one = DroidModel('fr3', SPEED, HOME)
-    assert np.array_equal(one.advance(HOME + FAR, HOME, 5000), HOME)
-    assert np.max(np.abs(one.advance(HOME + FAR, HOME, 5001) - HOME)) < 1e-3
+    follower = DroidModel('fr3', SPEED, HOME)
+    assert np.array_equal(follower.advance(HOME + FAR, HOME, 5000), HOME)
+    assert np.max(np.abs(follower.advance(HOME + FAR, HOME, 5001) - HOME)) < 1e-3
 
 
 def test_a_time_that_goes_back_changes_nothing_and_a_pause_counts_for_a_moment():
-    one, other = model(), model()
-    free(one, HOME + FAR, 100)
+    follower, other = model(), model()
+    free(follower, HOME + FAR, 100)
     free(other, HOME + FAR, 100)
-    before = one.q
-    assert np.array_equal(one.advance(HOME + FAR, one.q, 66), before)
-    one.advance(HOME + FAR, one.q, 60_000)
+    before = follower.q
+    assert np.array_equal(follower.advance(HOME + FAR, follower.q, 66), before)
+    follower.advance(HOME + FAR, follower.q, 60_000)
     other.advance(HOME + FAR, other.q, 96 + LONGEST_MS)
-    assert np.array_equal(one.q, other.q)
+    assert np.array_equal(follower.q, other.q)
 
 
 def test_it_keeps_to_the_speed_of_the_joints():
@@ -85,18 +85,18 @@ def test_it_keeps_to_the_speed_of_the_joints():
 def test_it_does_not_leave_the_range_of_a_joint():
     upper = np.array(FR3.limits.hardware_upper)
     start = np.where(np.arange(DOF) == 0, upper - 0.05, HOME)
-    one = model(start)
-    one.dq[0] = SPEED[0]                # on its way, it would go beyond
-    path = free(one, np.where(np.arange(DOF) == 0, upper, HOME), 1000)
+    follower = model(start)
+    follower.dq[0] = SPEED[0]                # on its way, it would go beyond
+    path = free(follower, np.where(np.arange(DOF) == 0, upper, HOME), 1000)
     assert max(q[0] for _, q in path) <= upper[0]
 
 
 def test_it_does_not_go_on_without_an_arm_that_is_held():
-    one = model()
+    follower = model()
     for ms in range(4, 4000, 4):
-        one.advance(HOME + 2.0 * FAR, HOME, ms)
-    assert np.max(np.abs(one.q - HOME)) == pytest.approx(LEAD_RAD)
-    assert np.all(one.dq[np.abs(one.q - HOME) >= LEAD_RAD] == 0.0)
+        follower.advance(HOME + 2.0 * FAR, HOME, ms)
+    assert np.max(np.abs(follower.q - HOME)) == pytest.approx(LEAD_RAD)
+    assert np.all(follower.dq[np.abs(follower.q - HOME) >= LEAD_RAD] == 0.0)
 
 
 class Handler:
@@ -127,33 +127,33 @@ def client(monkeypatch):
     monkeypatch.setitem(sys.modules, 'pylibfranka', SimpleNamespace(
         AsyncPositionControlHandler=kind, FrankaException=RuntimeError))
     seven, six = (40.0,) * 7, (40.0,) * 6
-    made = LibfrankaClient(FrankaConfig('', 'fr3', False, seven, seven, six, six, 0.0, (), ()))
-    monkeypatch.setattr(made, 'read', lambda: None)
-    return made, handlers
+    client = LibfrankaClient(FrankaConfig('', 'fr3', False, seven, seven, six, six, 0.0, (), ()))
+    monkeypatch.setattr(client, 'read', lambda: None)
+    return client, handlers
 
 
 def test_libfranka_is_given_the_models_joints_and_a_new_motion_begins_where_the_arm_is(client):
-    made, handlers = client
+    libfranka, handlers = client
     for start in (HOME, HOME + 0.3 * FAR):
-        made.start(FrankaOrder.TRACK, start)
-        made.send(start + 0.2)
+        libfranka.start(FrankaOrder.TRACK, start)
+        libfranka.send(start + 0.2)
         assert not handlers[-1].targets          # nothing jumps to the target itself
         for ms in range(0, 40, 4):
-            made.follow(SimpleNamespace(q=start, robot_ms=ms))
+            libfranka.follow(SimpleNamespace(q=start, robot_ms=ms))
         targets = np.array(handlers[-1].targets)
         assert np.array_equal(targets[0], start)
         assert np.all(targets[-1] > start)
         assert np.max(targets[-1] - start) < 0.1
-        made.end()
-        made.follow(SimpleNamespace(q=start, robot_ms=100))
+        libfranka.end()
+        libfranka.follow(SimpleNamespace(q=start, robot_ms=100))
         assert handlers[-1].stopped
     assert len(handlers) == 2
 
 
 def test_libfranka_is_given_the_path_of_a_motion_itself(client):
-    made, handlers = client
-    made.start(FrankaOrder.TRACK, HOME)
-    made.end()
-    made.start(FrankaOrder.MOVE, HOME)
-    made.send(HOME + 0.01)
+    libfranka, handlers = client
+    libfranka.start(FrankaOrder.TRACK, HOME)
+    libfranka.end()
+    libfranka.start(FrankaOrder.MOVE, HOME)
+    libfranka.send(HOME + 0.01)
     assert np.array_equal(handlers[-1].targets, [HOME + 0.01])

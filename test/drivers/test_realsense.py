@@ -118,10 +118,10 @@ class Frame:
 
 @pytest.fixture
 def library(monkeypatch):
-    made = Library()
-    monkeypatch.setitem(sys.modules, 'pyrealsense2', made)
+    library = Library()
+    monkeypatch.setitem(sys.modules, 'pyrealsense2', library)
     monkeypatch.setattr(grabbing, 'AGAIN_S', 0.05)
-    return made
+    return library
 
 
 def camera(**options):
@@ -145,17 +145,17 @@ class TestRealsense(CameraConformance):
 
 
 def test_the_color_camera_has_one_eye(library):
-    with camera() as made:
-        frame = made.wait_frame(BUSY_S)
-        assert set(made.info()) == {'left'}
+    with camera() as colour:
+        frame = colour.wait_frame(BUSY_S)
+        assert set(colour.info()) == {'left'}
     assert frame.left.pixels.shape == (240, 424, 3)
     assert frame.right.pixels.size == 0
     assert library.options == {'enable_auto_exposure': 1.0, 'enable_auto_white_balance': 1.0}
 
 
 def test_infrared_eyes_have_the_camera_s_geometry_and_no_dots(library):
-    with camera(stream='infrared', exposure_us=8000.0, gain=16.0) as made:
-        info = made.info()
+    with camera(stream='infrared', exposure_us=8000.0, gain=16.0) as infrared:
+        info = infrared.info()
     assert info['right'].baseline_m == pytest.approx(0.05)
     np.testing.assert_allclose(info['left'].k, [[640, 0, 639.5], [0, 641, 358], [0, 0, 1]])
     assert library.options == {'enable_auto_exposure': 0.0, 'exposure': 8000.0, 'gain': 16.0,
@@ -164,9 +164,9 @@ def test_infrared_eyes_have_the_camera_s_geometry_and_no_dots(library):
 
 def test_lost_frames_are_counted_by_their_numbers(library):
     library.skip = 2
-    with camera() as made:
-        first = made.wait_frame(BUSY_S)
-        later = made.wait_frame(BUSY_S)
+    with camera() as colour:
+        first = colour.wait_frame(BUSY_S)
+        later = colour.wait_frame(BUSY_S)
     assert later.dropped - first.dropped == 2 * (later.sequence - first.sequence)
 
 
@@ -182,23 +182,23 @@ def test_stamps_of_the_camera_s_own_clock_are_not_taken_for_time(library, domain
 
 
 def test_a_cable_is_pulled_and_plugged_in_again(library):
-    with camera() as made:
+    with camera() as colour:
         gone = library.plugged.pop('831612070000')
         end_s, said = time.monotonic() + TOLD_S, ''
         while 'no RealSense with serial number 831612070000 is plugged in' not in said:
             assert time.monotonic() < end_s, said
             try:
-                made.wait_frame(0.05)
+                colour.wait_frame(0.05)
             except (ReadTimeout, StaleData) as error:
                 said = str(error)
         library.plugged['831612070000'] = gone
-        made.wait_frame(BUSY_S)
+        colour.wait_frame(BUSY_S)
 
 
 def test_faults_say_what_to_do(library, monkeypatch):
-    def refusal(made, kind=NotConnected):
+    def refusal(camera, kind=NotConnected):
         with told(kind, '.') as caught:
-            made.open()
+            camera.open()
         return str(caught.value)
 
     assert 'found: 831612070000 (Intel RealSense D435), 831612079999 (D455)' in refusal(

@@ -31,14 +31,14 @@ BUSY_S = 5.0      # how long a busy machine may take to see a change
 
 @pytest.fixture
 def emulator():
-    with RobotiqEmulator(activated=True) as made:
-        yield made
+    with RobotiqEmulator(activated=True) as emulator:
+        yield emulator
 
 
 @pytest.fixture
 def gripper(emulator):
-    with RobotiqGripper(emulator.path) as made:
-        yield made
+    with RobotiqGripper(emulator.path) as gripper:
+        yield gripper
 
 
 def until(gripper, condition, timeout_s=BUSY_S):
@@ -92,7 +92,7 @@ def test_the_check_of_the_page_activates_a_gripper_that_was_without_power():
 
 
 # Frames that a 2F-85's manual and other clients show.
-@pytest.mark.parametrize(('made', 'manual'), [
+@pytest.mark.parametrize(('sent', 'manual'), [
     (write_request(9, Outputs(activate=False)), '09 10 03E8 0003 06 000000000000 7330'),
     (write_request(9, Outputs()), '09 10 03E8 0003 06 010000000000 72E1'),
     (write_request(9, Outputs(go=True, position=255, speed=255, force=255)),
@@ -101,8 +101,8 @@ def test_the_check_of_the_page_activates_a_gripper_that_was_without_power():
      '09 10 03E8 0003 06 09000000FFFF 7219'),
     (read_request(9), '09 03 07D0 0003 040E'),
 ])
-def test_requests_are_those_of_the_manual(made, manual):
-    assert made == bytes.fromhex(manual)
+def test_requests_are_those_of_the_manual(sent, manual):
+    assert sent == bytes.fromhex(manual)
 
 
 @pytest.mark.parametrize(('frame', 'status', 'position', 'requested'), [

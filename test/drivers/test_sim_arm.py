@@ -22,14 +22,14 @@ STILL = 0.01
 
 @pytest.fixture(params=sorted(ROBOTS))
 def station(request):
-    with SimStation.make('do_not_move', 0, request.param, cameras=()) as made:
-        yield made
+    with SimStation.make('do_not_move', 0, request.param, cameras=()) as station:
+        yield station
 
 
 @pytest.fixture
 def panda():
-    with SimStation.make('do_not_move', 0, cameras=()) as made:
-        yield made
+    with SimStation.make('do_not_move', 0, cameras=()) as station:
+        yield station
 
 
 def dh_flange(q):

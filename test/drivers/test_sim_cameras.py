@@ -15,8 +15,8 @@ SIZE = (640, 360)
 
 @pytest.fixture(scope='module')
 def station():
-    with SimStation.make('lift_cube', 5, size=SIZE) as made:
-        yield made
+    with SimStation.make('lift_cube', 5, size=SIZE) as station:
+        yield station
 
 
 def coloured(pixels, name):
@@ -69,8 +69,8 @@ def test_the_wrist_camera_sees_both_fingers(station):
 
 def test_same_seed_same_picture_other_seed_another_look():
     def picture(seed):
-        with SimStation.make('lift_cube', seed, cameras=('left',), eyes=('left',)) as made:
-            return made.cameras['left'].frame().left.pixels
+        with SimStation.make('lift_cube', seed, cameras=('left',), eyes=('left',)) as station:
+            return station.cameras['left'].frame().left.pixels
 
     np.testing.assert_array_equal(picture(1), picture(1))
     assert np.mean(picture(1) != picture(2)) > 0.5
@@ -84,8 +84,8 @@ def test_pictures_are_neither_black_nor_blown_out(station):
 
 
 def test_an_eye_that_is_not_wanted_is_empty():
-    with SimStation.make(cameras=('left',), eyes=('right',)) as made:
-        frame = made.cameras['left'].frame()
+    with SimStation.make(cameras=('left',), eyes=('right',)) as station:
+        frame = station.cameras['left'].frame()
     assert frame.left.pixels.shape == (0, 0, 3)
     assert frame.right.pixels.shape == (180, 320, 3)
     assert frame.left.stamp_ns == frame.right.stamp_ns
@@ -102,15 +102,15 @@ def test_frames_come_once_a_period_when_stepped(station):
 
 
 def test_a_control_loop_never_sees_an_old_frame():
-    with SimStation.make(cameras=('left',), size=(32, 18), eyes=('left',)) as made:
-        camera, due_ns = made.cameras['left'], made.clock.now_ns()
+    with SimStation.make(cameras=('left',), size=(32, 18), eyes=('left',)) as station:
+        camera, due_ns = station.cameras['left'], station.clock.now_ns()
         for k in range(30):
-            assert camera.frame().left.stamp_ns == made.clock.now_ns()
+            assert camera.frame().left.stamp_ns == station.clock.now_ns()
             if k % 2:
-                made.step(1 / 15)
+                station.step(1 / 15)
             else:
-                due_ns = made.clock.now_ns() + 66_666_667
-                made.clock.sleep_until_ns(due_ns)
+                due_ns = station.clock.now_ns() + 66_666_667
+                station.clock.sleep_until_ns(due_ns)
 
 
 def test_a_restored_scene_is_drawn_anew(station):
@@ -121,9 +121,9 @@ def test_a_restored_scene_is_drawn_anew(station):
 
 
 def test_runs_at_its_rate_with_all_eyes_of_one_instant():
-    with SimStation.make(size=(160, 90)) as made:
-        made.world.start()
-        camera = made.cameras['wrist']
+    with SimStation.make(size=(160, 90)) as station:
+        station.world.start()
+        camera = station.cameras['wrist']
         frames = [camera.wait_frame(2.0) for _ in range(46)]
     # Over all, because a busy machine may take a picture late, and the next one in time.
     first, last = frames[0], frames[-1]
@@ -134,17 +134,17 @@ def test_runs_at_its_rate_with_all_eyes_of_one_instant():
 
 
 def test_a_dead_camera_leaves_the_others_alive():
-    with SimStation.make(size=(96, 54), eyes=('left',)) as made:
-        made.world.start()
-        made.world.faults.dead.add('left')
-        made.cameras['right'].wait_frame(2.0)
+    with SimStation.make(size=(96, 54), eyes=('left',)) as station:
+        station.world.start()
+        station.world.faults.dead.add('left')
+        station.cameras['right'].wait_frame(2.0)
         with pytest.raises(ReadTimeout, match=r'left camera \(20000001\).*plugged'):
-            made.cameras['left'].wait_frame(0.3)
+            station.cameras['left'].wait_frame(0.3)
         with pytest.raises(StaleData, match='20000001'):
-            made.cameras['left'].frame(0.2)
-        made.cameras['right'].wait_frame(2.0)
-        made.world.faults.dead.clear()
-        made.cameras['left'].wait_frame(2.0)
+            station.cameras['left'].frame(0.2)
+        station.cameras['right'].wait_frame(2.0)
+        station.world.faults.dead.clear()
+        station.cameras['left'].wait_frame(2.0)
 
 
 @pytest.mark.parametrize(('options', 'message'), [
@@ -184,6 +184,6 @@ def test_a_backdrop_drawn_once_changes_no_picture(task, monkeypatch):
             assert _apart(filled[role], camera.frame()) <= 3, role
 
 
-def _apart(one, other):
+def _apart(frame, other):
     """Count the pixels of the left eyes that differ."""
-    return int((one.left.pixels != other.left.pixels).any(axis=2).sum())
+    return int((frame.left.pixels != other.left.pixels).any(axis=2).sum())

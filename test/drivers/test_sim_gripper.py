@@ -12,8 +12,8 @@ from arena_robot.drivers.sim.station import SimStation
 
 @pytest.fixture
 def station():
-    with SimStation.make('lift_cube', 2, cameras=()) as made:
-        yield made
+    with SimStation.make('lift_cube', 2, cameras=()) as station:
+        yield station
 
 
 @pytest.mark.parametrize(('speed', 'metres_per_s'), [(0.0, 0.02), (0.5, 0.085), (1.0, 0.15)])

@@ -15,8 +15,8 @@ NOT_UNDONE = {'press_button', 'wipe_table', 'knock_over', 'close_box', 'find_cub
 
 @pytest.fixture(scope='module')
 def station():
-    with SimStation.make('lift_cube', 0, cameras=()) as made:
-        yield made
+    with SimStation.make('lift_cube', 0, cameras=()) as station:
+        yield station
 
 
 def run(station, task, kind, seed=3, steps=400):

@@ -18,8 +18,8 @@ SEEDS = 5 if LONG else 1
 
 @pytest.fixture(scope='module')
 def station():
-    with SimStation.make('do_not_move', cameras=()) as made:
-        yield made
+    with SimStation.make('do_not_move', cameras=()) as station:
+        yield station
 
 
 def check(run):
@@ -48,14 +48,14 @@ def test_instructions_vary_and_setups_differ(name):
 @pytest.fixture(scope='module')
 def runs(station):
     """Return the expert's runs by task, of every task and seed."""
-    found = {name: [] for name in TASKS.built_in}
-    for name, done in found.items():
+    runs_of = {name: [] for name in TASKS.built_in}
+    for name, done in runs_of.items():
         for seed in range(SMOKE_SEEDS if name == 'do_not_move' else SEEDS):
             station.reset(name, seed)
             assert station.progress() == 0.0
             assert not station.succeeded()
             done.append(run_expert(station))
-    return found
+    return runs_of
 
 
 @pytest.mark.parametrize('name', TASKS.built_in)
@@ -91,8 +91,8 @@ def test_what_is_undone_is_no_longer_one(station):
 
 
 def test_the_fr3_can_do_it_too():
-    with SimStation.make('stack_blocks', 3, 'fr3', cameras=()) as made:
-        check(run_expert(made))
+    with SimStation.make('stack_blocks', 3, 'fr3', cameras=()) as station:
+        check(run_expert(station))
 
 
 @pytest.mark.skipif(not LONG, reason='46 s of the expert at work: make walks')

@@ -15,13 +15,13 @@ def station(task='cube_in_bowl', seed=0, **options):
     return SimStation.make(task, seed, cameras=(), **options)
 
 
-def wave(made, steps=20):
-    q = made.arm.state().q
+def wave(sim, steps=20):
+    q = sim.arm.state().q
     for k in range(steps):
-        made.arm.command(ArmCommand(q + 0.3 * np.sin(k / 5), 0))
-        made.gripper.command(GripperCommand(k % 2, 0))
-        made.step(1 / 15)
-    return np.concatenate([made.world.data.qpos, made.world.data.qvel])
+        sim.arm.command(ArmCommand(q + 0.3 * np.sin(k / 5), 0))
+        sim.gripper.command(GripperCommand(k % 2, 0))
+        sim.step(1 / 15)
+    return np.concatenate([sim.world.data.qpos, sim.world.data.qvel])
 
 
 def test_the_same_commands_give_the_same_motion():
@@ -30,100 +30,100 @@ def test_the_same_commands_give_the_same_motion():
 
 
 def test_steps_add_up_to_the_asked_time():
-    with station(epoch_ns=10**18) as made:
+    with station(epoch_ns=10**18) as sim:
         for _ in range(150):
-            made.step(1 / 15)
-        assert made.clock.now_ns() - 10**18 == pytest.approx(10e9, abs=1.1e6)
+            sim.step(1 / 15)
+        assert sim.clock.now_ns() - 10**18 == pytest.approx(10e9, abs=1.1e6)
 
 
 def test_sleeping_on_the_clock_drives_an_idle_world():
-    with station() as made:
-        made.clock.sleep_until_ns(500_000_000)
-        assert made.clock.now_ns() == 500_000_000
-        made.clock.sleep_until_ns(1)
-        assert made.clock.now_ns() == 500_000_000
+    with station() as sim:
+        sim.clock.sleep_until_ns(500_000_000)
+        assert sim.clock.now_ns() == 500_000_000
+        sim.clock.sleep_until_ns(1)
+        assert sim.clock.now_ns() == 500_000_000
 
 
 def test_restores_exactly():
-    with station(seed=1) as made:
-        start = made.save()
-        qpos = made.world.data.qpos.copy()
-        first = wave(made)
-        made.restore(start)
-        np.testing.assert_array_equal(made.world.data.qpos, qpos)
-        np.testing.assert_array_equal(wave(made), first)
+    with station(seed=1) as sim:
+        start = sim.save()
+        qpos = sim.world.data.qpos.copy()
+        first = wave(sim)
+        sim.restore(start)
+        np.testing.assert_array_equal(sim.world.data.qpos, qpos)
+        np.testing.assert_array_equal(wave(sim), first)
 
 
 def test_a_grip_survives_being_restored():
-    with station('lift_cube', 2) as made:
-        for _ in ExpertMotions(made).pick(made.task.target, lift=0.1):
-            made.step(1 / 15)
-        held = made.save()
-        made.reset('lift_cube', 5)
-        made.restore(held)
-        made.step(2.0)
-        assert made.truth.position(made.task.target)[2] > 0.08
+    with station('lift_cube', 2) as sim:
+        for _ in ExpertMotions(sim).pick(sim.task.target, lift=0.1):
+            sim.step(1 / 15)
+        held = sim.save()
+        sim.reset('lift_cube', 5)
+        sim.restore(held)
+        sim.step(2.0)
+        assert sim.truth.position(sim.task.target)[2] > 0.08
 
 
 def test_time_goes_on_when_the_past_is_restored():
-    with station() as made:
-        start = made.save()
-        made.step(1.0)
-        made.restore(start)
-        assert made.clock.now_ns() == 1_000_000_000
-        made.step(0.1)
-        assert made.clock.now_ns() == 1_100_000_000
+    with station() as sim:
+        start = sim.save()
+        sim.step(1.0)
+        sim.restore(start)
+        assert sim.clock.now_ns() == 1_000_000_000
+        sim.step(0.1)
+        assert sim.clock.now_ns() == 1_100_000_000
 
 
 def test_restores_as_a_person_would():
-    with station(seed=1) as made:
-        start, names = made.save(), sorted(made.task.setup.places)
-        home = {name: (made.truth.position(name), made.truth.yaw(name)) for name in names}
+    with station(seed=1) as sim:
+        start, names = sim.save(), sorted(sim.task.setup.places)
+        home = {name: (sim.truth.position(name), sim.truth.yaw(name)) for name in names}
         moves, turns = [], []
         for seed in range(40):
-            made.restore(start, moved_mm=6, turned_deg=4, seed=seed)
+            sim.restore(start, moved_mm=6, turned_deg=4, seed=seed)
             for name in names:
-                moves.append((made.truth.position(name) - home[name][0])[:2])
-                turns.append(made.truth.yaw(name) - home[name][1])
+                moves.append((sim.truth.position(name) - home[name][0])[:2])
+                turns.append(sim.truth.yaw(name) - home[name][1])
         assert np.std(moves) == pytest.approx(0.006, rel=0.2)
         assert np.std(turns) == pytest.approx(np.radians(4), rel=0.2)
-        made.restore(start, moved_mm=6, seed=3)
-        again = made.world.data.qpos.copy()
-        made.restore(start, moved_mm=6, seed=3)
-        np.testing.assert_array_equal(made.world.data.qpos, again)
+        sim.restore(start, moved_mm=6, seed=3)
+        again = sim.world.data.qpos.copy()
+        sim.restore(start, moved_mm=6, seed=3)
+        np.testing.assert_array_equal(sim.world.data.qpos, again)
 
 
 def test_a_saved_start_of_another_scene_comes_back():
-    with station('stack_blocks', 1) as made:
-        start, instruction = made.save(), made.instruction
-        made.reset('open_drawer', 2)
-        assert made.instruction != instruction
-        made.restore(start)
-        assert made.instruction == instruction
-        assert made.task.name == 'stack_blocks'
-        made.step(0.1)
-        assert made.progress() < 0.05
+    with station('stack_blocks', 1) as sim:
+        start, instruction = sim.save(), sim.instruction
+        sim.reset('open_drawer', 2)
+        assert sim.instruction != instruction
+        sim.restore(start)
+        assert sim.instruction == instruction
+        assert sim.task.name == 'stack_blocks'
+        sim.step(0.1)
+        assert sim.progress() < 0.05
 
 
 def test_a_kept_start_comes_back_in_another_process(tmp_path):
     path = tmp_path / 'simulation' / 'start.json'
-    with station('open_drawer', 1) as made:
-        made.reset('stack_blocks', 4)
-        made.step(0.5)
-        at, _ = made.world.joint(next(iter(made.task.setup.places)))
-        made.world.data.qpos[at] += 0.02
-        made.world.settle(0.2)
-        physics, instruction = made.world.data.qpos.copy(), made.instruction
-        write_start(path, made.kept(made.save()))
-    with station('cube_in_bowl', 0) as made:
-        made.step(1.0)
-        start = made.load(read_start(path))
-        assert made.instruction == instruction
-        np.testing.assert_allclose(made.world.data.qpos, physics, atol=1e-9)
-        made.step(0.3)
-        assert made.progress() < 0.05
-        made.restore(start, moved_mm=3, seed=1)
-        assert 0 < np.abs(made.world.data.qpos - physics).max() < 0.05
+    with station('open_drawer', 1) as sim:
+        sim.reset('stack_blocks', 4)
+        sim.step(0.5)
+        at, _ = sim.world.joint(next(iter(sim.task.setup.places)))
+        sim.world.data.qpos[at] += 0.02
+        sim.world.settle(0.2)
+        physics, instruction = sim.world.data.qpos.copy(), sim.instruction
+        write_start(path, sim.kept(sim.save()))
+    with station('cube_in_bowl', 0) as sim:
+        sim.step(1.0)
+        start = sim.load(read_start(path))
+        assert sim.instruction == instruction
+        np.testing.assert_allclose(sim.world.data.qpos, physics, atol=1e-9)
+        sim.step(0.3)
+        assert sim.progress() < 0.05
+        sim.restore(start, moved_mm=3, seed=1)
+        assert 0 < np.abs(sim.world.data.qpos - physics).max() < 0.05
 
 
 def test_a_kept_start_that_does_not_fit_is_refused(tmp_path):
@@ -132,52 +132,52 @@ def test_a_kept_start_that_does_not_fit_is_refused(tmp_path):
     path.write_text('{"version": 1, "task": "cube_in_bowl", "seed": 0}')
     with pytest.raises(DriverError, match="holds no start of a scene: 'physics'; delete"):
         read_start(path)
-    with station() as made, pytest.raises(DriverError, match='of another version of the scene'):
-        made.load(KeptStart('cube_in_bowl', 0, (0.0, 1.0)))
+    with station() as sim, pytest.raises(DriverError, match='of another version of the scene'):
+        sim.load(KeptStart('cube_in_bowl', 0, (0.0, 1.0)))
     with pytest.raises(DriverError, match='could not be kept'):
         write_start(path / 'below', KeptStart('cube_in_bowl', 0, ()))
 
 
 def test_things_rest_where_they_were_put():
-    with station('sort_cubes', 3) as made:
-        before = {name: made.truth.position(name) for name in made.task.setup.places}
-        made.step(3.0)
+    with station('sort_cubes', 3) as sim:
+        before = {name: sim.truth.position(name) for name in sim.task.setup.places}
+        sim.step(3.0)
         for name, position in before.items():
-            np.testing.assert_allclose(made.truth.position(name), position, atol=1e-3)
+            np.testing.assert_allclose(sim.truth.position(name), position, atol=1e-3)
 
 
 def test_runs_in_real_time_and_faster():
-    with station() as made:
+    with station() as sim:
         for factor in (1.0, 3.0):
-            made.world.start(factor)
-            begun, wall = made.clock.now_ns(), time.monotonic()
+            sim.world.start(factor)
+            begun, wall = sim.clock.now_ns(), time.monotonic()
             time.sleep(0.6)
-            ratio = (made.clock.now_ns() - begun) / 1e9 / (time.monotonic() - wall)
-            made.world.stop()
+            ratio = (sim.clock.now_ns() - begun) / 1e9 / (time.monotonic() - wall)
+            sim.world.stop()
             assert ratio == pytest.approx(factor, rel=0.3)
 
 
 def test_a_running_world_is_not_stepped_by_hand():
-    with station() as made:
-        made.world.start()
+    with station() as sim:
+        sim.world.start()
         with pytest.raises(DriverError, match='clock'):
-            made.step(0.1)
+            sim.step(0.1)
         with pytest.raises(DriverError, match='already'):
-            made.world.start()
-        before = made.clock.now_ns()
-        made.clock.sleep_until_ns(before + 50_000_000)
-        assert made.clock.now_ns() >= before + 50_000_000
+            sim.world.start()
+        before = sim.clock.now_ns()
+        sim.clock.sleep_until_ns(before + 50_000_000)
+        assert sim.clock.now_ns() >= before + 50_000_000
 
 
 def test_a_world_that_hangs_makes_states_stale():
-    with station() as made:
-        made.world.start()
-        made.world.on_tick.append(lambda: time.sleep(0.7))
+    with station() as sim:
+        sim.world.start()
+        sim.world.on_tick.append(lambda: time.sleep(0.7))
         time.sleep(0.3)
-        assert made.world.silence_s() > 0.1
+        assert sim.world.silence_s() > 0.1
         with pytest.raises(StaleData, match='simulation'):
-            made.arm.state(0.05)
-        made.world.on_tick.pop()
+            sim.arm.state(0.05)
+        sim.world.on_tick.pop()
 
 
 def test_unknown_task_names_the_nearest():

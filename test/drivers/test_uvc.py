@@ -111,9 +111,9 @@ class TestOneEye(CameraConformance):
 
 def test_eyes_are_split_and_rectified(place):
     stereo = rectification(place / 'SN.conf', SIZE)
-    with camera(place) as made:
-        frame, info = made.wait_frame(BUSY_S), made.info()
-        assert made.serial == SERIAL
+    with camera(place) as opened:
+        frame, info = opened.wait_frame(BUSY_S), opened.info()
+        assert opened.serial == SERIAL
     rgbs = [cv2.cvtColor(yuyv(n), cv2.COLOR_YUV2RGB_YUY2) for n in range(4)]
     for eye, image, half in (('left', frame.left, slice(0, SIZE[0])),
                              ('right', frame.right, slice(SIZE[0], None))):
@@ -156,34 +156,34 @@ def test_a_pipe_gives_every_frame_as_it_was_written(place, tmp_path):
 
     writer = threading.Thread(target=write)
     writer.start()
-    made = UvcCamera(SERIAL, device=str(pipe), resolution='VGA', focal=0.4, baseline_m=0.12)
-    source, got = made._source, []
+    closed = UvcCamera(SERIAL, device=str(pipe), resolution='VGA', focal=0.4, baseline_m=0.12)
+    source, grabs = closed._source, []
     source.connect()
     try:
-        got = [source.grab() for _ in range(8)]
+        grabs = [source.grab() for _ in range(8)]
     finally:
         done.set()
         writer.join(BUSY_S)
         source.disconnect()
-    for number, grab in enumerate(got):
+    for number, grab in enumerate(grabs):
         rgb = cv2.cvtColor(yuyv(number), cv2.COLOR_YUV2RGB_YUY2)
         np.testing.assert_array_equal(np.hstack([grab.left, grab.right]), rgb)
 
 
 def test_a_camera_that_goes_away_comes_back(place):
     frames, away = place / 'frames.yuyv', place / 'gone.yuyv'
-    with camera(place) as made:
+    with camera(place) as opened:
         frames.rename(away)
         end_s = time.monotonic() + TOLD_S
         said = ''
         while 'there is no such device; is the camera plugged in?' not in said:
             assert time.monotonic() < end_s, said
             try:
-                made.wait_frame(0.2)
+                opened.wait_frame(0.2)
             except (ReadTimeout, StaleData) as error:
                 said = str(error)
         away.rename(frames)
-        made.wait_frame(BUSY_S)
+        opened.wait_frame(BUSY_S)
 
 
 @pytest.mark.parametrize(('options', 'said'), [
@@ -198,11 +198,11 @@ def test_a_camera_that_goes_away_comes_back(place):
 ])
 def test_what_is_missing_is_named(place, options, said):
     options = dict(options)
-    made = camera(place, **{k: v for k, v in options.items() if k != 'serial'})
+    closed = camera(place, **{k: v for k, v in options.items() if k != 'serial'})
     if 'serial' in options:
-        made._source._asked = options['serial']
+        closed._source._asked = options['serial']
     with told(NotConnected, said):
-        made.open()
+        closed.open()
 
 
 @pytest.mark.parametrize(('options', 'said'), [

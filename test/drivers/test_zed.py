@@ -27,11 +27,11 @@ BUSY_S = 30.0
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory):
     """Return the stand-in's folder, which is first on the path."""
-    made = tmp_path_factory.mktemp('zed')
-    make_folder(made, PLUGGED)
+    path = tmp_path_factory.mktemp('zed')
+    make_folder(path, PLUGGED)
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(made))
-        yield made
+        patch.syspath_prepend(str(path))
+        yield path
     forget()
 
 
@@ -124,8 +124,8 @@ def test_picture_settings_are_set_or_set_back_to_automatic():
     sl = importlib.import_module('pyzed.sl')
     with zed(exposure=30, gain=40, white_balance=4600) as camera:
         read = camera._source._camera.get_camera_settings
-        found = [read(one)[1] for one in sl.VIDEO_SETTINGS]
-        assert found == [40, 30, 0, 4600, 0]
+        values = [read(setting)[1] for setting in sl.VIDEO_SETTINGS]
+        assert values == [40, 30, 0, 4600, 0]
     with zed() as camera:       # another program's settings would stay in the camera
         read = camera._source._camera.get_camera_settings
         assert read(sl.VIDEO_SETTINGS.AEC_AGC)[1] == 1
@@ -250,7 +250,7 @@ def test_what_is_not_the_sdk_is_named(tmp_path, monkeypatch, files, said):
 
 def test_a_missing_sdk_is_named(monkeypatch):
     forget()
-    monkeypatch.setattr(sys, 'path', [one for one in sys.path if 'zed' not in one])
+    monkeypatch.setattr(sys, 'path', [path for path in sys.path if 'zed' not in path])
     message = refusal(zed(), DriverError)
     assert 'there is no pyzed' in message
     assert 'never pip install pyzed' in message

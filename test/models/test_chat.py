@@ -68,7 +68,7 @@ def test_the_cache_pays_once_and_tells_requests_apart(tmp_path):
             chat.close()
         assert chat.usage.cached == 1
         notes = [json.loads(line) for line in (tmp_path / 't').read_text().splitlines()]
-        assert [one.get('cached', False) for one in notes] == [False, True]
+        assert [note.get('cached', False) for note in notes] == [False, True]
         assert len(server.requests) == 1
         chat = client(server, cache=str(tmp_path / 'c'), temperature=0.5)
         chat.ask(HELLO)

@@ -82,7 +82,7 @@ def asked(policy, names, served=None):
             assert wait_until(lambda k=k: len(served._batches._waiting) == k, S)
         policy.begin.set()
         assert first.result(S) == 0.0
-        return [one.result(S) for one in answers]
+        return [answer.result(S) for answer in answers]
 
 
 def test_what_waits_is_one_call_in_the_order_of_arrival():
@@ -163,8 +163,8 @@ def test_stations_at_a_server_are_answered_together_and_each_is_counted(protocol
         assert wait_until(lambda: len(begun) == 5, S)
         time.sleep(0.1)
         policy.begin.set()
-        found = [one.result(S) for one in answers]
-    assert len(found) == 5
+        chunks = [answer.result(S) for answer in answers]
+    assert len(chunks) == 5
     assert sum(map(len, policy.batches)) == 5
     assert len(policy.batches) < 5
     assert metered.use().queries == 5

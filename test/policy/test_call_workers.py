@@ -25,8 +25,8 @@ def made():
         every.append(CallWorkers(most))
         return every[-1]
     yield make
-    for one in every:
-        one.shutdown()
+    for workers in every:
+        workers.shutdown()
 
 
 class Counted:
@@ -48,18 +48,18 @@ class Counted:
 
 def test_short_calls_of_many_callers_have_two_threads(patient, made):
     pool, call = made(), Counted(0.001)
-    found = [[] for _ in range(8)]
+    results = [[] for _ in range(8)]
 
     def caller(k):
         for n in range(25):
-            found[k].append(pool.submit(call, (k, n)).result(20.0))
+            results[k].append(pool.submit(call, (k, n)).result(20.0))
 
     callers = [threading.Thread(target=caller, args=(k,)) for k in range(8)]
-    for one in callers:
-        one.start()
-    for one in callers:
-        one.join()
-    assert found == [[(k, n) for n in range(25)] for k in range(8)]
+    for thread in callers:
+        thread.start()
+    for thread in callers:
+        thread.join()
+    assert results == [[(k, n) for n in range(25)] for k in range(8)]
     assert call.most == 2
 
 
@@ -67,9 +67,9 @@ def test_calls_that_are_held_up_keep_no_other_waiting(made):
     pool, go_on = made(), threading.Event()
     held = [pool.submit(go_on.wait, 20.0) for _ in range(7)]
     assert pool.submit(lambda: 'health').result(10.0) == 'health'
-    assert not any(one.done() for one in held)
+    assert not any(future.done() for future in held)
     go_on.set()
-    assert [one.result(10.0) for one in held] == [True] * 7
+    assert [future.result(10.0) for future in held] == [True] * 7
 
 
 def test_after_long_calls_short_ones_have_two_threads_again(made, monkeypatch):
@@ -78,16 +78,16 @@ def test_after_long_calls_short_ones_have_two_threads_again(made, monkeypatch):
     pool.submit(lambda: None).result(10.0)
     monkeypatch.setattr(server, 'PATIENCE_S', 60.0)
     go_on.set()
-    assert [one.result(10.0) for one in held] == [True] * 6
+    assert [future.result(10.0) for future in held] == [True] * 6
     short = [pool.submit(call, n) for n in range(50)]
-    assert [one.result(10.0) for one in short] == list(range(50))
+    assert [future.result(10.0) for future in short] == list(range(50))
     assert call.most <= 2
 
 
 @pytest.mark.parametrize('most', [1, 2, 4])
 def test_there_are_at_most_as_many_threads_as_were_allowed(made, most):
     pool, call = made(most), Counted(0.05)
-    assert [one.result(20.0) for one in [pool.submit(call, n) for n in range(12)]] == [*range(12)]
+    assert [*pool.map(call, range(12), timeout=20.0)] == [*range(12)]
     assert call.most <= most
 
 

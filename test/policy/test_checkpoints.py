@@ -140,6 +140,6 @@ def test_a_checkpoint_that_lerobot_saved_passes_the_check(kind, tmp_path):
          'action_space=joint_velocity'], check=False, timeout=550,
         capture_output=True, text=True, env=variables)
     report = json.loads(done.stdout[done.stdout.index('{'):])    # LeRobot prints a line before
-    failed = [one for one in report['results'] if one['outcome'] == 'fail']
+    failed = [result for result in report['results'] if result['outcome'] == 'fail']
     assert not failed, failed
     assert done.returncode == 0

@@ -25,7 +25,7 @@ def executed(inner, steps, **options):
         seen.append(executor.step(dataclasses.replace(observation(), step=number)))
         executor.reset('another')    # waits for a query that is under way
     executor.close()
-    return [float(one.requested[0]) for one in seen]
+    return [float(step.requested[0]) for step in seen]
 
 
 def test_as_many_actions_are_executed_as_the_spec_says():
@@ -58,18 +58,18 @@ def test_what_is_behind_the_horizon_is_executed_while_the_next_chunk_is_late():
             executor.reset('another')    # the late answer is there now
         taken.append(executor.step(dataclasses.replace(observation(), step=number)))
     executor.close()
-    assert [one.requested[0] for one in taken[:6]] == [100, 101, 102, 103, 104, 204]
+    assert [step.requested[0] for step in taken[:6]] == [100, 101, 102, 103, 104, 204]
     assert taken[5].chunk_step == 4, 'what was executed since the query is dropped, no more'
 
 
 def test_two_chunks_are_mixed_over_so_many_steps():
     spec = PolicySpec(chunk_length=6, open_loop_horizon=3, blend_steps=2)
-    found = executed(Noted(spec, 6), 7)
+    gripper = executed(Noted(spec, 6), 7)
     # 103 and 104 are still there when 200 and 201 come: a third and two thirds of the new chunk.
-    assert found[:3] == [100, 101, 102]
-    assert found[3:5] == pytest.approx([103 * 2 / 3 + 200 / 3, 104 / 3 + 201 * 2 / 3])
-    assert found[5] == 202
-    assert found[6] == pytest.approx(203 * 2 / 3 + 300 / 3)
+    assert gripper[:3] == [100, 101, 102]
+    assert gripper[3:5] == pytest.approx([103 * 2 / 3 + 200 / 3, 104 / 3 + 201 * 2 / 3])
+    assert gripper[5] == 202
+    assert gripper[6] == pytest.approx(203 * 2 / 3 + 300 / 3)
 
 
 def test_a_policy_that_continues_its_chunk_is_told_what_is_left_and_how_much_will_pass():
@@ -90,9 +90,9 @@ def test_what_is_left_over_travels_and_nonsense_is_refused():
     executed(inner, 8)
     asked = inner.asked[1][0]
     request = query_request(asked, 'e', spec)
-    found = wire.observation_of_request(request).left_over
-    assert np.array_equal(found.actions, asked.left_over.actions)
-    assert found.inference_delay == asked.left_over.inference_delay
+    received = wire.observation_of_request(request).left_over
+    assert np.array_equal(received.actions, asked.left_over.actions)
+    assert received.inference_delay == asked.left_over.inference_delay
     request.left_over.inference_delay = 9
     with pytest.raises(PolicyRefused, match='left_over says 2x8'):
         wire.observation_of_request(request)
@@ -122,8 +122,8 @@ def test_the_fields_travel():
 def test_angles_of_a_pose_are_mixed_the_short_way():
     rows = np.zeros((2, 7))
     rows[:, 5] = math.radians(179), math.radians(-179)
-    found = mixed(rows, np.array([1.0, 1.0]), ActionSpace.CARTESIAN_POSITION)
-    assert math.cos(found[5]) == pytest.approx(-1.0)
+    pose = mixed(rows, np.array([1.0, 1.0]), ActionSpace.CARTESIAN_POSITION)
+    assert math.cos(pose[5]) == pytest.approx(-1.0)
     assert mixed(rows, np.array([1.0, 3.0]), ActionSpace.JOINT_POSITION)[5] == pytest.approx(
         math.radians(-89.5))
 
@@ -139,12 +139,12 @@ class Scripted(Noted):
 def test_temporal_ensembling_weighs_as_act_does():
     policy = Ensembling(Scripted(PolicySpec(chunk_length=3), 3), decay=math.log(2.0))
     assert policy.spec.open_loop_horizon == 1
-    found = [policy.infer(dataclasses.replace(observation(), step=step), 'e').actions[:, 0]
-             for step in range(3)]
+    actions = [policy.infer(dataclasses.replace(observation(), step=step), 'e').actions[:, 0]
+               for step in range(3)]
     # Weights 1, 1/2, 1/4 from the oldest on.
-    assert found[0].tolist() == [1, 1, 1]
-    assert found[1].tolist() == pytest.approx([4 / 3, 4 / 3, 2])
-    assert found[2].tolist() == pytest.approx([(1 + 1 + 3 / 4) / 1.75, (2 + 3 / 2) / 1.5, 3])
+    assert actions[0].tolist() == [1, 1, 1]
+    assert actions[1].tolist() == pytest.approx([4 / 3, 4 / 3, 2])
+    assert actions[2].tolist() == pytest.approx([(1 + 1 + 3 / 4) / 1.75, (2 + 3 / 2) / 1.5, 3])
     policy.reset('e')
     assert policy.infer(observation(), 'e').actions[0, 0] == 4
 
@@ -152,12 +152,12 @@ def test_temporal_ensembling_weighs_as_act_does():
 def test_ensembling_without_steps_counts_its_queries():
     policy = Ensembling(Scripted(PolicySpec(chunk_length=3), 3), 0.0, open_loop_horizon=2)
     seen = dataclasses.replace(observation(), step=0)
-    found = [policy.infer(seen, 'e').actions[:, 0].tolist() for _ in range(2)]
-    assert found[1] == [1.5, 2, 2]
+    actions = [policy.infer(seen, 'e').actions[:, 0].tolist() for _ in range(2)]
+    assert actions[1] == [1.5, 2, 2]
 
 
 def test_an_executor_of_an_ensemble_asks_every_step():
     inner = Scripted(PolicySpec(chunk_length=3), 3)
-    found = executed(Ensembling(inner, 0.0), 4)
-    assert found == pytest.approx([1, 1.5, 2, 3])
+    actions = executed(Ensembling(inner, 0.0), 4)
+    assert actions == pytest.approx([1, 1.5, 2, 3])
     assert len(inner.asked) == 4

@@ -72,10 +72,10 @@ def test_a_sound_policy_passes(protocol, spec):
 def test_a_broken_policy_fails_with_the_right_message(policy, check, says):
     report = checked(policy())
     assert not report.passed
-    found = failures(report)
-    assert check in found, report.text()
-    assert says in words(found[check]), report.text()
-    assert all(result.sent and result.received and result.change for result in found.values())
+    failed = failures(report)
+    assert check in failed, report.text()
+    assert says in words(failed[check]), report.text()
+    assert all(result.sent and result.received and result.change for result in failed.values())
 
 
 @pytest.mark.parametrize(('policy', 'check', 'says'), [
@@ -84,9 +84,9 @@ def test_a_broken_policy_fails_with_the_right_message(policy, check, says):
         broken.Poisoned)], ids=lambda value: getattr(value, '__name__', ''))
 def test_the_same_is_found_over_openpi(policy, check, says):
     report = checked(policy(), protocol='openpi')
-    found = failures(report)
-    assert check in found, report.text()
-    assert says in words(found[check])
+    failed = failures(report)
+    assert check in failed, report.text()
+    assert says in words(failed[check])
 
 
 def test_only_what_is_wrong_fails():
@@ -97,16 +97,16 @@ def test_only_what_is_wrong_fails():
 
 def test_a_slow_policy_fails_only_the_limit_it_was_given():
     limits = ProbeLimits(calls=5, latency_s=0.01, options=QUICK.options)
-    found = failures(checked(broken.Slow(), limits))
-    assert set(found) == {'latency_is_bearable'}
-    assert 'p99 must stay within 0.01 s' in words(found['latency_is_bearable'])
+    failed = failures(checked(broken.Slow(), limits))
+    assert set(failed) == {'latency_is_bearable'}
+    assert 'p99 must stay within 0.01 s' in words(failed['latency_is_bearable'])
     assert checked(broken.Slow(), ProbeLimits(calls=5, options=QUICK.options)).passed
 
 
 def test_what_calls_share_is_found_only_in_parallel():
-    found = failures(checked(broken.SharedScratch(), parallel=True))
-    assert set(found) == {'parallel_callers_are_served'}
-    assert 'guard what calls share with a lock' in words(found['parallel_callers_are_served'])
+    failed = failures(checked(broken.SharedScratch(), parallel=True))
+    assert set(failed) == {'parallel_callers_are_served'}
+    assert 'guard what calls share with a lock' in words(failed['parallel_callers_are_served'])
     assert checked(broken.SharedScratch()).passed
 
 
@@ -131,17 +131,17 @@ def test_somebody_deaf_is_a_failure():
 
 def test_a_senseless_spec_is_a_failure():
     with raw_grpc(np.zeros((1, 8)), external_cameras=9) as address:
-        found = failures(run_suite(address, QUICK))['spec_is_sane']
-    assert 'external_cameras must be 0, 1 or 2, found 9' in found.received
-    assert 'correct the spec' in found.change
+        failed = failures(run_suite(address, QUICK))['spec_is_sane']
+    assert 'external_cameras must be 0, 1 or 2, found 9' in failed.received
+    assert 'correct the spec' in failed.change
 
 
 def test_a_server_with_the_bare_calls_alone_is_told_what_is_missing():
     with raw_grpc(np.zeros((1, 8))) as address:
-        found = failures(run_suite(address, QUICK))
-    assert 'add the grpc.health.v1 service' in found['health_is_reported'].change
-    assert 'refuse versions other than 1' in found['other_versions_are_refused'].change
-    assert 'read the request strictly' in found['garbage_is_survived'].change
+        failed = failures(run_suite(address, QUICK))
+    assert 'add the grpc.health.v1 service' in failed['health_is_reported'].change
+    assert 'refuse versions other than 1' in failed['other_versions_are_refused'].change
+    assert 'read the request strictly' in failed['garbage_is_survived'].change
 
 
 def test_a_server_that_hangs_up_on_garbage_passes_when_it_recovers():

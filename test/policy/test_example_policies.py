@@ -138,8 +138,8 @@ def test_only_joints_gripper_and_pictures_matter():
     arm = dataclasses.replace(seen.arm, pose=seen.arm.pose + 1.0, stamp_ns=7)
     other = dataclasses.replace(seen, arm=arm, stamp_ns=9, step=1000,
                                 images={vision.VIEW: Image(BLACK, 5)})
-    one, two = (vision.Vision().infer(o, 'e').actions for o in (seen, other))
-    np.testing.assert_array_equal(one, two)
+    first, second = (vision.Vision().infer(o, 'e').actions for o in (seen, other))
+    np.testing.assert_array_equal(first, second)
 
 
 def test_the_suite_sees_the_policy_over_the_wire():

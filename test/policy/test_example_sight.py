@@ -50,13 +50,13 @@ def test_solids_are_found_by_their_outline(solid, foot, eye):
         picture = painted(solid, foot, yaw, colour, eye)
         patches = blobs(labelled(picture), colour)
         assert len(patches) == 1, colour
-        found = fitted(eye, patches[0], solid)
-        assert found.away(np.array(foot)) < 0.005
-        assert found.sure > 0.85
-        assert abs(found.position[2] - solid.height / 2) < 1e-9
+        sighting = fitted(eye, patches[0], solid)
+        assert sighting.away(np.array(foot)) < 0.005
+        assert sighting.sure > 0.85
+        assert abs(sighting.position[2] - solid.height / 2) < 1e-9
         if solid is not BOTTLE:
-            turn = (found.yaw - yaw + np.pi) % (2 * np.pi) - np.pi
-            assert abs(turn) < 0.3 or solid in (CUBE, TRAY), (solid, found.yaw, yaw)
+            turn = (sighting.yaw - yaw + np.pi) % (2 * np.pi) - np.pi
+            assert abs(turn) < 0.3 or solid in (CUBE, TRAY), (solid, sighting.yaw, yaw)
 
 
 @pytest.mark.parametrize('shade', [0.35, 0.6, 1.0])

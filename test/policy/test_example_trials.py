@@ -23,9 +23,9 @@ def trials():
 
 @pytest.fixture(scope='module')
 def course(trials):
-    one = trials.Course()
-    yield one
-    one.close()
+    shared = trials.Course()
+    yield shared
+    shared.close()
 
 
 @pytest.mark.parametrize('task', ['lift_cube', pytest.param('cube_in_bowl', marks=LONG)])
@@ -34,12 +34,12 @@ def test_the_strong_one_beats_the_weak_ones(trials, course, task):
         return [course.run(trials.Trial(name, task, seed, steps)) for seed in (0, 1, 2)]
 
     strong = outcomes('vision', 400)
-    assert [one.succeeded for one in strong] == [True] * 3, strong
+    assert [trial.succeeded for trial in strong] == [True] * 3, strong
     for weak in ('random_walk', 'frozen'):
-        found = outcomes(weak, 120)
-        assert not any(one.succeeded for one in found)
-        assert max(one.progress for one in found) < 0.3
-    assert all(one.end == 'done' and one.clamped < 0.2 * one.steps for one in strong)
+        trials_of = outcomes(weak, 120)
+        assert not any(trial.succeeded for trial in trials_of)
+        assert max(trial.progress for trial in trials_of) < 0.3
+    assert all(trial.end == 'done' and trial.clamped < 0.2 * trial.steps for trial in strong)
 
 
 def test_a_trial_repeats_exactly(trials, course):

@@ -82,14 +82,14 @@ def test_a_plain_client_can_call_a_policy(plain):
     actions = plain.call(plain_request())['actions']
     assert actions.tolist() == [[100.0 + i] * 8 for i in range(4)]
     assert isinstance(plain.reset('abc-A'), str)
-    found, episode = plain.inner.asked[0]
+    received, episode = plain.inner.asked[0]
     assert episode == 'abc-A'
     assert plain.inner.resets == ['abc-A']
     order = ['left_left', 'left_right', 'right_left', 'right_right', 'wrist_left', 'wrist_right']
-    assert [int(found.images[name].pixels[0, 0, 0]) for name in order] == list(range(6))
-    assert np.allclose(found.arm.q, np.linspace(-1, 1, 7))
-    assert np.allclose(found.arm.pose, np.linspace(0, 1, 6))
-    assert (found.gripper.position, found.prompt) == (0.25, 'fold the towel')
+    assert [int(received.images[name].pixels[0, 0, 0]) for name in order] == list(range(6))
+    assert np.allclose(received.arm.q, np.linspace(-1, 1, 7))
+    assert np.allclose(received.arm.pose, np.linspace(0, 1, 6))
+    assert (received.gripper.position, received.prompt) == (0.25, 'fold the towel')
 
 
 def test_a_plain_client_gets_what_a_grpc_client_gets(plain):
@@ -177,8 +177,8 @@ def served(answer):
 
     def reply(frame):
         requests.append(msgpack.unpackb(frame, object_hook=plain_hook))
-        found = answer(requests[-1])
-        return found if isinstance(found, str | None) else msgpack.packb(found)
+        given = answer(requests[-1])
+        return given if isinstance(given, str | None) else msgpack.packb(given)
 
     return reply, requests
 
@@ -252,8 +252,8 @@ def test_a_traceback_is_shortened_to_its_last_line_and_the_connection_made_anew(
 
 
 def test_servers_of_openpi_itself_need_their_action_space_said():
-    said = [key for key in METADATA if key != 'image_resolution']
-    absent = dict.fromkeys(said, 'absent')
+    declared = [key for key in METADATA if key != 'image_resolution']
+    absent = dict.fromkeys(declared, 'absent')
     reply, requests = served(lambda request: {'actions': array(np.zeros((10, 8)))})
     with raw_openpi(reply, image_resolution='absent', **absent) as address:
         with pytest.raises(BadReply, match=r'\?action_space=joint_velocity'):

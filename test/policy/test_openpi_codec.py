@@ -19,15 +19,16 @@ ARRAYS = st.tuples(
 
 @given(ARRAYS)
 def test_arrays_survive_the_codec(value):
-    found = openpi_codec.unpack(openpi_codec.pack({'x': value}))['x']
-    assert found.dtype == value.dtype
-    assert np.array_equal(found, value)
+    decoded = openpi_codec.unpack(openpi_codec.pack({'x': value}))['x']
+    assert decoded.dtype == value.dtype
+    assert np.array_equal(decoded, value)
 
 
 def test_scalars_survive_the_codec():
-    found = openpi_codec.unpack(openpi_codec.pack([np.float32(0.5), np.int64(7), np.bool_(True)]))
-    assert found == [0.5, 7, True]
-    assert isinstance(found[0], np.float32)
+    decoded = openpi_codec.unpack(
+        openpi_codec.pack([np.float32(0.5), np.int64(7), np.bool_(True)]))
+    assert decoded == [0.5, 7, True]
+    assert isinstance(decoded[0], np.float32)
 
 
 @pytest.mark.parametrize('value', [
@@ -60,10 +61,10 @@ def test_the_codec_never_unpickles(tmp_path):
 @given(st.binary(max_size=300))
 def test_any_bytes_are_decoded_or_refused(data):
     try:
-        found = openpi_codec.unpack(data)
+        decoded = openpi_codec.unpack(data)
     except DataError:
         return
-    assert not isinstance(found, np.ndarray) or found.dtype.kind in 'biuf'
+    assert not isinstance(decoded, np.ndarray) or decoded.dtype.kind in 'biuf'
 
 
 def test_deep_nesting_is_refused():

@@ -31,8 +31,8 @@ def test_another_size_is_padded_and_not_stretched():
 
 
 def test_a_prompt_may_be_bytes_and_a_seed_is_read():
-    found = seen(prompt='földe it'.encode(), episode_seed=7)
-    assert (found.prompt, found.episode_seed, seen().episode_seed) == ('földe it', 7, 0)
+    given = seen(prompt='földe it'.encode(), episode_seed=7)
+    assert (given.prompt, given.episode_seed, seen().episode_seed) == ('földe it', 7, 0)
     for wrong in (-1, 1 << 32, 'seven'):
         with pytest.raises(PolicyRefused, match='episode_seed'):
             seen(episode_seed=wrong)

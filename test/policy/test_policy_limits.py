@@ -66,10 +66,10 @@ def test_connections_that_end_before_they_are_accepted_end_no_server():
 
     class Resets:
         def accept(self):
-            found = answers.pop(0)
-            if isinstance(found, OSError):
-                raise found
-            return found
+            answer = answers.pop(0)
+            if isinstance(answer, OSError):
+                raise answer
+            return answer
 
         def fileno(self):
             return listening.fileno()

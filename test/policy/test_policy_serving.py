@@ -58,17 +58,17 @@ def test_a_call_arrives_whole_and_its_answer_too(protocol, options):
     with SERVERS[protocol](inner) as server, connect(server.address, options) as policy:
         chunk = policy.infer(sent, 'token-1')
         policy.reset('token-1')
-    found, episode = inner.asked[0]
+    received, episode = inner.asked[0]
     assert chunk.actions.tolist() == [[100.0 + i] * 8 for i in range(4)]
     assert chunk.actions.dtype == np.float32
     assert chunk.inference_s > 0.0
     assert (episode, inner.resets) == ('token-1', ['token-1'])
-    assert found.prompt == sent.prompt
-    assert np.array_equal(found.arm.q, sent.arm.q)
-    assert np.array_equal(found.arm.pose, sent.arm.pose)
-    assert found.gripper.position == sent.gripper.position
+    assert received.prompt == sent.prompt
+    assert np.array_equal(received.arm.q, sent.arm.q)
+    assert np.array_equal(received.arm.pose, sent.arm.pose)
+    assert received.gripper.position == sent.gripper.position
     for name, image in sent.images.items():
-        assert np.array_equal(found.images[name].pixels, image.pixels)
+        assert np.array_equal(received.images[name].pixels, image.pixels)
 
 
 @pytest.mark.parametrize('space', list(ActionSpace))

@@ -58,10 +58,10 @@ SUSPICIOUS = [
                          ids=lambda value: getattr(value, '__name__', ''))
 def test_what_is_suspicious_is_one_warning_with_its_measurement(make, check, says):
     policy = make()
-    report, found = outcomes(policy, SUSPECTED, resident_bytes=resident_of(policy),
-                             spike_s=0.7 if make is suspicious.Spikes else 30.0)
-    assert list(found) == [(WARN, check)], report.text()
-    result = found[WARN, check]
+    report, results = outcomes(policy, SUSPECTED, resident_bytes=resident_of(policy),
+                               spike_s=0.7 if make is suspicious.Spikes else 30.0)
+    assert list(results) == [(WARN, check)], report.text()
+    result = results[WARN, check]
     assert says in f'{result.received} | {result.change}'
     assert report.passed
     assert f'WARN  {check.replace("_", " ")}' in report.text()
@@ -73,27 +73,27 @@ def test_what_is_suspicious_is_one_warning_with_its_measurement(make, check, say
     (lambda: suspicious.Samples(samples=False, seeded=False), 'openpi')])
 def test_a_good_policy_gets_neither_failure_nor_warning_also_when_it_samples(make, protocol):
     policy = make()
-    report, found = outcomes(policy, run_suite.__defaults__[1], protocol,
-                             resident_bytes=resident_of(policy))
-    assert found == {}, report.text()
+    report, results = outcomes(policy, run_suite.__defaults__[1], protocol,
+                               resident_bytes=resident_of(policy))
+    assert results == {}, report.text()
 
 
 def test_one_that_samples_without_its_seed_is_told_how_to_be_repeatable():
-    _, found = outcomes(suspicious.Samples(seeded=False), SAMPLING)
-    assert list(found) == [(WARN, 'seed_repeats')]
-    assert 'observation.episode_seed' in found[WARN, 'seed_repeats'].change
+    _, results = outcomes(suspicious.Samples(seeded=False), SAMPLING)
+    assert list(results) == [(WARN, 'seed_repeats')]
+    assert 'observation.episode_seed' in results[WARN, 'seed_repeats'].change
 
 
 def test_one_that_does_not_say_that_it_samples_fails_once():
-    _, found = outcomes(Dice(), SAMPLING)
-    assert list(found) == [(FAIL, 'repeats_after_reset')]
-    assert 'samples=True in its PolicySpec' in found[FAIL, 'repeats_after_reset'].change
+    _, results = outcomes(Dice(), SAMPLING)
+    assert list(results) == [(FAIL, 'repeats_after_reset')]
+    assert 'samples=True in its PolicySpec' in results[FAIL, 'repeats_after_reset'].change
 
 
 def test_one_whose_samples_depend_on_other_episodes_fails():
-    _, found = outcomes(suspicious.Drifts(), SAMPLING)
-    assert (FAIL, 'samples_are_alike') in found
-    assert 'another distribution' in found[FAIL, 'samples_are_alike'].received
+    _, results = outcomes(suspicious.Drifts(), SAMPLING)
+    assert (FAIL, 'samples_are_alike') in results
+    assert 'another distribution' in results[FAIL, 'samples_are_alike'].received
 
 
 def test_samples_of_one_distribution_are_rarely_called_different():
@@ -110,8 +110,8 @@ def test_an_episode_is_repeated_by_its_token_and_by_its_seed(protocol, query):
     with SERVERS[protocol](policy) as server, connect(server.address + query) as client:
         def asked(episode, seed=0):
             policy.reset(episode)
-            one = type(seen)(**{**seen.__dict__, 'episode_seed': seed})
-            return client.infer(one, episode).actions.tolist()
+            again = type(seen)(**{**seen.__dict__, 'episode_seed': seed})
+            return client.infer(again, episode).actions.tolist()
         assert client.spec.samples == (protocol == 'grpc')
         assert asked('a') == asked('a')
         assert asked('a') != asked('b')

@@ -54,22 +54,22 @@ def test_a_senseless_spec_is_refused(change, says):
 
 def test_an_observation_survives_the_wire():
     sent = observation(pictures(PolicySpec()))
-    found = wire.observation_from_bytes(wire.observation_to_bytes(sent))
-    assert (found.stamp_ns, found.arm.stamp_ns, found.gripper.stamp_ns) == (103, 101, 102)
-    assert (found.prompt, found.step, found.gripper.position) == ('put the cup away', 7, 0.25)
-    assert np.array_equal(found.arm.q, sent.arm.q)
-    assert np.array_equal(found.arm.pose, sent.arm.pose)
+    seen = wire.observation_from_bytes(wire.observation_to_bytes(sent))
+    assert (seen.stamp_ns, seen.arm.stamp_ns, seen.gripper.stamp_ns) == (103, 101, 102)
+    assert (seen.prompt, seen.step, seen.gripper.position) == ('put the cup away', 7, 0.25)
+    assert np.array_equal(seen.arm.q, sent.arm.q)
+    assert np.array_equal(seen.arm.pose, sent.arm.pose)
     for name, image in sent.images.items():
-        assert np.array_equal(found.images[name].pixels, image.pixels)
-        assert found.images[name].stamp_ns == image.stamp_ns
-        assert found.images[name].pixels.flags.writeable
+        assert np.array_equal(seen.images[name].pixels, image.pixels)
+        assert seen.images[name].stamp_ns == image.stamp_ns
+        assert seen.images[name].pixels.flags.writeable
 
 
 def test_what_does_not_travel_is_not_invented():
-    found = wire.observation_from_bytes(wire.observation_to_bytes(observation()))
-    for values in (found.arm.dq, found.arm.tau, found.arm.tau_ext, found.arm.q_desired):
+    seen = wire.observation_from_bytes(wire.observation_to_bytes(observation()))
+    for values in (seen.arm.dq, seen.arm.tau, seen.arm.tau_ext, seen.arm.q_desired):
         assert np.all(np.isnan(values))
-    assert np.isnan(found.gripper.width_m)
+    assert np.isnan(seen.gripper.width_m)
 
 
 @pytest.mark.parametrize('pixels', [
@@ -91,9 +91,9 @@ def test_jpeg_is_close_and_smaller():
     pixels = pixels.astype(np.uint8)
     sent = observation({'left_left': pixels})
     raw, small = wire.observation_to_bytes(sent), wire.observation_to_bytes(sent, 90)
-    found = wire.observation_from_bytes(small).images['left_left'].pixels
+    decoded = wire.observation_from_bytes(small).images['left_left'].pixels
     assert len(small) < len(raw) / 3
-    assert np.abs(found.astype(float) - pixels).mean() < 5.0
+    assert np.abs(decoded.astype(float) - pixels).mean() < 5.0
 
 
 @pytest.mark.parametrize('damage', [
@@ -137,10 +137,10 @@ def test_any_bytes_are_read_or_refused(data):
 def test_a_chunk_survives_the_wire(space, length, seed):
     actions = np.random.default_rng(seed).normal(size=(length, space.size)).astype(np.float32)
     message = wire.chunk_to_wire(Chunk(actions, space), 0.1, 0.2)
-    found = wire.chunk_from_wire(message, PolicySpec(action_space=space))
-    assert np.array_equal(found.actions, actions)
-    assert found.actions.dtype == np.float32
-    assert (found.space, found.inference_s) == (space, 0.2)
+    chunk = wire.chunk_from_wire(message, PolicySpec(action_space=space))
+    assert np.array_equal(chunk.actions, actions)
+    assert chunk.actions.dtype == np.float32
+    assert (chunk.space, chunk.inference_s) == (space, 0.2)
 
 
 @pytest.mark.parametrize(('actions', 'says'), [

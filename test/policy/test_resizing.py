@@ -144,9 +144,9 @@ def test_closing_it_closes_the_inner_policy():
 def test_a_relay_gives_a_policy_with_one_outside_camera_the_chosen_one(frames, external, chosen,
                                                                        seen):
     spec = PolicySpec(external_cameras=external, image_size=None)
-    told = PolicySpec(external_cameras=2, image_size=(18, 32))
-    sent = shown(replace(observation(frames), third_person=chosen), told, whole=False)
+    relayed = PolicySpec(external_cameras=2, image_size=(18, 32))
+    sent = shown(replace(observation(frames), third_person=chosen), relayed, whole=False)
     message = wire.observation_message(wire.observation_to_bytes(sent))
     assert turned(message, spec) is (seen == 'right')
-    [image] = [one for one in message.images if one.view == 'left_left']
+    [image] = [image for image in message.images if image.view == 'left_left']
     assert np.array_equal(wire.image_from_wire(image).pixels, sent.images[f'{seen}_left'].pixels)

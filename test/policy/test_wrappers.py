@@ -20,11 +20,11 @@ def test_a_recorded_call_reads_back(tmp_path):
     policy = Recording(inner, tmp_path / 'calls')
     sent = observation(pictures(inner.spec, 24, 32), prompt='grüße')
     chunk = policy.infer(sent, 'episode-1')
-    found, episode, answer = read(tmp_path / 'calls' / '000000.npz')
-    assert (found.prompt, found.step, found.stamp_ns, episode) == ('grüße', 7, 103, 'episode-1')
-    assert np.array_equal(found.images['wrist_left'].pixels, sent.images['wrist_left'].pixels)
-    assert found.images['wrist_left'].stamp_ns == 100
-    assert np.array_equal(found.arm.q, sent.arm.q)
+    record, episode, answer = read(tmp_path / 'calls' / '000000.npz')
+    assert (record.prompt, record.step, record.stamp_ns, episode) == ('grüße', 7, 103, 'episode-1')
+    assert np.array_equal(record.images['wrist_left'].pixels, sent.images['wrist_left'].pixels)
+    assert record.images['wrist_left'].stamp_ns == 100
+    assert np.array_equal(record.arm.q, sent.arm.q)
     assert np.array_equal(answer.actions, chunk.actions)
     assert answer.space is chunk.space
 
@@ -39,9 +39,9 @@ def test_what_a_policy_writes_into_its_input_is_not_recorded(tmp_path):
     sent = observation(pictures(Noted().spec, 24, 32))
     before = sent.images['wrist_left'].pixels.copy()
     Recording(Scales(), tmp_path).infer(sent)
-    found, _, _ = read(tmp_path / '000000.npz')
-    assert np.array_equal(found.images['wrist_left'].pixels, before)
-    assert np.array_equal(found.arm.q, np.full(7, 0.1))
+    record, _, _ = read(tmp_path / '000000.npz')
+    assert np.array_equal(record.images['wrist_left'].pixels, before)
+    assert np.array_equal(record.arm.q, np.full(7, 0.1))
 
 
 def test_a_recording_never_overwrites(tmp_path):
@@ -69,9 +69,9 @@ def test_timing_counts_failures_too():
 
 
 def test_the_summary_is_of_the_calls_given():
-    found = summarise([0.1, 0.2, 0.3])
-    assert (found.p50_s, found.max_s) == (pytest.approx(0.2), 0.3)
-    assert found.jitter_s == pytest.approx(np.std([0.1, 0.2, 0.3]))
+    latency = summarise([0.1, 0.2, 0.3])
+    assert (latency.p50_s, latency.max_s) == (pytest.approx(0.2), 0.3)
+    assert latency.jitter_s == pytest.approx(np.std([0.1, 0.2, 0.3]))
     assert summarise([]).count == 0
 
 

@@ -96,8 +96,8 @@ def test_the_gripper_closes_only_above_one_half():
 
 @given(vector(6, 0.25))
 def test_cartesian_targets_follow_the_asked_motion_away_from_limits(v):
-    q_des, asked, found = spaces.cartesian_target(v, Q, PANDA.limits)
-    assert np.linalg.norm(found - asked) < 0.03 * np.linalg.norm(asked) + 1e-3
+    q_des, asked, reached = spaces.cartesian_target(v, Q, PANDA.limits)
+    assert np.linalg.norm(reached - asked) < 0.03 * np.linalg.norm(asked) + 1e-3
     moved = kinematics.pose_difference(kinematics.flange_pose(q_des), POSE)
     assert np.linalg.norm(moved[:3] - asked[:3]) < 0.004
 
@@ -197,8 +197,8 @@ def test_an_action_of_a_space_that_safety_does_not_know_is_refused():
 
 @pytest.mark.parametrize('space', ActionSpace)
 def test_a_space_that_is_taken_out_of_safetys_table_is_refused(space, monkeypatch):
-    others = {one: to_target for one, to_target in spaces.TARGETS.items()
-              if one is not space}
+    others = {name: to_target for name, to_target in spaces.TARGETS.items()
+              if name is not space}
     monkeypatch.setattr(spaces, 'TARGETS', others)
     with pytest.raises(SafetyError, match=f"'{space.value}' is known to safety"):
         safety().check(Action(np.zeros(space.size), space), arm_state())
@@ -224,5 +224,5 @@ def test_the_rows_are_whole(space):
 
 def test_the_message_for_other_senders_names_the_same_spaces():
     text = (ROOT / 'arena_msgs' / 'msg' / 'PolicyAction.msg').read_text(encoding='utf-8')
-    found = re.findall(r'^string (\w+)="(\w+)"', text, re.MULTILINE)
-    assert found == [(space.name, space.value) for space in ActionSpace]
+    spaces_named = re.findall(r'^string (\w+)="(\w+)"', text, re.MULTILINE)
+    assert spaces_named == [(space.name, space.value) for space in ActionSpace]

@@ -52,9 +52,9 @@ GEN3 = (('0 0 0.15643', '3.1416 0 0'), ('0 0.005375 -0.12838', '1.5708 0 0'),
 @pytest.mark.parametrize('what', HOMES)
 def test_each_number_stands_in_one_place(what):
     pattern, homes = HOMES[what]
-    found = {path.relative_to(ROOT).as_posix() for path in SOURCES
+    files = {path.relative_to(ROOT).as_posix() for path in SOURCES
              if re.search(pattern, path.read_text(encoding='utf-8'))}
-    assert found == homes
+    assert files == homes
 
 
 def said(path, pattern):
@@ -220,12 +220,12 @@ def test_forward_kinematics_is_equal_to_the_nanometre(robot_type, prefix):
 
 def test_the_links_are_one_tree():
     root = ET.fromstring(urdf('fr3', 'left'))
-    links = {one.get('name') for one in root.iter('link')}
-    parents = {one.find('child').get('link'): one.find('parent').get('link')
-               for one in root.iter('joint')}
+    links = {element.get('name') for element in root.iter('link')}
+    parents = {element.find('child').get('link'): element.find('parent').get('link')
+               for element in root.iter('joint')}
     assert links - set(parents) == {'left_fr3_link0'}
     assert set(parents.values()) < links
-    assert {one.get('name') for one in root.iter('joint')} >= {
+    assert {element.get('name') for element in root.iter('joint')} >= {
         'left_robotiq_85_left_knuckle_joint', *ROBOTS['fr3'].joint_names('left')}
     with pytest.raises(ConfigError, match='unknown robot_type'):
         urdf('ur5')

@@ -75,7 +75,7 @@ def test_after_a_halt_only_resume_opens(watchdog, clock):
 
 @pytest.mark.parametrize('first', StopOwner)
 def test_each_owner_releases_its_own_halt_alone(watchdog, clock, first):
-    second = next(one for one in StopOwner if one is not first)
+    second = next(owner for owner in StopOwner if owner is not first)
     watchdog.halt('the lab stopped it', StopOwner.LAB)
     watchdog.halt('STOP in a session', StopOwner.SESSION)
     assert watchdog.halted == 'the lab stopped it; STOP in a session'

@@ -71,7 +71,7 @@ class FakeHand:
 
 
 def reward(*lines):
-    return RewardCode('def _compute_reward(self):\n' + ''.join(f'    {one}\n' for one in lines))
+    return RewardCode('def _compute_reward(self):\n' + ''.join(f'    {line}\n' for line in lines))
 
 
 def test_the_papers_reward_runs():

@@ -51,7 +51,7 @@ def test_the_motion_with_the_most_similar_start_is_played_and_then_held(policy):
     other = policy.infer(seen(scene(88, (30, 160, 30))), 'b')
     assert (first.actions.shape, first.actions[0, 0], other.actions[0, 0]) == ((LENGTH, 8), 1, 2)
     rest = [policy.infer(seen(scene(88, (0, 0, 0))), 'a') for _ in range(2)]
-    assert all((one.actions == 1.0).all() for one in rest)        # what is seen later is not used
+    assert all((chunk.actions == 1.0).all() for chunk in rest)   # what is seen later is not used
     policy.reset('a')
     assert policy.infer(seen(scene(88, (0, 0, 0))), 'a').actions[0, 0] == 2
 
@@ -68,9 +68,9 @@ def test_actions_come_in_order(tmp_path):
     write_recording(tmp_path / 'm.json', SkillRecording('T', (SkillMotion(
         0, Q, actions, outlines(scene(3, (0, 0, 0)))),), {}))
     policy = load_policy(f'skill:{tmp_path / "m.json"}')
-    got = np.concatenate([policy.infer(seen(scene(3, (0, 0, 0)))).actions for _ in range(3)])
-    assert (got[:12] == actions).all()
-    assert (got[12:] == actions[-1]).all()
+    played = np.concatenate([policy.infer(seen(scene(3, (0, 0, 0)))).actions for _ in range(3)])
+    assert (played[:12] == actions).all()
+    assert (played[12:] == actions[-1]).all()
 
 
 def test_a_file_that_is_none_is_refused(tmp_path):

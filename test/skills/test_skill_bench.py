@@ -71,34 +71,34 @@ def test_every_task_and_solution_is_held_out_once(stages):
     for split in SPLITS:
         held = []
         for fold in folds_of(tasks, split, 3, 0):
-            train = {(one.spec.name, solution_key(t.solution)) for one in fold.train
-                     for t in one.tried}
-            test = [(one.spec.name, t.number, solution_key(t.solution)) for one in fold.test
-                    for t in one.tried]
+            train = {(task.spec.name, solution_key(t.solution)) for task in fold.train
+                     for t in task.tried}
+            test = [(task.spec.name, t.number, solution_key(t.solution)) for task in fold.test
+                    for t in task.tried]
             assert not train & {(name, key) for name, _, key in test}
             if split != 'solution':
                 assert not {name for name, _ in train} & {name for name, _, _ in test}
             held += test
         assert len(held) == len(set(held)) == 4 * len(SPECS)
-    assert all(len({one.family for one in SPECS if one.name in names}) == 2
+    assert all(len({spec.family for spec in SPECS if spec.name in names}) == 2
                for names in groups(SPECS, FAMILY, 3, 0))
 
 
 def test_pools_have_no_test_task_and_no_test_family(stages):
     base = stages[1]['base']
-    family = {one.name: one.family for one in SPECS}
+    family = {spec.name: spec.family for spec in SPECS}
     for split in (TASK, FAMILY):
         for name, pool in pools(base, split, PLAN).items():
-            inside = {one.spec.name for one in pool.exemplars}
+            inside = {exemplar.spec.name for exemplar in pool.exemplars}
             assert inside
             assert name in pool.barred
             assert not inside & pool.barred
             if split == FAMILY:
-                assert family[name] not in {family[one] for one in inside}
+                assert family[name] not in {family[other] for other in inside}
 
 
 def test_a_bench_is_complete_goes_on_and_says_the_same_again(stages, result):
-    folder, found = stages
+    folder, made_before = stages
     assert json.loads(json.dumps(result, allow_nan=False)) == result
     for split in result['splits'].values():
         for name in ('base', 'fixed', 'pool', 'verifier', 'rule', 'permuted', 'name_only'):
@@ -108,36 +108,36 @@ def test_a_bench_is_complete_goes_on_and_says_the_same_again(stages, result):
         assert split['judge:rules'] == split['rule']
         assert split['name_only']['auc_within_task'][0] == 0.5
         assert split['verifier']['atsr'][0] <= split['oracle']['atsr'][0]
-    told = as_text(result)
-    assert told.count('judge:rules') == len(SPLITS)
-    assert "paper's policy model" in told
-    bins = {split: one['calibration'] for split, one in result['splits'].items()}
+    text = as_text(result)
+    assert text.count('judge:rules') == len(SPLITS)
+    assert "paper's policy model" in text
+    bins = {split: values['calibration'] for split, values in result['splits'].items()}
     assert all(sum(row['count'] for row in rows) == 4 * len(SPECS) for rows in bins.values())
     plot_calibration(bins, folder / 'calibration.svg')
     assert '<svg' in (folder / 'calibration.svg').read_text()
     (folder / 'pool.jsonl').unlink()
     again = run_stages(folder, SPECS, PARTS, PLAN)
-    assert again == found
+    assert again == made_before
     with pytest.raises(ConfigError, match='as many families'):
         run_stages(folder, SPECS[:2], PARTS, PLAN)
 
 
 def test_results_do_not_depend_on_processor_time(stages, result):
     def slower(data):
-        return replace(data, tasks=tuple(replace(one, tried=tuple(
+        return replace(data, tasks=tuple(replace(task, tried=tuple(
             replace(t, execution=replace(t.execution, results=tuple(
                 replace(r, cpu_s=r.cpu_s + 7.0) for r in t.execution.results)))
-            for t in one.tried)) for one in data.tasks))
+            for t in task.tried)) for task in data.tasks))
 
-    again = evaluate({name: slower(one) for name, one in stages[1].items()}, PLAN, nothing,
+    again = evaluate({name: slower(stage) for name, stage in stages[1].items()}, PLAN, nothing,
                      {'judge:rules': RuleScorer()})
     assert again == result
 
 
 def test_a_bench_says_before_how_much_it_does(stages):
     most = most_solutions(PLAN, len(SPECS))
-    tried = sum(len(one.tried) + one.malformed for data in stages[1].values()
-                for one in data.tasks)
+    tried = sum(len(task.tried) + task.malformed for data in stages[1].values()
+                for task in data.tasks)
     assert 0.5 * most < tried <= most
 
 
@@ -153,60 +153,60 @@ TRIED = st.lists(st.builds(
 
 
 def marks(tried):
-    return {one.key: (one.good, one.share) for one in label_prefixes(tried)}
+    return {label.key: (label.good, label.share) for label in label_prefixes(tried)}
 
 
 @settings(max_examples=40)
 @given(TRIED, st.randoms(use_true_random=False))
 def test_labels_keep_their_invariants(tried, rng):
-    found = marks(tried)
-    assert len(found) == len(label_prefixes(tried))
-    for one in tried:
-        goods = [found[key][0] for key in prefix_keys(one.solution)]
+    marked = marks(tried)
+    assert len(marked) == len(label_prefixes(tried))
+    for solved in tried:
+        goods = [marked[key][0] for key in prefix_keys(solved.solution)]
         assert goods == sorted(goods, reverse=True)
-        if one.execution.success:
+        if solved.execution.success:
             assert all(goods)
-    if not any(one.execution.success for one in tried):
-        assert not any(good for good, _ in found.values())
-    assert all(good == (share > 0.0) for good, share in found.values())
+    if not any(solved.execution.success for solved in tried):
+        assert not any(good for good, _ in marked.values())
+    assert all(good == (share > 0.0) for good, share in marked.values())
     shuffled = list(tried)
     rng.shuffle(shuffled)
-    assert marks(shuffled) == found
+    assert marks(shuffled) == marked
 
 
 def test_identity_counts_scene_and_code_and_not_the_name():
-    one = solution([1, 2])
-    named = dataclasses.replace(one, subtasks=tuple(
-        dataclasses.replace(s, name='other', code=s.code + '  \n') for s in one.subtasks))
-    assert solution_key(named) == solution_key(one)
-    assert len({solution_key(s) for s in (one, solution([1, 2], 1), solution([2, 1]),
+    first = solution([1, 2])
+    named = dataclasses.replace(first, subtasks=tuple(
+        dataclasses.replace(s, name='other', code=s.code + '  \n') for s in first.subtasks))
+    assert solution_key(named) == solution_key(first)
+    assert len({solution_key(s) for s in (first, solution([1, 2], 1), solution([2, 1]),
                                           solution([1]))}) == 4
 
 
 def explored(completed=CompletedBase.FIRST, policy=None, **more):
     executor = StructuralExecutor()
     chosen = LabelSettings(bases=4, completions=2, completed=completed, **more)
-    made = [label_task(spec, policy or StructuredGenerator(), executor, (), chosen)
-            for spec in LABELLED]
-    return made, executor
+    tasks = [label_task(spec, policy or StructuredGenerator(), executor, (), chosen)
+             for spec in LABELLED]
+    return tasks, executor
 
 
 @pytest.mark.parametrize('completed', CompletedBase)
 def test_completions_keep_the_prefix_and_nothing_runs_twice(completed):
-    made, executor = explored(completed)
-    keys = [solution_key(one) for one in executor.solutions]
+    tasks, executor = explored(completed)
+    keys = [solution_key(solution) for solution in executor.solutions]
     assert len(set(keys)) == len(keys)
-    assert set(keys) == {solution_key(t.solution) for one in made for t in one.tried}
-    bases = {(one.spec.name, t.number): t.solution for one in made for t in one.tried
+    assert set(keys) == {solution_key(t.solution) for task in tasks for t in task.tried}
+    bases = {(task.spec.name, t.number): t.solution for task in tasks for t in task.tried
              if t.origin != COMPLETION}
-    for one in made:
-        completed_of = {t.number for t in one.tried if t.origin == COMPLETION}
-        wins = {t.number for t in one.tried if t.origin != COMPLETION and t.execution.success}
+    for task in tasks:
+        completed_of = {t.number for t in task.tried if t.origin == COMPLETION}
+        wins = {t.number for t in task.tried if t.origin != COMPLETION and t.execution.success}
         assert completed_of <= wins
         assert len(completed_of) == (len(wins) if completed is CompletedBase.ALL
                                      else min(len(wins), 1))
-        for t in one.tried:
-            base = bases[one.spec.name, t.number]
+        for t in task.tried:
+            base = bases[task.spec.name, t.number]
             assert t.solution.subtasks[:t.kept] == base.subtasks[:t.kept]
             assert t.solution.scene == base.scene
 
@@ -226,10 +226,10 @@ class Mumbling(StructuredGenerator):
 
 
 def test_malformed_answers_are_counted():
-    made, _ = explored(policy=Mumbling())
-    assert all(one.malformed == 2 for one in made)
-    assert counts(made)['malformed'] == 2 * len(LABELLED)
-    assert all(len([t for t in one.tried if t.origin != COMPLETION]) == 2 for one in made)
+    tasks, _ = explored(policy=Mumbling())
+    assert all(task.malformed == 2 for task in tasks)
+    assert counts(tasks)['malformed'] == 2 * len(LABELLED)
+    assert all(len([t for t in task.tried if t.origin != COMPLETION]) == 2 for task in tasks)
 
 
 def makers(executor=StructuralExecutor):
@@ -276,10 +276,10 @@ def test_the_pool_of_a_dataset_has_the_shortest_and_no_test_task(tmp_path):
     data = make_dataset(tmp_path / 'a.jsonl', LABELLED, provenance(), makers())
     barred = frozenset({LABELLED[0].name})
     pool = data.pool(ExemplarPool(barred=barred))
-    solved = {one.spec.name: shortest_success(one.tried) for one in data.tasks}
-    assert {one.spec.name for one in pool.exemplars} == {
+    solved = {task.spec.name: shortest_success(task.tried) for task in data.tasks}
+    assert {exemplar.spec.name for exemplar in pool.exemplars} == {
         name for name, best in solved.items() if best is not None} - barred
-    assert all(one.solution == solved[one.spec.name] for one in pool.exemplars)
+    assert all(exemplar.solution == solved[exemplar.spec.name] for exemplar in pool.exemplars)
 
 
 def test_a_broken_dataset_file_is_told(tmp_path):

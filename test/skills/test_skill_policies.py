@@ -46,11 +46,11 @@ def rate(generator, exemplars=(), draws=12):
 
 
 def test_a_seed_decides_and_declared_errors_cost_success():
-    one = StructuredGenerator()
-    assert one.generate(SPEC, (), 5) == StructuredGenerator().generate(SPEC, (), 5)
-    assert len({one.generate(SPEC, (), seed) .subtasks for seed in range(20)}) > 5
+    generator = StructuredGenerator()
+    assert generator.generate(SPEC, (), 5) == StructuredGenerator().generate(SPEC, (), 5)
+    assert len({generator.generate(SPEC, (), seed) .subtasks for seed in range(20)}) > 5
     wrong = rate(StructuredGenerator(ErrorRates(1, 0, 0, 0, 0, 0, 0)), draws=5)
-    assert wrong < 0.1 < rate(one) < rate(StructuredGenerator(NO_ERRORS)) - 0.2
+    assert wrong < 0.1 < rate(generator) < rate(StructuredGenerator(NO_ERRORS)) - 0.2
     with pytest.raises(ConfigError):
         ErrorRates(direction=1.5)
 
@@ -59,14 +59,14 @@ def test_an_exemplar_of_a_similar_task_helps_more_than_one_of_another():
     near, far = spec_of('drawer', 1, 0), spec_of('lamp', 0, 1)
     good = {spec.name: StructuredGenerator(NO_ERRORS).generate(spec, (), 1)
             for spec in (near, far)}
-    found, lengths = {}, {}
+    successes, lengths = {}, {}
     for spec in (near, far):
-        made = [StructuredGenerator().generate(SPEC, [(spec, good[spec.name])], seed)
-                for seed in range(80)]
-        found[spec.name] = sum(StructuralExecutor().execute(SPEC, one, 0).success
-                               for one in made)
-        lengths[spec.name] = sum(len(one.subtasks) for one in made)
-    assert found[near.name] > found[far.name]
+        solutions = [StructuredGenerator().generate(SPEC, [(spec, good[spec.name])], seed)
+                     for seed in range(80)]
+        successes[spec.name] = sum(StructuralExecutor().execute(SPEC, solution, 0).success
+                                   for solution in solutions)
+        lengths[spec.name] = sum(len(solution.subtasks) for solution in solutions)
+    assert successes[near.name] > successes[far.name]
     assert lengths[near.name] < lengths[far.name]
 
 
@@ -83,8 +83,8 @@ def test_a_completion_keeps_the_prefix():
 
 def test_lines_become_code_and_are_read_back():
     subtasks = [expand(step, SPEC) for step in parse_lines(PLAN)]
-    assert [one.kind for one in subtasks] == [SubtaskKind.PRIMITIVE, SubtaskKind.REWARD,
-                                              SubtaskKind.PRIMITIVE]
+    assert [subtask.kind for subtask in subtasks] == [SubtaskKind.PRIMITIVE, SubtaskKind.REWARD,
+                                                      SubtaskKind.PRIMITIVE]
     assert '\n'.join(step.text() for step in parse_lines(PLAN)) == PLAN
     facts = facts_of(subtasks[1])
     assert (facts.about, facts.goal, facts.tolerance, facts.relative) == (
@@ -121,8 +121,9 @@ def test_code_that_is_no_python_is_a_fact():
 
 
 def reply(**more):
-    one = {'name': 'grasp', 'kind': 'primitive', 'action_space': 'None', 'code': 'success = True'}
-    return {'objects': ['drawer'], 'subtasks': [one], **more}
+    subtask = {'name': 'grasp', 'kind': 'primitive', 'action_space': 'None',
+               'code': 'success = True'}
+    return {'objects': ['drawer'], 'subtasks': [subtask], **more}
 
 
 def test_a_chat_model_writes_and_completes_and_malformed_answers_are_told():
@@ -132,9 +133,9 @@ def test_a_chat_model_writes_and_completes_and_malformed_answers_are_told():
         policy = ChatPolicy(client)
         exemplar = (spec_of('box', 0, 0), StructuredGenerator().generate(spec_of('box', 0, 0),
                                                                          (), 0))
-        made = policy.generate(SPEC, [exemplar], 0)
-        assert (made.task, made.policy, len(made.subtasks)) == (SPEC.name, 'chat:m', 1)
-        assert len(policy.complete(SPEC, made, [exemplar], 1).subtasks) == 2
+        solution = policy.generate(SPEC, [exemplar], 0)
+        assert (solution.task, solution.policy, len(solution.subtasks)) == (SPEC.name, 'chat:m', 1)
+        assert len(policy.complete(SPEC, solution, [exemplar], 1).subtasks) == 2
         for seed in (2, 3):
             with pytest.raises(ModelBadReply):
                 policy.generate(SPEC, [], seed)
@@ -155,8 +156,8 @@ def test_a_prompt_has_the_tree_the_functions_and_not_the_family():
 
 
 def solved(spec, subtasks=None):
-    made = StructuredGenerator().generate(spec, (), 3)
-    return Solution(made.task, made.scene, made.subtasks[:subtasks], made.policy)
+    solution = StructuredGenerator().generate(spec, (), 3)
+    return Solution(solution.task, solution.scene, solution.subtasks[:subtasks], solution.policy)
 
 
 def pool_of(specs):
@@ -168,9 +169,9 @@ def pool_of(specs):
 
 def test_the_papers_first_neighbours_are_found():
     others = [*PAPER.values(), 'Open Toilet Lid', 'Rotate Laptop Screen', 'Rotate Fan Rotor']
-    found = {name: others[int(np.argmax(cosines(name, others)))]
-             for name in PAPER}
-    assert found == PAPER
+    nearest = {name: others[int(np.argmax(cosines(name, others)))]
+               for name in PAPER}
+    assert nearest == PAPER
 
 
 def test_rows_have_length_one_and_texts_without_words_none():
@@ -182,8 +183,8 @@ def test_the_nearest_are_of_other_tasks_and_like_the_task():
     pool = pool_of(all_specs())
     spec = spec_of('drawer', 0, 0)
     near = pool.nearest(spec, 3)
-    assert [one.spec.family for one, _ in near] == ['drawer'] * 3
-    assert spec.name not in [one.spec.name for one, _ in near]
+    assert [exemplar.spec.family for exemplar, _ in near] == ['drawer'] * 3
+    assert spec.name not in [exemplar.spec.name for exemplar, _ in near]
     assert [like for _, like in near] == sorted((like for _, like in near), reverse=True)
     assert pool.nearest(spec, 0) == []
     assert ExemplarPool().nearest(spec, 2) == []
@@ -232,14 +233,14 @@ def test_there_are_enough_tasks_with_opposite_goals():
                  for goal in task.goals
                  if task.spec.family == family and isinstance(goal, JointGoal)}
         joints = {joint for joint, _ in goals}
-        assert all({(one, True), (one, False)} <= goals for one in joints), family
+        assert all({(joint, True), (joint, False)} <= goals for joint in joints), family
 
 
 @pytest.mark.parametrize('task', SKILL_TASKS.values(), ids=lambda task: slug(task.spec.name))
 def test_names_of_a_task_belong_together(task):
     spec = task.spec
-    links = {f'{one.name}/{link.name}' for one in spec.objects for link in one.links}
-    joints = {f'{one.name}/{joint.name}' for one in spec.objects for joint in one.joints}
+    links = {f'{thing.name}/{link.name}' for thing in spec.objects for link in thing.links}
+    joints = {f'{thing.name}/{joint.name}' for thing in spec.objects for joint in thing.joints}
     assert joints == set(spec.initial)
     assert set(task.untouched) < joints | {''}
     for goal in task.goals:
@@ -247,10 +248,10 @@ def test_names_of_a_task_belong_together(task):
             key = f'{goal.object}/{goal.joint}'
             assert key in joints
             assert f'{goal.object}/{task.held[key]}' in links
-    for one in spec.objects:
-        names = {link.name for link in one.links}
-        assert all(link.parent in names | {''} for link in one.links)
-        assert all(joint.link in names and joint.low < joint.high for joint in one.joints)
+    for thing in spec.objects:
+        names = {link.name for link in thing.links}
+        assert all(link.parent in names | {''} for link in thing.links)
+        assert all(joint.link in names and joint.low < joint.high for joint in thing.joints)
     assert find_task(slug(spec.name)) is task
     for step in reference_solution(task).subtasks:
         (RewardCode if step.kind is SubtaskKind.REWARD else PrimitiveCode)(step.code)

@@ -49,28 +49,28 @@ def labelled():
 
 
 def rows(scorer, tasks):
-    return [TaskScores(one.spec.name, np.array([float(t.execution.success) for t in one.tried]),
-                       np.array([score(scorer, one.spec, t.solution) for t in one.tried]))
-            for one in tasks]
+    return [TaskScores(task.spec.name, np.array([float(t.execution.success) for t in task.tried]),
+                       np.array([score(scorer, task.spec, t.solution) for t in task.tried]))
+            for task in tasks]
 
 
 def test_on_other_tasks_the_verifier_beats_chance_rules_and_permuted_labels(labelled):
-    train = [one for k, one in enumerate(labelled) if k % 4]
+    train = [task for k, task in enumerate(labelled) if k % 4]
     test = labelled[::4]
-    made = {name: rows(scorer, test) for name, scorer in {
+    scored = {name: rows(scorer, test) for name, scorer in {
         'verifier': train_verifier(train, TrainingSettings(ridge=3.0)),
         'name': train_verifier(train, TrainingSettings(ridge=3.0, sees='name')),
         'rule': RuleScorer()}.items()}
-    made['permuted'] = [row for seed in range(3) for row in rows(train_verifier(
+    scored['permuted'] = [row for seed in range(3) for row in rows(train_verifier(
         train, TrainingSettings(ridge=3.0, permuted=True, seed=seed)), test)]
-    within = {name: over_tasks(found, auc).value for name, found in made.items()}
-    best = {name: over_tasks(found, best_of).value for name, found in made.items()}
+    within = {name: over_tasks(scores_of, auc).value for name, scores_of in scored.items()}
+    best = {name: over_tasks(scores_of, best_of).value for name, scores_of in scored.items()}
     assert within['verifier'] > 0.7
     assert within['verifier'] > within['rule']
     assert within['permuted'] < 0.65
     assert within['name'] == 0.5
     assert best['verifier'] > best['name'] + 0.2
-    assert best['name'] == pytest.approx(over_tasks(made['name'], mean_success).value)
+    assert best['name'] == pytest.approx(over_tasks(scored['name'], mean_success).value)
 
 
 def test_a_verifier_is_read_as_it_was_written(labelled, tmp_path):
@@ -78,10 +78,10 @@ def test_a_verifier_is_read_as_it_was_written(labelled, tmp_path):
     path = tmp_path / 'v.json'
     write_verifier(path, model)
     again = read_verifier(path)
-    one = labelled[9]
-    for t in one.tried:
-        assert again.prefixes(one.spec, t.solution) == pytest.approx(
-            model.prefixes(one.spec, t.solution), abs=1e-4)
+    task = labelled[9]
+    for t in task.tried:
+        assert again.prefixes(task.spec, t.solution) == pytest.approx(
+            model.prefixes(task.spec, t.solution), abs=1e-4)
     assert again.card == model.card
     assert again.card.good < again.card.prefixes
     with pytest.raises(ConfigError, match='cannot read'):
@@ -143,10 +143,10 @@ def subtask(line):
     (Subtask('x', SubtaskKind.REWARD, 'success = True'),
      ['no reward', 'nothing bounds the success'])])
 def test_rules(one, told):
-    found = broken_rules(SPEC, one)
-    assert list(dict.fromkeys(found)) == told
+    broken = broken_rules(SPEC, one)
+    assert list(dict.fromkeys(broken)) == told
     assert RuleScorer().prefixes(SPEC, Solution(SPEC.name, {}, (one, one))) == pytest.approx(
-        [0.5 ** len(found), 0.25 ** len(found)])
+        [0.5 ** len(broken), 0.25 ** len(broken)])
 
 
 def test_a_model_judges_each_subtask():
@@ -155,9 +155,9 @@ def test_a_model_judges_each_subtask():
         client = ChatClient(ChatSettings(base_url=server.url, model='m'))
         judge = ModelJudge(client)
         line = subtask('grasp drawer drawer_tray')
-        found = judge.prefixes(SPEC, Solution(SPEC.name, {}, (line,) * 3))
+        prefixes = judge.prefixes(SPEC, Solution(SPEC.name, {}, (line,) * 3))
         client.close()
-    assert found.tolist() == [1.0, 0.0, 0.5]
+    assert prefixes.tolist() == [1.0, 0.0, 0.5]
     assert judge.malformed == 1
     assert 'grasp_object_link(self' in server.requests[0]['messages'][0]['content']
 
@@ -167,18 +167,19 @@ def scores(success, given, task='t'):
 
 
 def test_metrics_by_hand():
-    one = scores([1, 0, 1, 0], [0.9, 0.9, 0.2, 0.1])
+    mixed = scores([1, 0, 1, 0], [0.9, 0.9, 0.2, 0.1])
     other = scores([0, 0], [0.6, 0.4], 'u')
-    assert (mean_success(one), best_of(one), oracle_best(one), auc(one)) == (0.5, 0.5, 1.0, 0.625)
+    assert (mean_success(mixed), best_of(mixed)) == (0.5, 0.5)
+    assert (oracle_best(mixed), auc(mixed)) == (1.0, 0.625)
     many = scores([0] * 8 + [1] * 8, range(16))
     assert (mean_success(many), best_of(many), oracle_best(many)) == (0.5, 0.5, 0.5)
     assert np.isnan(auc(other))
-    assert over_tasks([one, other], auc).value == 0.625
-    found = over_tasks([one, other], mean_success)
-    assert (found.value, found.low, found.high) == (0.25, 0.0, 0.5)
-    precision, coverage = filtered([one, other])
+    assert over_tasks([mixed, other], auc).value == 0.625
+    mean = over_tasks([mixed, other], mean_success)
+    assert (mean.value, mean.low, mean.high) == (0.25, 0.0, 0.5)
+    precision, coverage = filtered([mixed, other])
     assert (precision.value, coverage.value) == (1 / 3, 0.5)
-    assert difference([one, other], best_of, [other, one], oracle_best).value == -0.25
+    assert difference([mixed, other], best_of, [other, mixed], oracle_best).value == -0.25
     assert calibration([other], 2) == [{'score': 0.4, 'success': 0.0, 'count': 1},
                                        {'score': 0.6, 'success': 0.0, 'count': 1}]
     nothing = filtered([scores([1, 0], [0.1, 0.1])])[0]
