@@ -41,14 +41,14 @@ def _table(part: str, built_in: dict[str, DriverClass | str]) -> Table[DriverCla
 
 DRIVERS: dict[str, Table[DriverClass]] = {
     'arm': _table('arm', {
-        'sim': 'arena_robot.drivers.sim.arm:SimArm',
+        'sim': 'arena_robot.drivers.sim.parts:SimArm',
         'replay': 'arena_robot.drivers.replay:ReplayArm',
         'droid_nuc': 'arena_robot.drivers.droid_nuc.arm:DroidNucArm',
         'franka_rs': 'arena_robot.drivers.franka.arm:FrankaRsArm',
         'libfranka': 'arena_robot.drivers.franka.arm:LibfrankaArm',
     }),
     'gripper': _table('gripper', {
-        'sim': 'arena_robot.drivers.sim.gripper:SimGripper',
+        'sim': 'arena_robot.drivers.sim.parts:SimGripper',
         'replay': 'arena_robot.drivers.replay:ReplayGripper',
         'robotiq': 'arena_robot.drivers.robotiq:RobotiqGripper',
         'droid_nuc': 'arena_robot.drivers.droid_nuc.gripper:DroidNucGripper',
