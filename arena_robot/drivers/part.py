@@ -21,7 +21,7 @@ State = TypeVar('State')
 
 
 class Opened:
-    """Base of drivers: ``with part:`` opens and closes it."""
+    """Base of what is opened and closed: ``with part:`` does both."""
 
     _open = False
 

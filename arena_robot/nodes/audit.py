@@ -47,8 +47,8 @@ log = logging.getLogger(__name__)
 
 RECENT_S = DAY_S
 RUNNING = (SessionState.RUNNING_A, SessionState.RUNNING_B)
-KEPT = 20
-MAX_AGE_S = 1.0
+KEPT = 20          # audits on ~/report: as many sessions as a day has
+MAX_AGE_S = 1.0    # a judge looks less often than a control loop
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -97,7 +97,6 @@ def test_a_port_that_another_node_has_made_meanwhile_is_left(tmp_path, monkeypat
 
     unready = shared_memory._unready
     monkeypatch.setattr(shared_memory, '_unready', look)
-    monkeypatch.setattr(shared_memory, 'LOOK_S', 0.05)
     assert mend_ports(tmp_path, 0.01) == []
     assert seen[-1], 'it was half made at the last look'
     assert path.read_bytes()[:4] == struct.pack('<i', READY)

@@ -1,11 +1,26 @@
-"""Station files are for the namespace that they are launched in; launch arguments are known."""
+"""Station files, launch arguments, and the names in RViz's and Foxglove's files fit a station."""
+
+import json
+import re
 
 import pytest
+import yaml
+from station_programs import SIM
 
-from arena_robot.core.config import shipped
+from arena_robot.cli.main import main
+from arena_robot.core.config import read_yaml, shipped
 from arena_robot.core.errors import ConfigError
-from arena_robot.nodes.lib.part_params import reset_joints_within
-from arena_robot.nodes.station.files import nodes_in, refuse_unknown_arguments
+from arena_robot.nodes.lib.images import eyes_of
+from arena_robot.nodes.lib.part_params import CameraParams, reset_joints_within
+from arena_robot.nodes.session.params import SessionParams, session_config
+from arena_robot.nodes.station.files import (
+    ViewNames,
+    foxglove_file,
+    names_in,
+    nodes_in,
+    refuse_unknown_arguments,
+    rviz_file,
+)
 from arena_robot.robots.arms import PANDA, RESET_JOINTS
 
 
@@ -49,3 +64,59 @@ def test_the_reset_pose_has_seven_angles_within_the_limits():
         reset_joints_within((0.0, 0.1), PANDA.limits)
     with pytest.raises(ConfigError, match=r'joint 4 is 0\.3 rad'):
         reset_joints_within((0.0, 0.0, 0.0, 0.3, 0.0, 1.0, 0.0), PANDA.limits)
+
+
+LAB = {'/**/arm_node': {'ros__parameters': {'robot_type': 'fr3', 'arm_prefix': 'left'}},
+       '/**/wrist_camera': {'ros__parameters': {'topic_style': 'zed4'}}}
+
+
+def test_every_name_follows_the_station():
+    names = names_in(LAB, '/lab')
+    assert names == ViewNames('/lab', 'fr3', 'left', 'zed4')
+    view = yaml.safe_load(rviz_file(names))['Visualization Manager']
+    assert view['Global Options']['Fixed Frame'] == 'left_fr3_link0'
+    said = json.dumps(view) + foxglove_file(names)
+    topics = set(re.findall(r'"(/[a-z][\w./\[\]]+)"', said))
+    assert {topic for topic in topics if not topic.startswith('/lab/')} == {'/diagnostics'}
+    assert {'/lab/robot_description', '/lab/wrist_camera/left/image_rect_color',
+            '/lab/left_camera/left/image_rect_color/compressed',
+            '/lab/left_camera/left/camera_info'} <= topics
+    assert 'panda' not in said
+
+
+def test_the_verb_prints_both(capsys):
+    assert main(['station', '--rviz', '--config', str(SIM), '--namespace', 'left']) == 0
+    assert '/left/robot_description' in capsys.readouterr().out
+    assert main(['station', '--foxglove']) == 0
+    assert json.loads(capsys.readouterr().out)['configById']['3D!robot']['followTf'] == \
+        'panda_link0'
+
+
+def test_the_latched_description_is_asked_for_as_it_is_offered():
+    displays = yaml.safe_load(rviz_file(names_in(read_yaml(SIM), '')))[
+        'Visualization Manager']['Displays']
+    robot = next(display for display in displays if display['Name'] == 'Robot')
+    assert robot['Description Topic']['Durability Policy'] == 'Transient Local'
+
+
+def test_two_cameras_of_one_role_are_refused():
+    with pytest.raises(ConfigError, match='two cameras have one role'):
+        session_config(SessionParams(roles=('left', 'wrist', 'left')))
+
+
+def test_a_camera_with_one_eye_has_no_right_one():
+    assert eyes_of('mono') == ('left',)
+    mono = SessionParams(topic_style='mono')
+    with pytest.raises(ConfigError, match=r"eyes: \['left'\]"):
+        session_config(mono)
+    session_config(SessionParams(topic_style='mono', eyes=('left',)))
+
+
+@pytest.mark.parametrize(('given', 'text'), [
+    ({'extrinsics': (0.1, 0.2)}, 'needs 6 finite numbers'),
+    ({'extrinsics': (float('nan'),) * 6}, 'needs 6 finite numbers'),
+    ({'extrinsics': (0.0,) * 6}, 'needs extrinsics_frame'),
+])
+def test_extrinsics_without_meaning_are_refused(given, text):
+    with pytest.raises(ConfigError, match=text):
+        _ = CameraParams(**given).mount

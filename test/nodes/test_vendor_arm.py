@@ -6,6 +6,7 @@ import uuid
 import numpy as np
 import pytest
 from fake_lab import Lab
+from jtc_model import stopped
 from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from station_programs import speed
@@ -26,7 +27,8 @@ from arena_robot.nodes.lib.part_params import CRISP, JTC, RosControlArmParams
 from arena_robot.nodes.lib.spin import Spin
 from arena_robot.nodes.lib.timeline import RosClock
 from arena_robot.nodes.vendor.arm import RosControlArm
-from arena_robot.robots.arms import FR3
+from arena_robot.nodes.vendor.controllers import braking
+from arena_robot.robots.arms import FR3, PANDA
 from arena_robot.safety.urdf import urdf
 
 
@@ -122,7 +124,7 @@ def test_after_stop_no_newer_command_reaches_the_controller(arm, lab):
 
 @pytest.mark.parametrize('from_desired', [False, True])
 def test_a_stopped_arm_rests_soon_after_where_it_was_and_stays_there(arm, lab, from_desired):
-    """How soon is measured without this machine's load: test_jtc_stop.py."""
+    """How soon is measured without this machine's load, in a model below."""
     lab.from_desired = from_desired
     start = arm.wait_state(2.0).q
     arm.move_to(start - 0.6 * np.sign(start[0] or 1.0) * np.eye(7)[0], 1.6)
@@ -243,3 +245,26 @@ def test_what_does_not_fit_is_said_at_the_start(lab):
     lab.spin.add(lab.nodes[-1], threads=1)
     with pytest.raises(NotConnected, match=r'without interpolation.*joint_trajectory_controller'):
         arm_of(lab, command_topic='forward_position_controller/commands').open()
+
+
+@pytest.mark.parametrize('robot', [PANDA, FR3])
+@pytest.mark.parametrize('speed', [0.2, 0.7, 1.0])
+def test_a_modelled_arm_is_at_rest_in_150_ms(robot, speed):
+    took_s, on_rad = stopped(robot, 0, speed, braking)
+    assert took_s < 0.150
+    assert on_rad < 0.5 * speed * 0.15
+
+
+def test_a_stop_at_the_measured_place_takes_longer():
+    """The arm turns and comes back to the place, 0.15 s after the stop at the earliest."""
+    back_s, _ = stopped(FR3, 0, 0.7, lambda q, dq, robot: (q, 0.15))
+    ahead_s, _ = stopped(FR3, 0, 0.7, braking)
+    assert back_s > 0.18 > 1.5 * ahead_s
+
+
+def test_braking_stops_no_joint_harder_than_the_maker_allows():
+    q, dq = np.zeros(7), np.array([1.0, -2.0, 0.1, 0.0, 0.0, 0.0, 2.5])
+    for robot in (PANDA, FR3):
+        ahead, time_s = braking(q, dq, robot)
+        assert np.all(np.abs(dq) / time_s <= np.array(robot.joint_acceleration) + 1e-9)
+        np.testing.assert_allclose(ahead, 0.5 * time_s * dq)

@@ -1,16 +1,19 @@
-"""How long the arm waits for a policy in the plain loop: no longer than it must, and measured."""
+"""How long the arm waits for a policy or a part, and what a person is told meanwhile."""
 
 from concurrent import futures
 
 import numpy as np
 import pytest
 from fake_station import FakeArm, FakeCamera, FakeGripper, LoopClock, Sink
+from test_rollout import Bench
 
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.episode import EndReason, Slot
+from arena_robot.core.errors import DriverError, StaleData
 from arena_robot.core.inferences import waited_share
 from arena_robot.policy import chunks
 from arena_robot.policy.base import PolicySpec
+from arena_robot.session.loop import parts as parts_module
 from arena_robot.session.loop.parts import Parts
 from arena_robot.session.loop.rollout import Rollout, RolloutConfig, RolloutRequest
 
@@ -106,3 +109,35 @@ def test_the_arm_waits_no_longer_than_it_must(rolled, length, takes_s, pipelined
     else:
         assert sum(waits[1:]) == pytest.approx(asked * takes_s)
     assert episode.waited == pytest.approx(waited_share(waits, 90), abs=0.01)
+
+
+def test_a_part_that_is_waited_for_is_told_while_it_lasts(monkeypatch):
+    monkeypatch.setattr(parts_module, 'SILENT_S', 0.0)
+    bench, sentences = Bench(steps=8), []
+    state = bench.arm.state
+
+    def stale(max_age_s=0.1):
+        bench.arm.state = state
+        raise StaleData('too old')
+
+    def waited(timeout_s):
+        sentences.append(bench.rollout.waiting())
+        return state()
+    bench.arm.wait_state = waited
+    bench.sink.at[3] = lambda: setattr(bench.arm, 'state', stale)
+    assert bench.rollout.run().end is EndReason.TIMEOUT
+    assert sentences == ['The arm has sent nothing new for half a second; the arm holds.']
+    assert bench.rollout.waiting() == ''
+
+
+def test_a_failure_is_told_before_the_arm_has_taken_the_stop():
+    bench, sentences = Bench(steps=100), []
+    stop = bench.arm.stop
+
+    def take_long():
+        sentences.append(bench.rollout.waiting())
+        stop()
+    bench.arm.stop = take_long
+    bench.sink.at[3] = lambda: setattr(bench.arm, 'fail', DriverError('no route to the arm'))
+    assert bench.rollout.run().end is EndReason.DRIVER_ERROR
+    assert sentences == ['no route to the arm. The arm has not confirmed yet that it is at rest.']

@@ -1,4 +1,4 @@
-"""Drafts: what was typed and is not final, also what was cleared."""
+"""Drafts, also what was cleared, and checks of instructions."""
 
 import dataclasses
 
@@ -8,6 +8,12 @@ from test_session_machine import until
 from arena_robot.core.episode import Preference
 from arena_robot.core.errors import SessionError
 from arena_robot.core.verdict import Verdict
+from arena_robot.session.evaluator.checks import (
+    EXAMPLES,
+    check_instruction,
+    instruction_problem,
+    is_repeat,
+)
 from arena_robot.session.evaluator.desk import shown
 from arena_robot.session.protocol.record import replay
 from arena_robot.session.protocol.states import State
@@ -54,3 +60,26 @@ def test_evaluator_and_instruction_are_kept_as_they_were_typed_and_cleared():
     assert shown(replay(session.journal.entries)).draft_instruction == ''
     session.enter_task('ada', 'put the cube in the bowl')
     assert shown(session.record).draft_instruction == 'put the cube in the bowl'
+
+
+@pytest.mark.parametrize('text', EXAMPLES)
+def test_the_examples_are_instructions(text):
+    assert check_instruction(f'  {text}\n') == text
+
+
+@pytest.mark.parametrize(('text', 'problem'), [
+    ('', 'type what'), (' \t\n', 'type what'), ('grasp', 'one word'), ('!!! ???', 'one word'),
+    ('a ' * 200, 'at most 300')])
+def test_what_is_no_instruction_is_told_why(text, problem):
+    assert problem in instruction_problem(text)
+    with pytest.raises(SessionError, match=problem):
+        check_instruction(text)
+
+
+def test_a_repetition_must_be_meant():
+    earlier = ['Put the cube in the bowl.']
+    assert is_repeat('put  the CUBE in the bowl', earlier)
+    assert not is_repeat('put the cube on the bowl', earlier)
+    with pytest.raises(SessionError, match='earlier today'):
+        check_instruction('put the cube in the bowl', earlier)
+    assert check_instruction('put the cube in the bowl', earlier, repeat=True)

@@ -19,7 +19,7 @@ from arena_robot.recording.episode.views import IMAGE, JPEG
 JOINTS = 'sensor_msgs/msg/JointState'
 KINDS: dict[str, type] = {JOINTS: JointState, IMAGE: Image, JPEG: CompressedImage}
 GOAL = '/_action/send_goal'
-LONGEST_S = 15.0
+LONGEST_S = 15.0    # a graph that still changes then is taken as it is
 ALONE_S = 5.0    # a busy machine finds the first other node late
 
 

@@ -29,7 +29,7 @@ HEAD = """\
 """
 HINTS = {'wrist': ('wrist', 'hand', 'gripper'), 'left': ('left', 'ext1', 'exterior_1'),
          'right': ('right', 'ext2', 'exterior_2')}
-LOW_HZ, HIGH_HZ = 14.5, 31.0
+LOW_HZ, HIGH_HZ = 14.5, 31.0    # of pictures, for a session at 15 Hz and a camera of up to 30
 SWITCH_ON = ('set video.publish_left_right: true in the parameters of the ZED wrapper (it is off '
              'by default)')
 JOINT = re.compile(rf"(?:(.+)_)?({'|'.join(ROBOTS)})_joint([1-{DOF}])")
@@ -39,7 +39,7 @@ TRAJECTORY, TRIGGER = 'trajectory_msgs/msg/JointTrajectory', 'std_srvs/srv/Trigg
 BROADCASTER = 'franka_robot_state_broadcaster'
 FINGER = 'finger_joint1'
 GRIPPER_TOPIC = 'gripper_position_controller/commands'
-SLOW_HZ = 50.0
+SLOW_HZ = 50.0    # of joint states; a joint_state_publisher has 30, a broadcaster 100 or more
 
 
 @dataclass

@@ -21,8 +21,9 @@ from arena_robot.core.observation import Floats
 from arena_robot.robots.arms import DOF
 from arena_robot.safety.filter import finite
 
-_STEP_S, _SAMPLE_S = 1e-4, 0.02
-STOPPED_RAD_S = 0.05
+_STEP_S = 1e-4          # of the difference quotient of a path
+_SAMPLE_S = 0.02        # between points at which a path is checked
+STOPPED_RAD_S = 0.05    # below this a joint is at rest, as a goal's end requires
 SETTLE_S = 2.0      # how long an arm may take to its goal once a motion's time is over
 
 

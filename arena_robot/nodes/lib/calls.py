@@ -30,11 +30,11 @@ RCLError = rclpy_implementation.RCLError
 log = logging.getLogger(__name__)
 
 FIND_S = 2.0      # the ROS graph shows a running node within a second
-ATTEMPTS = 3
+ATTEMPTS = 3      # the first answer of a node that has just started can be lost
 LOOK_S = 0.5      # how often a waiting caller asks whether the other node was started again
 LATE_S = 1.5      # how long a node that was started again may take to answer an earlier call
 STORED_S = 1.0    # rclpy stores a sent goal within microseconds; a busy machine may take longer
-STORED_LOOK_S = 0.0005
+STORED_LOOK_S = 0.0005    # short: the executor's thread waits
 
 
 def uncounted() -> int:

@@ -10,7 +10,7 @@ from arena_robot.nodes.lib.convert import header
 OK, WARN, ERROR, STALE = (DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR,
                           DiagnosticStatus.STALE)
 LIFECYCLE = 'lifecycle'
-_TOLERANCE = 0.1
+_TOLERANCE = 0.1    # as diagnostic_updater's default
 
 
 class Rate:

@@ -25,7 +25,8 @@ ENCODINGS = {'rgb8': (0, 1, 2), 'bgr8': (2, 1, 0), 'bgra8': (2, 1, 0)}
 RAW, COMPRESSED, FFMPEG = 'raw', 'compressed', 'ffmpeg'
 # What is added to the name of the raw topic, as image_transport does.
 TRANSPORTS = {RAW: '', COMPRESSED: '/compressed', FFMPEG: '/ffmpeg'}
-LONGEST, JOIN_S = 30, 1.0
+LONGEST = 30    # waiting video packets of two seconds at 15 Hz
+JOIN_S = 1.0    # one picture is decoded in less
 FFMPEG_PACKAGE = 'ffmpeg_image_transport_msgs'
 
 

@@ -22,10 +22,10 @@ from rclpy.subscription import Subscription
 
 log = logging.getLogger(__name__)
 
-LOOK_NS = 250_000_000
-EVENTS_S = 1.0
-AT_ONCE = 32
-JOIN_S = 2.0
+LOOK_NS = 250_000_000    # a wait without messages, after which the end of the node is seen
+EVENTS_S = 1.0           # between two looks at middleware events
+AT_ONCE = 32             # messages of one subscription, before the others have their turn
+JOIN_S = 2.0             # a callback returns within milliseconds
 
 
 class Unspun(CallbackGroup):

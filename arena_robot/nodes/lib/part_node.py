@@ -31,8 +31,9 @@ from arena_robot.nodes.lib.parameters import DRIVER, declare, refuse_unknown
 from arena_robot.nodes.lib.part_params import PartParams
 from arena_robot.nodes.lib.timeline import STEADY, RosClock, SameTime, Timeline
 
-RETRY_S, JOIN_S = 5.0, 1.0
-PATIENCE_NS = 400_000_000
+RETRY_S = 5.0                # between two tries to connect
+JOIN_S = 1.0                 # stream_once waits half a second at most
+PATIENCE_NS = 400_000_000    # a failure that is over sooner is not logged
 OK = TransitionCallbackReturn.SUCCESS
 FAILED = TransitionCallbackReturn.FAILURE
 

@@ -33,7 +33,8 @@ from arena_robot.recording.bag.base import INFINITE_NS, Qos
 STREAM = QoSProfile(depth=10)
 STATE = QoSProfile(depth=5)
 LATCHED = QoSProfile(depth=1, durability=QoSDurabilityPolicy.TRANSIENT_LOCAL)
-COMMAND = QoSProfile(depth=1)
+COMMAND = QoSProfile(depth=1)    # a newer command replaces one that waits
+# A command that is late by a period and a half of the control loop is not delivered.
 COMMAND_SENT = QoSProfile(depth=1, lifespan=Duration(nanoseconds=100_000_000))
 CLOCK = QoSProfile(depth=1, reliability=QoSReliabilityPolicy.BEST_EFFORT)
 SENSOR = qos_profile_sensor_data

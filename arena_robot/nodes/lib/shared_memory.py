@@ -30,7 +30,8 @@ PORT = re.compile(r'fast(rtps|dds)_port\d+')
 # The first four bytes of a segment, as Boost.Interprocess writes them.
 STATE = struct.Struct('<i')
 READY, BROKEN = 2, 3
-MAKING_S, LOOK_S = 3.0, 0.05
+MAKING_S = 3.0         # a living process makes a port within milliseconds
+PORT_LOOK_S = 0.05
 # Who listens in a port holds a lock on a file of this name.
 LOCK = re.compile(r'(fast(?:rtps|dds)_port\d+)_el\b')
 MAPPED = re.compile(rb'\S+ \S+ \S+ \S+ (\d+) +\S*/(fast(?:rtps|dds)_port\d+)(?: \(deleted\))?')
@@ -47,7 +48,7 @@ def mend_ports(home: Path = HOME, making_s: float = MAKING_S) -> list[str]:
     end_s = time.monotonic() + making_s
     unready = set(_unready(home))
     while unready and time.monotonic() < end_s:
-        time.sleep(LOOK_S)
+        time.sleep(PORT_LOOK_S)
         unready &= set(_unready(home))
     mended = sorted(path.name for path, file in unready if _delete(path, file))
     if mended:

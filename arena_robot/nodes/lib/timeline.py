@@ -17,10 +17,10 @@ from rclpy.duration import Duration
 
 from arena_robot.core.clock import Clock
 
-LATE_NS = 25_000_000
-SET_BACK_NS = 500_000_000
-KEPT = 64
-LOOK_S = 0.25
+LATE_NS = 25_000_000         # lateness up to which periods between stamps stay exact
+SET_BACK_NS = 500_000_000    # more than a simulation that catches up can be early
+KEPT = 64                    # shifts: those of all readings that are still converted
+SHUTDOWN_LOOK_S = 0.25       # how soon a sleep ends once rclpy is shut down
 # The clock of timers: with the node's own they would stand still after it was set back.
 STEADY = RclpyClock(clock_type=ClockType.STEADY_TIME)
 ANY_STEP = JumpThreshold(min_forward=Duration(nanoseconds=1), min_backward=None,
@@ -62,7 +62,7 @@ class RosClock:
             if self._is_simulated():
                 self._wait_for_clock(stamp_ns)
             else:
-                time.sleep(min(left_ns * 1e-9, LOOK_S))
+                time.sleep(min(left_ns * 1e-9, SHUTDOWN_LOOK_S))
 
     def _is_simulated(self) -> bool:
         return isinstance(self._clock, ROSClock) and self._clock.ros_time_is_active
@@ -77,7 +77,7 @@ class RosClock:
 
         with self._clock.create_jump_callback(ANY_STEP, post_callback=look):
             if self.now_ns() < stamp_ns:
-                reached.wait(LOOK_S)
+                reached.wait(SHUTDOWN_LOOK_S)
 
 
 class Timeline(Protocol):

@@ -13,7 +13,8 @@ from arena_robot.recording.bag.recover import is_complete, recover
 from arena_robot.recording.episode.derive import derive
 
 log = logging.getLogger(__name__)
-CLOSE_S, CUT_S = 1.0, 5.0
+CLOSE_S = 1.0    # as long as a node may take to end
+CUT_S = 5.0      # longer than a file takes that is written atomically
 Work = Callable[..., object]
 
 

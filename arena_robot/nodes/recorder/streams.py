@@ -12,8 +12,8 @@ from arena_msgs.srv import CheckStreams
 from arena_robot.core.clock import LOOK_S
 from arena_robot.recording.episode.views import IMAGE, JPEG, JPEGS
 
-PATIENCE_S = 2.0
-LONGEST_S = 20.0
+PATIENCE_S = 2.0    # the ROS graph shows a camera's topics one after another
+LONGEST_S = 20.0    # of a check, whatever its caller asks for
 
 
 class RequiredStreams:

@@ -30,9 +30,9 @@ from arena_robot.recording.bag.base import (
 
 log = logging.getLogger(__name__)
 
-POLL_S = 0.005
-LOOK_S = 0.25
-RENEW_S = 1.0
+POLL_S = 0.005         # between two rounds over all topics: the queues hold far more
+GRAPH_LOOK_S = 0.25    # how soon a new topic is recorded
+RENEW_S = 1.0          # between two looks at publishers and losses, which take longer
 IMAGES = {'jpeg': {'sensor_msgs/msg/Image'}, 'raw': {'sensor_msgs/msg/CompressedImage'},
           'both': set(), 'none': set(IMAGE_TYPES)}
 
@@ -165,7 +165,7 @@ class TopicSubscriptions:
             try:
                 if now >= look_at:
                     self._look()
-                    look_at = now + LOOK_S
+                    look_at = now + GRAPH_LOOK_S
                 self._take_all()
                 if now >= renew_at or self._hurry.is_set():
                     self._hurry.clear()

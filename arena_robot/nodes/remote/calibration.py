@@ -15,9 +15,11 @@ from arena_robot.nodes.lib.listener import Listening
 from arena_robot.nodes.lib.spin import Spin
 from arena_robot.nodes.remote.robot import RemoteArm, RemoteCamera
 
-FIND_S, MOVE_S, REST_S = 10.0, 15.0, 5.0
-NEAR_RAD = 0.05
-LATE_FRAMES = 30
+FIND_S = 10.0       # for the nodes of a station that has just started
+MOVE_S = 15.0       # longer than any motion between two poses
+REST_S = 5.0        # for the next state, picture or camera_info
+NEAR_RAD = 0.05     # a joint at its goal; the pose is measured, so more precision is not needed
+LATE_FRAMES = 30    # two seconds of pictures
 
 
 @dataclass(frozen=True)

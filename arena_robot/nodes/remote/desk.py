@@ -8,7 +8,6 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from types import TracebackType
 from typing import Any
 
 from rclpy.callback_groups import ReentrantCallbackGroup
@@ -16,7 +15,6 @@ from rclpy.node import Node
 from sensor_msgs.msg import CompressedImage
 from std_msgs.msg import Empty, Float64, String
 from std_srvs.srv import Trigger
-from typing_extensions import Self
 
 from arena_msgs.action import RunEpisode
 from arena_msgs.msg import EpisodeInfo, SessionState, StepRecord
@@ -31,6 +29,7 @@ from arena_msgs.srv import (
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import NotConnected, SessionError
 from arena_robot.core.verdict import Plain, Verdict
+from arena_robot.drivers.part import Opened
 from arena_robot.nodes.lib import qos
 from arena_robot.nodes.lib.calls import LATE_S, ServiceClients, ThreadedActionClient, send_goal
 from arena_robot.nodes.lib.convert import stamp_of
@@ -47,7 +46,7 @@ SLOW_S = 60.0       # for an answer that waits for the arm, the cameras or the s
 PATIENCE_S = 3.0    # a rollout that nobody has watched for so long is stopped
 GONE_S = 10.0       # a session node that is restarted is back before
 WATCH_S = 0.25      # how often a page tells that it watches, and looks whether the node lives
-GRAPH_LOOK_S = 0.5
+GRAPH_LOOK_S = 0.5    # between two looks for the node in the ROS graph
 SILENT_S = 1.25     # five beats; the graph shows a killed node for 20 s more
 SILENT = ('The session node does not answer. The arm stops without it; until it rests, keep a '
           'hand on the hardware stop. The session is continued once the node is back.')
@@ -60,7 +59,7 @@ SERVICES = {'open_session': OpenSession, 'submit_feedback': SubmitFeedback,
 log = logging.getLogger(__name__)
 
 
-class RemoteDesk:
+class RemoteDesk(Opened):
     """
     Implements :class:`arena_robot.session.evaluator.desk.Desk` over ROS.
 
@@ -116,14 +115,6 @@ class RemoteDesk:
             with suppress(SessionError):    # it ends as well
                 self.release()
         self._spin.close()
-
-    def __enter__(self) -> Self:
-        self.open()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        self.close()
 
     def state(self) -> DeskState:
         """Return the newest state. Raises NotConnected once the session node has ended."""

@@ -20,7 +20,7 @@ from arena_robot.nodes.lib.listener import Listening
 from arena_robot.nodes.lib.timeline import RosClock
 
 T = TypeVar('T')
-SETTLE_S = 0.3
+SETTLE_S = 0.3    # many periods of every part's state
 
 
 class Newest(Generic[T]):

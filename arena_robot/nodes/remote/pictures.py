@@ -12,8 +12,8 @@ from arena_robot.core.observation import EYES, view
 from arena_robot.nodes.lib.calls import parameters_of
 from arena_robot.robots.cameras import STYLES
 
-CLIP_PERIOD_S = 0.2
-LONGEST_CLIP = 3000    # pictures
+CLIP_PERIOD_S = 0.2    # five pictures a second are enough to see what happened
+LONGEST_CLIP = 3000    # pictures: ten minutes
 NAMES = ('roles', 'cameras', 'eyes', 'topic_style', 'consent')
 
 

@@ -22,10 +22,13 @@ from arena_robot.session.ports import Check, RecordedSteps
 
 log = logging.getLogger(__name__)
 
-SCENE_S = 10.0
-SILENT_S = 4.0
-STREAMS_S, ANSWER_S = 5.0, 2.0
-ASK_S, STOP_S = 3.0, 60.0    # a question whether a recording is complete; all of them
+SCENE_S = 10.0      # to set up a scene
+SILENT_S = 4.0      # four statuses in a row
+STREAMS_S = 5.0     # for a message on every stream
+ANSWER_S = 2.0      # for an answer that waits for nothing
+START_S = 4.0       # to open a bag
+ASK_S = 3.0         # for one answer to `stop`
+STOP_S = 60.0       # for a bag to be finished, all tries together
 
 
 class RemoteRecorder:
@@ -72,7 +75,7 @@ class RemoteRecorder:
         request = StartRecording.Request(session_id=session_id, slot=slot.value,
                                          topics=self._streams)
         try:
-            reply = self._ask('start', request, 4.0, 3)
+            reply = self._ask('start', request, START_S, 3)
         except DriverError as error:
             raise RecordingError(str(error)) from error
         if not reply.success:

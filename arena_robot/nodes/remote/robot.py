@@ -30,7 +30,7 @@ from arena_robot.robots.arms import DOF
 from arena_robot.safety.filter import clipped, finite
 
 log = logging.getLogger(__name__)
-CLOSE_S = 0.5
+CLOSE_S = 0.5     # to hold at the end, also of an arm_node that is gone
 ANSWER_S = 0.5    # of the node to a single target; it takes a few milliseconds
 RECOVERY_S, ACTIVATION_S = 25.0, 15.0    # longer than any driver takes
 __all__ = ['RemoteArm', 'RemoteCamera', 'RemoteGripper']

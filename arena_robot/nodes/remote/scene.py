@@ -2,26 +2,25 @@
 
 import threading
 import uuid
-from types import TracebackType
 
 from rcl_interfaces.msg import Parameter, ParameterValue
 from rcl_interfaces.srv import SetParametersAtomically
 from std_msgs.msg import Float64, String
 from std_srvs.srv import Trigger
-from typing_extensions import Self
 
 from arena_robot.core.errors import DriverError, NotConnected
+from arena_robot.drivers.part import Opened
 from arena_robot.nodes.lib import qos
 from arena_robot.nodes.lib.calls import ServiceClients
 from arena_robot.nodes.lib.listener import Listening
 from arena_robot.nodes.lib.spin import Spin
 
-CALL_S = 15.0
+CALL_S = 15.0    # setting up a scene compiles its model
 SET = 'set_parameters_atomically'
-STRING, INTEGER = 4, 2
+STRING, INTEGER = 4, 2    # rcl_interfaces/ParameterType
 
 
-class SceneClient:
+class SceneClient(Opened):
     """
     Client of a ``sim_station``. Use it in a ``with`` block.
 
@@ -57,14 +56,6 @@ class SceneClient:
     def close(self) -> None:
         """Close ROS."""
         self._spin.close()
-
-    def __enter__(self) -> Self:
-        self.open()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        self.close()
 
     def set_up(self, task: str, seed: int) -> str:
         """Set up the scene of a task and return its instruction. Raises DriverError."""

@@ -45,7 +45,7 @@ RIGHT_IS_OFF = ('switch it on: video.publish_left_right of the ZED wrapper is of
 OTHER_STYLE = 'compare topic_style and cameras of session_node with what it publishes'
 # A killed node stays in the graph until its lease ends, 20 s with Fast DDS.
 LEASE_S = 25.0
-HEARD_S = 5.0
+HEARD_S = 5.0    # a running namesake says its name every second
 CHECK = 'one station'
 
 

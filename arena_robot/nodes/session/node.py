@@ -37,10 +37,17 @@ from arena_robot.session.protocol.store import SessionStore
 
 log = logging.getLogger(__name__)
 
-THREADS = 8
-LOOK_S, DELIVER_S, AGAIN_S, HEARTBEAT_S, UPKEEP_S = 0.5, 0.5, 5.0, 15.0, 1.0
-ALIVE_S, TELL_S = 0.25, 0.2
-CALL_S, ENDS_S = 5.0, 1.0
+THREADS = 8           # a few clients can wait for the arm while others are answered
+# Periods of the chores.
+COMPARE_S = 0.5       # the live view with the start photographs
+DELIVER_S = 0.5
+HEARTBEAT_S = 15.0
+UPKEEP_S = 1.0
+ALIVE_S = 0.25        # RemoteDesk misses five of these
+TELL_S = 0.2          # how soon a person sees what the arm waits for
+AGAIN_S = 5.0         # until a delivery that failed is tried again
+CALL_S = 5.0          # for an answer of another node
+ENDS_S = 1.0          # for a rollout to be stored at the end of the process
 
 
 class SessionNode(Listening):
@@ -93,7 +100,7 @@ class SessionNode(Listening):
         alive = qos.publisher(self, Empty, '~/alive')
         for name, period_s, work in (
                 ('connect', 2.0, self._connect_all), ('namesakes', UPKEEP_S, self._namesakes.look),
-                ('look', LOOK_S, self._look), ('tell', TELL_S, self._tell_changes),
+                ('look', COMPARE_S, self._look), ('tell', TELL_S, self._tell_changes),
                 ('deliver', DELIVER_S, self._deliver),
                 ('heartbeat', HEARTBEAT_S, self.conductor.heartbeat),
                 ('upkeep', UPKEEP_S, self.conductor.upkeep),

@@ -13,11 +13,11 @@ from arena_robot.nodes.lib.convert import stamp_of
 
 log = logging.getLogger(__name__)
 
-LATE_S = 0.06
-OLD_S = 0.12
-SLOWER, FASTER = 0.8, 1.03
-LEAST = 0.1
-SLOWEST, FASTEST = 0.1, 20.0
+LATE_S = 0.06    # a command is this old at the arm only on a machine that cannot keep up
+OLD_S = 0.12     # likewise a picture when a step uses it: nearly two periods
+SLOWER, FASTER = 0.8, 1.03    # factors of the speed: down at once, up over many commands
+LEAST = 0.1      # the slowest simulated time
+SLOWEST, FASTEST = 0.1, 20.0    # allowed with --speed
 STALE_S = 0.5    # of real time; lateness is harmless in a simulation
 # Every message on /clock wakes every node; a step may be late by a quarter of its period. 84 Hz is
 # one message in 12 ms.

@@ -8,28 +8,27 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol
 
 import yaml
-from typing_extensions import Self
 
 from arena_robot.core.config import read_yaml
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.process import Process, end_all
+from arena_robot.drivers.part import Opened
 from arena_robot.nodes.executables import MODULES
 from arena_robot.nodes.simulation.governor import SessionPace
 from arena_robot.nodes.station.files import override_keys
 
 log = logging.getLogger(__name__)
-INTERRUPT_S, TERMINATE_S = 2.0, 0.5
+INTERRUPT_S, TERMINATE_S = 2.0, 0.5    # a node ends within a second of SIGINT
 SESSION = 'session_node'
 EXAMPLE_POOL = {'policies': [
     {'name': 'random-walk', 'address': 'example:random_walk'},
     {'name': 'frozen', 'address': 'example:frozen'},
 ]}
 DATA = Path('~/arena')
-SMALL_DISK_GB = 1.0
+SMALL_DISK_GB = 1.0    # simulated pictures are small
 # How exactly a person restores a scene.
 AS_A_PERSON = {'restore_mm': 3.0, 'restore_deg': 2.0}
 
@@ -256,7 +255,7 @@ def _text(path: Path | None) -> str | None:
     return None if path is None else str(path)
 
 
-class SimulatedStation:
+class SimulatedStation(Opened):
     """
     Runs ``sim_station``, ``recorder_node`` and ``session_node`` while it is open.
 
@@ -296,14 +295,6 @@ class SimulatedStation:
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None
-
-    def __enter__(self) -> Self:
-        self.open()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        self.close()
 
     def processes(self, folder: Path) -> list[NodeProcess]:
         """Return the processes, after writing the parameter files into ``folder``."""

@@ -30,9 +30,11 @@ from arena_robot.safety.kinematics import flange_pose
 from arena_robot.safety.limits import motion_s
 from arena_robot.safety.same_robot import require_description
 
-PERIOD_S = 0.01
-FRESH_S = 0.2
-IGNORED_S, FAR_RAD, STIRRED_RAD = 1.5, 0.05, 0.004
+PERIOD_S = 0.01        # of the targets of a motion, as for a controller at 100 Hz
+FRESH_S = 0.2          # age of a reading that a motion may begin from
+IGNORED_S = 1.5        # an arm that is
+FAR_RAD = 0.05         # so far from its target for so long
+STIRRED_RAD = 0.004    # and has not moved by more than noise is not driven
 TRIPPED = (RobotMode.REFLEX, RobotMode.USER_STOPPED)
 
 

@@ -17,7 +17,7 @@ from arena_robot.robots.arms import DOF
 
 NO_MESSAGES = ('franka_msgs is not installed here, so mode and errors of the robot are not known '
                'and it cannot be recovered from here; source the workspace of franka_ros2')
-RECOVERY_S = 20.0
+RECOVERY_S = 20.0    # Franka's own recovery takes some seconds
 VENDORS = {mode.value: mode for mode in RobotMode}
 
 

@@ -27,7 +27,7 @@ from arena_robot.safety.filter import clipped
 
 SAME, MOVING = 0.005, 0.02    # share of the stroke; share per second
 BEYOND = 0.15                 # of the closed position: how far outside its range a joint may be
-CALL_S = 5.0
+CALL_S = 5.0                  # an activation opens and closes the fingers
 GONE_S = 0.5                  # after such a silence, whoever drives the fingers may be another
 
 

@@ -25,7 +25,7 @@ from arena_robot.policy.timing import MEASURED, AtLeast, warmed
 from arena_robot.session.arena.sealed import read_key, seal, unseal
 from arena_robot.session.base import Assignment, Reveal, StationInfo, commitment
 
-NONCE_BYTES = 16
+NONCE_BYTES = 16    # too many to try them all against a commitment
 
 
 @dataclass(frozen=True)

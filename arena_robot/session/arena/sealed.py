@@ -19,7 +19,7 @@ from typing import Any
 from arena_robot.core.errors import DataError
 from arena_robot.core.files import write_text
 
-KEY_BYTES = 32
+KEY_BYTES = 32    # as long as the hash
 
 
 class SealedTokens:

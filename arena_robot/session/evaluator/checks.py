@@ -24,7 +24,7 @@ from arena_robot.core.verdict import (
 )
 from arena_robot.session.protocol.states import State
 
-MAX_INSTRUCTION = 300
+MAX_INSTRUCTION = 300    # characters: a sentence or two, as policies were trained with
 CLEAR = 'clear'    # typed before the robot may move outside a session's motions
 DRAFTED = ('evaluator', 'instruction',
            *(field.name for field in FIELDS if field.asked is not Asked.BUTTON))

@@ -13,11 +13,11 @@ from arena_robot.session.protocol.states import State
 
 log = logging.getLogger(__name__)
 
-EPSILON = 0.02
-WAIT_S = 120.0
+EPSILON = 0.02    # progress that differs by less is a tie
+WAIT_S = 120.0    # for one state: a rollout of MAX_STEPS takes less
 # An assignment by a server takes less than this.
 ASSIGN_S = 5
-READY_TRIES = 30
+READY_TRIES = 30    # checks of a station that is still starting
 
 
 @dataclass(frozen=True)

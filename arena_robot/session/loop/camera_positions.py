@@ -10,14 +10,13 @@ from pathlib import Path
 from arena_robot.core.clock import to_iso
 from arena_robot.core.errors import ArenaError
 from arena_robot.core.observation import ROLES, Pixels, view
-from arena_robot.session.loop.match import MOVED_CAMERA, read_photos
-from arena_robot.session.loop.picture_shift import picture_shift
+from arena_robot.session.loop.match import MOVED_CAMERA, picture_shift, read_photos
 from arena_robot.session.ports import Check
 
 NAME = 'camera positions'
 START = 'start'
 FIXED = tuple(role for role in ROLES if role != 'wrist')
-MOVED = 1.5 * MOVED_CAMERA
+MOVED = 1.5 * MOVED_CAMERA    # less strict than within a session: the light differs by days
 
 
 def newest_photos(sessions: Path) -> tuple[Path, dict[str, Pixels]] | None:

@@ -21,16 +21,21 @@ from arena_robot.core.errors import DataError, SessionError
 from arena_robot.core.files import write_bytes
 from arena_robot.core.jpeg import PHOTO_QUALITY, from_jpeg, to_jpeg
 from arena_robot.core.observation import Floats, Pixels
-from arena_robot.session.loop.picture_shift import picture_shift
 
-WIDTH = 320
-CHANGED_BELOW = 0.5
-SCALE = 0.01
-MARGIN = 8
-MAX_SHIFT = 0.04
-MOVED_CAMERA = 0.01
+WIDTH = 320            # px, of the pictures that are compared: noise and compression vanish
+CHANGED_BELOW = 0.5    # likeness of a place below which its content changed
+SCALE = 0.01           # changed share of the picture at which the score is 1/e
+MARGIN = 8             # px around an aligned picture, where filters see its edge
+MAX_SHIFT = 0.04       # share of the width; phase correlation beyond it is chance
+MOVED_CAMERA = 0.01    # share of the width
 GREEN_FROM = 0.8
 AMBER_FROM = 0.5
+# Corners of two pictures that are not aligned.
+CORNERS_WIDTH = 512    # px
+CORNERS = 1500         # at most
+FAINT = 7              # least contrast of a corner, of 255
+AGREE_PX = 3.0         # distance at which a pair of corners agrees with a shift
+MIN_AGREEING, MIN_SHARE = 25, 0.3    # pairs below which the agreement is chance
 
 Mask = NDArray[np.bool_]
 
@@ -204,3 +209,40 @@ def read_photos(folder: Path) -> dict[str, Pixels]:
         with suppress(DataError, OSError):
             photos[path.stem] = from_jpeg(path.read_bytes())
     return photos
+
+
+def picture_shift(before: Pixels, now: Pixels) -> float | None:
+    """
+    Return how far the picture (H, W, 3) moved at the corner that moved most, in its widths.
+
+    None where the two do not share enough corners to tell.
+    """
+    start_corners, now_corners = _corners(before), _corners(now)
+    if start_corners is None or now_corners is None:
+        return None
+    pairs = cv2.BFMatcher(cv2.NORM_HAMMING, crossCheck=True).match(start_corners[1],
+                                                                  now_corners[1])
+    if len(pairs) < MIN_AGREEING:
+        return None
+    start_points = np.array([start_corners[0][pair.queryIdx] for pair in pairs])
+    now_points = np.array([now_corners[0][pair.trainIdx] for pair in pairs])
+    affine, agreeing = cv2.estimateAffinePartial2D(
+        start_points, now_points, ransacReprojThreshold=AGREE_PX, maxIters=4000)
+    count = int(agreeing.sum()) if affine is not None else 0
+    if count < max(MIN_AGREEING, MIN_SHARE * len(pairs)):
+        return None
+    height = CORNERS_WIDTH * before.shape[0] / before.shape[1]
+    edges = np.array([(x, y, 1.0) for x in (0.0, CORNERS_WIDTH) for y in (0.0, height)])
+    moved = edges @ np.asarray(affine).T - edges[:, :2]
+    return float(np.max(np.linalg.norm(moved, axis=1))) / CORNERS_WIDTH
+
+
+def _corners(pixels: Pixels) -> tuple[list[tuple[float, float]], NDArray[np.uint8]] | None:
+    """Return places (px) and descriptors of a picture's corners, None when it has too few."""
+    height = max(1, round(pixels.shape[0] * CORNERS_WIDTH / pixels.shape[1]))
+    gray = cv2.cvtColor(cv2.resize(pixels, (CORNERS_WIDTH, height), interpolation=cv2.INTER_AREA),
+                        cv2.COLOR_RGB2GRAY)
+    points, described = cv2.ORB.create(CORNERS, fastThreshold=FAINT).detectAndCompute(gray, None)
+    if described is None or len(points) < MIN_AGREEING:
+        return None
+    return [(point.pt[0], point.pt[1]) for point in points], np.asarray(described, np.uint8)

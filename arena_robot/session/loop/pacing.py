@@ -18,19 +18,19 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.episode import CONTROL_RATE_HZ
 from arena_robot.drivers.base import Camera
 
-SLACK = 0.25
-MOVE_NS = 3_000_000
+SLACK = 0.25           # share of a period by which a tick may be late without a new grid
+MOVE_NS = 3_000_000    # a period changes by 5 % at most
 Stamps = NDArray[np.int64]
-BEATS, FEWEST = 100, 8
-STEP_NS = 1_000_000
+BEATS, FEWEST = 100, 8    # past ticks that a shift is judged by
+STEP_NS = 1_000_000    # between the shifts that are compared
 MARGIN_NS = 5_000_000  # an image that arrived just in time may later arrive this much later,
 SPREAD = (50, 90)      # plus the difference between these percentiles of the delays so far
 OLDEST_NS = 70_000_000  # images are not made older than this to allow for late ones
 MISS = 40  # cost of a step with an older image than usual, relative to the usual age
-TOO_OLD = 1000
+TOO_OLD = 1000  # cost of an age above OLDEST_NS, relative to it: never worth it
 GAIN_NS = 4_000_000  # a smaller gain does not move the grid
-NEWEST = 15
-SLOW = 0.9
+NEWEST = 15  # pictures: those of a second
+SLOW = 0.9   # share of the wanted rate
 
 
 @dataclass(frozen=True)

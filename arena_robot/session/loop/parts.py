@@ -27,15 +27,15 @@ from arena_robot.safety.limits import move_duration_s
 
 T = TypeVar('T')
 
-LOOK_TIMEOUT_S = 3.0
+LOOK_TIMEOUT_S = 3.0    # for a next picture when nothing moves
 SILENT_S = 0.5      # then a person is told that a step waits for a part
-OPENING_S = 0.5
-GRACE_S = 3.0
-SETTLING_S = 0.3
-REACHED = 0.05
+OPENING_S = 0.5     # for the fingers to let go before the arm moves
+GRACE_S = 3.0       # for an arm to arrive after the planned end of a motion
+SETTLING_S = 0.3    # for the arm to stop swinging before a photograph
+REACHED = 0.05      # rad
 THERE = 0.005       # rad; a wrist camera turned by so little sees the same picture
-STILL = 0.05
-OPEN = 0.02
+STILL = 0.05        # rad/s
+OPEN = 0.02         # share of the stroke
 SLOWER = 3.0    # so that a person can still step in after a recovery
 
 

@@ -14,9 +14,9 @@ from arena_robot.session.loop.pacing import lag_problem, picture_lag_s, slow_str
 from arena_robot.session.loop.parts import LOOK_TIMEOUT_S, Parts
 from arena_robot.session.ports import Check
 
-AHEAD_S, BEHIND_S = 0.05, 1.0
-FRAMES = 3
-SERVER_CLOCK_S = 1.0
+AHEAD_S, BEHIND_S = 0.05, 1.0    # of a reading's stamp: clocks that differ, a part that stands
+FRAMES = 3              # a median needs three
+SERVER_CLOCK_S = 1.0    # times of the records differ by no more than a person notices
 
 
 def preflight(parts: Parts, clock: Clock, data: Path, min_free_gb: float) -> list[Check]:

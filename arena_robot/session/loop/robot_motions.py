@@ -23,10 +23,10 @@ from arena_robot.session.loop.parts import Parts, move_to_reset
 from arena_robot.session.loop.rollout import Rollout, RolloutRequest, StepSink
 from arena_robot.session.ports import SessionConfig
 
-REST_S = 2.0
+REST_S = 2.0    # an arm stops in a fraction of a second
 # A stop without an answer for so long may be lost: the next press sends another.
 ANSWER_S = 0.3
-STOPS_IN_FLIGHT = 8
+STOPS_IN_FLIGHT = 8    # with ANSWER_S between two, the presses of 2.4 s
 SAID_S = 1.0    # how long a part's word that it has stopped by itself is shown
 # Ends of a rollout that leave the arm free: nobody pressed STOP, and the station is well.
 FREE_ENDS = (EndReason.DONE, EndReason.TIMEOUT)

@@ -27,12 +27,12 @@ from arena_robot.session.loop.parts import Parts
 
 log = logging.getLogger(__name__)
 
-STEP_ENDS_S = 0.2
+STEP_ENDS_S = 0.2    # a step in progress ends within its period
 FAILURES = (EndReason.DRIVER_ERROR, EndReason.SAFETY_STOP, EndReason.INTERRUPTED)
-LOOKS = 5
-RESET_TIMEOUT_S = 2.0
+LOOKS = 5                # pictures of each camera before the first step
+RESET_TIMEOUT_S = 2.0    # for a policy to forget the episode; the next one has a new token
 LAST_ANSWER_S = 0.3     # for what became of the last command; the arm says it in milliseconds
-STEER_EVERY = 15
+STEER_EVERY = 15        # steps: once a second
 
 
 class StepSink(Protocol):

@@ -31,11 +31,11 @@ from arena_robot.session.protocol.store import KeptSession, SessionStore
 from arena_robot.session.protocol.submission import Submissions
 
 log = logging.getLogger(__name__)
-TICK_S = 1.0
+TICK_S = 1.0     # of the step count that a power failure may lose
 WHOLE = (EndReason.DONE, EndReason.STOPPED, EndReason.TIMEOUT)    # if the recording is
 START, RESET = 'start', 'reset'
 T = TypeVar('T')
-SOON_S = 0.05
+SOON_S = 0.05    # until the work that begins has said what it does
 
 
 class Conductor:

@@ -32,7 +32,7 @@ from arena_robot.session.base import UNREACHABLE, Reveal
 from arena_robot.session.protocol.states import TRANSITIONS, Move, State, possible
 
 MAX_MISTAKES = 1    # of these
-MIN_REASON_CHARS = 10
+MIN_REASON_CHARS = 10    # more than a word
 STATION_FAULTS = (EndReason.DRIVER_ERROR, EndReason.INTERRUPTED)
 
 

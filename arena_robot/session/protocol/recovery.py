@@ -15,7 +15,7 @@ from arena_robot.session.protocol.submission import Submissions
 
 log = logging.getLogger(__name__)
 
-FIND_RECORDER = 4
+FIND_RECORDER = 4    # checks; a recorder that starts with the session node is found by then
 
 _WHERE = {
     State.PREFLIGHT: 'Check the station again.',

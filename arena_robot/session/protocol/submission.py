@@ -23,8 +23,8 @@ log = logging.getLogger(__name__)
 
 FEEDBACK = 'feedback'
 PATIENCE_S = 900.0    # well above what making the videos takes
-AGAIN_S, LONGEST_S = 30.0, 1800.0
-TRIES = 3
+AGAIN_S, LONGEST_S = 30.0, 1800.0    # waits, each twice the last
+TRIES = 3    # uploads of files that the arena refuses
 REFUSED = (Conflict, DataError)
 OBJECTION = ("The server's log does not hold what this station sent: {}. Keep this session's "
              'folder, and show it to the other stations: `arena results verify` reads it.')
