@@ -70,14 +70,15 @@ REVIEW_S = 10.0
 T = TypeVar('T')
 Check = Callable[[PolicyTarget], str]
 
+# Threads: those of policies only wait, one for each policy behind openpi's protocol.
 POOLS = {'people': 6, 'stations': 12, 'policies': 64, 'strangers': 4}
-GRACE_S = 2.0
-RECORD_S = 5.0
-ACCEPT_S = 60.0
-ERASE_S = 3600.0
-CREDITS_S = 600.0
-AUDIT_S = 5.0
-WORK_S = 60.0
+GRACE_S = 2.0       # for running calls when the server closes
+# Periods of the chores, each as long as its result can well be waited for.
+RECORD_S = 5.0      # until another server knows what this one relayed
+ACCEPT_S = 60.0     # until a session that waits is looked at again
+ERASE_S = 3600.0    # files are kept for days
+CREDITS_S = 600.0   # credits are given once a week
+AUDIT_S, WORK_S = 5.0, 60.0    # AuditWorker and BackgroundWork count their steps in these
 
 
 class ArenaServer:

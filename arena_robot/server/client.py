@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import functools
-import hashlib
 import json
 import logging
 import time
@@ -39,7 +38,7 @@ from arena_robot.policy.resizing import Resizing
 from arena_robot.records.episode_file import episode_files
 from arena_robot.server import wire
 from arena_robot.server.base import Role, TooManyCalls, UnknownSession
-from arena_robot.server.files import ManifestEntry
+from arena_robot.server.files import ManifestEntry, digest_of
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.proto import arena_server_pb2_grpc as pb_grpc
 from arena_robot.server.transparency.keys import DRAW, VERDICT, read_promise, read_receipt
@@ -50,6 +49,7 @@ log = logging.getLogger(__name__)
 PART_BYTES = MIB
 # Both policies of a session are prepared before the spec of one is answered.
 PREPARED_S = 60.0
+# Between calls that were too many: a bucket of ServerLimits is full again after four seconds.
 PAUSES_S = (0.2, 0.5, 1.0, 2.0)
 
 
@@ -313,7 +313,7 @@ class RemoteArena:
 
 def manifest_of(folder: Path) -> list[ManifestEntry]:
     """Return the files of an episode with their hashes."""
-    return [ManifestEntry(path.name, path.stat().st_size, _digest(path))
+    return [ManifestEntry(path.name, path.stat().st_size, digest_of(path))
             for path in episode_files(folder)]
 
 
@@ -325,14 +325,6 @@ def _parts(request: pb.FileRequest, source: Path, offset: int) -> Iterator[pb.Up
             yield pb.UploadPart(file=first, offset=offset, data=block)
             first = None
             offset += len(block)
-
-
-def _digest(path: Path) -> str:
-    total = hashlib.sha256()
-    with path.open('rb') as stream:
-        while block := stream.read(PART_BYTES):
-            total.update(block)
-    return total.hexdigest()
 
 
 class TokensInMemory:

@@ -5,8 +5,9 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+# Of the histogram: a call of the database takes milliseconds, a policy seconds.
 BOUNDS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
-MOST_ROWS = 1000
+MOST_ROWS = 1000    # a fault in a label must not fill the memory
 
 Labels = tuple[str, ...]
 

@@ -5,10 +5,14 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from arena_robot.core.errors import DataError
 
+# An episode has about ten: more would make a manifest that takes long to check.
 MOST_FILES = 1000
+BLOCK_BYTES = 1 << 22    # read at once: larger ones are no quicker
+_SHA256 = re.compile('[0-9a-f]{64}')
 _PART = re.compile(r'[A-Za-z0-9_][A-Za-z0-9_.\-]{0,127}')
 
 
@@ -18,6 +22,22 @@ def checked_path(path: str) -> str:
     if len(path) > 300 or len(parts) > 8 or not all(_PART.fullmatch(p) for p in parts):
         raise DataError(f'a file is named by a plain relative path, found {path!r:.80}')
     return path
+
+
+def checked_sha256(text: str, name: str) -> str:
+    """Return a SHA-256 that is named for a file; DataError when it is none."""
+    if not _SHA256.fullmatch(text):
+        raise DataError(f'{name}: the SHA-256 has 64 hex digits, found {text!r:.80}')
+    return text
+
+
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of a file in hex."""
+    total = hashlib.sha256()
+    with path.open('rb') as stream:
+        while block := stream.read(BLOCK_BYTES):
+            total.update(block)
+    return total.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -81,7 +101,5 @@ def checked_manifest(files: Iterable[ManifestEntry]) -> Manifest:
                         f'{len(entries)}')
     for entry in entries:
         checked_path(entry.path)
-        if len(entry.sha256) != 64 or set(entry.sha256) - set('0123456789abcdef'):
-            raise DataError(f'{entry.path}: the SHA-256 has 64 hex digits, found '
-                            f'{entry.sha256!r:.80}')
+        checked_sha256(entry.sha256, entry.path)
     return Manifest(tuple(entries))

@@ -13,9 +13,10 @@ from arena_robot.core.errors import ArenaError, NotComputed
 
 log = logging.getLogger(__name__)
 
-LOOK_S, REST = 1.0, 4.0
-MOST = 500
-CLOSE_S = 10.0
+LOOK_S = 1.0      # a reader of the site sees a new verdict within seconds
+REST = 4.0        # a fifth of one processor at most is used for it
+MOST = 500        # values in memory; the one that was asked for longest ago goes
+CLOSE_S = 10.0    # a value that takes longer is left to end with the process
 FIRST_S = 1.0    # what takes no longer is still given to who asks for it first
 _T = TypeVar('_T')
 

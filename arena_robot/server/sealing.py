@@ -13,9 +13,9 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from arena_robot.core.errors import ConfigError
 
-KEY_BYTES = 32
-SHORT_CHARS, SHORT_KEPT = 200, 4096
-_NONCE_BYTES = 12
+KEY_BYTES = 32    # AES-256
+SHORT_CHARS, SHORT_KEPT = 200, 4096    # pairs and nonces of the open sessions, about 1 MB
+_NONCE_BYTES = 12    # what AES-GCM takes
 _MARK = 'sealed1'
 
 

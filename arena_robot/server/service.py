@@ -28,7 +28,7 @@ from arena_robot.server.store.sessions import Sessions
 from arena_robot.server.store.uploads import Uploads
 from arena_robot.server.transparency.log import TransparencyLog
 
-SEEN_S = 1.0
+SEEN_S = 1.0    # between two notes in the database that an upload goes on
 STATION = frozenset({Role.STATION})
 OWNER = frozenset({Role.OWNER, Role.MAINTAINER})
 MAINTAINER = frozenset({Role.MAINTAINER})

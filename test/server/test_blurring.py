@@ -15,10 +15,10 @@ from arena_robot.core.episode import Slot
 from arena_robot.core.errors import DataError
 from arena_robot.recording.episode.frames import read_video, rgb_frame, write_video
 from arena_robot.server.config import ServerConfig
-from arena_robot.server.files import FileId
+from arena_robot.server.files import FileId, digest_of
 from arena_robot.server.store.blobs import Blobs
 from arena_robot.server.transparency.verify import check_bundle
-from arena_robot.server.upkeep.backup import back_up, digest_of, restore
+from arena_robot.server.upkeep.backup import back_up, restore
 from arena_robot.server.upkeep.erasing import FileEraser
 from arena_robot.session.arena.contract import PROMPT, VERDICT
 from arena_robot.web.site.serve import SiteServer

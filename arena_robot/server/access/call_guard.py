@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 T = TypeVar('T')
 
 _STATIONS = frozenset({Role.STATION})
-MOST_ACTORS = 10_000
+MOST_ACTORS = 10_000    # whose omitted lines are counted: strangers may invent any number
 Handler = Any
 
 

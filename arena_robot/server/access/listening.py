@@ -19,6 +19,7 @@ from arena_robot.server.store.accounts import Accounts
 from arena_robot.server.store.slots import Slots
 from arena_robot.server.threads import BatchedWork
 
+# A revoked token opens no call after this; CallGuard refuses what it would do at once.
 TOKEN_FRESH_S = 10.0
 ARENA = pb.DESCRIPTOR.services_by_name['ArenaService'].full_name
 POLICY = policy_pb.DESCRIPTOR.services_by_name['PolicyService'].full_name

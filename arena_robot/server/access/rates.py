@@ -20,10 +20,10 @@ from arena_robot.server.config import ServerLimits
 from arena_robot.server.store.rate_counts import CallerKey, CountKey, RateCounts
 from arena_robot.server.threads import Housekeeping
 
-BUCKETS = 10_000
+BUCKETS = 10_000    # callers of one rate in memory, a few MB
 TOLD_FROM = 0.25    # of the burst: what a caller took in all is told to other servers from here on
 log = logging.getLogger(__name__)
-EXCHANGE_S = 1.0
+EXCHANGE_S = 1.0    # for so long a caller has its burst at each server
 MOST_TOLD = 200     # callers of one rate that are told in one exchange
 MOST_ROWS = 5000    # with as many in the database, each server counts for itself
 

@@ -19,7 +19,7 @@ _UNICAST, _NAT64 = ipaddress.IPv6Network('2000::/3'), ipaddress.IPv6Network('64:
 _SPECIAL = tuple(map(ipaddress.ip_network, (
     '2001::/23', '2001:db8::/32', '3fff::/20', '2620:4f:8000::/48', '192.0.0.0/24',
     '192.88.99.0/24', '192.31.196.0/24', '192.52.193.0/24', '192.175.48.0/24')))
-MAX_CHARS = 500
+MAX_CHARS = 500    # the column of the database
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from arena_robot.policy.connect import connect
 from arena_robot.policy.options import CallOptions
 from arena_robot.server.policy_target import PolicyTarget
 
-BUDGET_S = 300.0
+BUDGET_S = 300.0    # a policy that compiles at its first query takes minutes
 PROBE = CallOptions(connect_timeout_s=3.0, infer_timeout_s=5.0)
 
 

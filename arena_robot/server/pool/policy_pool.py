@@ -36,8 +36,8 @@ from arena_robot.server.threads import SideCalls
 log = logging.getLogger(__name__)
 
 KNOWN_ROBOTS = ('any', *ROBOTS)
-MAX_TOKEN_CHARS = 4096
-MAX_AUTHORITY_CHARS = 65_536
+MAX_TOKEN_CHARS = 4096          # a header of gRPC has 8 KiB
+MAX_AUTHORITY_CHARS = 65_536    # a chain of certificates has a few thousand
 REVIEWS, PROBES = 8, 32    # at once
 
 

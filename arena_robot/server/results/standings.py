@@ -42,7 +42,7 @@ from arena_robot.server.store.verdicts import (
     verdicts_version,
 )
 
-INTERVALS = 200
+INTERVALS = 200    # bootstrap samples of standings that are made anew after every verdict
 # Their intervals need no bootstrap: milliseconds also for a million comparisons.
 QUICK = frozenset({'bt', 'davidson'})
 _Found = tuple[Standings, list[str]]

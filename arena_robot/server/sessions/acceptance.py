@@ -60,6 +60,7 @@ log = logging.getLogger(__name__)
 # How long after its end a session that does not count is checked again periodically. Work that a
 # killed server left, or that another server process holds, is finished by then.
 LOOKED_AT_NS = 3600 * 10**9
+# A station that was off for weeks still sends what it has.
 LOOK_BACK_NS = 30 * DAY_NS
 # Corrections of one session, and the characters of each: the log keeps them for ever.
 CORRECTIONS, CORRECTION_CHARS = 5, 500

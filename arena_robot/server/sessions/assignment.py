@@ -23,8 +23,8 @@ from arena_robot.server.base import NoPair
 from arena_robot.server.config import AssignmentGoal, Weights
 
 Floats = NDArray[np.float64]
-MOST_CONTENDERS = 40
-PLACED = 60
+MOST_CONTENDERS = 40    # policies nearest to the border of the first k; others cannot cross it
+PLACED = 60    # requests from which on a policy is no newcomer
 # The prior: abilities of about two natural log odds.
 MOST_STEPS, CLOSE = 50, 1e-4
 

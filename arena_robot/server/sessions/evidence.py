@@ -12,7 +12,7 @@ from arena_robot.server.store.blobs import Blobs
 from arena_robot.server.store.evidence import SessionEvidence
 from arena_robot.server.store.relayed import RelayedRollout
 
-EPISODE_BYTES = 4 << 20
+EPISODE_BYTES = 4 << 20    # an episode.json of ours has some kB
 # A station that was killed may have lost its last seconds of steps.
 LOST_STEPS = 45
 BAG_SUFFIX = '.mcap'

@@ -36,7 +36,7 @@ from arena_robot.server.store.unsafe_reports import reported_at
 
 log = logging.getLogger(__name__)
 
-PROMPT_CHARS = 500
+PROMPT_CHARS = 500    # a policy reads it, and the log keeps it for ever
 # One is being run; the verdicts of the others may still wait in the station's outbox.
 OPEN_SESSIONS = 8
 # Judged sessions of an evaluator whose files the station has still to send.

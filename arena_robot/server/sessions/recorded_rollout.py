@@ -33,13 +33,13 @@ from arena_robot.recording.bag.topic_stats import header_stamp_ns
 from arena_robot.recording.episode.frames import pixels_of
 from arena_robot.recording.episode.tracks import ChunkRecord, EpisodeTracks, Steps, load_tracks
 
-CPU_S = 120
+CPU_S = 120    # an honest recording takes seconds
 CLAIMS_FILE, FOUND_FILE = 'claims.json', 'found.json'
 # A shorter rollout that was not ended as done says nothing about its policy.
 LEAST_STEPS, LEAST_S = 10, 2.0
 # Requests follow exactly from the relay's answers; a message of an answer may be lost.
 LEAST_ACTIONS_SHARE = 0.95
-ACTION_TOLERANCE = 1e-3
+ACTION_TOLERANCE = 1e-3    # rad; the bag has float32, and blends are rounded
 # Two JPEGs of one picture, of two sizes, differ by less in any 64th of it (of 255).
 MOST_BRIGHTNESS = 10
 # Clocks of a station may be this far off (RemoteArena refuses more), and drift or be set by less.

@@ -34,8 +34,8 @@ from arena_robot.server.store.evidence import SessionEvidence, found_in_recordin
 
 log = logging.getLogger(__name__)
 
-AT_ONCE = 2
-LONGEST_S = 180.0
+AT_ONCE = 2          # each may take gigabytes
+LONGEST_S = 180.0    # processes of the lowest priority may wait for others
 BAG_FILES = ('.mcap', 'metadata.yaml')
 BEING_READ = Missing('its recordings are being read', waits=True)
 
@@ -163,21 +163,12 @@ class Recordings:
             episode, seen = evidence.episodes[slot.value], evidence.rollouts[slot.value]
             claims.append(RolloutClaim(
                 session_id, slot.value, episode.steps, episode.end, bool(seen.failure),
-                self._max_pace, tuple(one.row() for one in seen.inferences())))
-            for one in evidence.manifests[slot.value].files:
-                if one.path.endswith(BAG_FILES):
-                    self._place(FileId(session_id, slot.value, one.path), home)
+                self._max_pace, tuple(query.row() for query in seen.inferences())))
+            for file in evidence.manifests[slot.value].files:
+                if file.path.endswith(BAG_FILES):
+                    self._blobs.fetch(FileId(session_id, slot.value, file.path).key,
+                                      home / slot.value / file.path)
         write_claims(home, claims)
-
-    def _place(self, file: FileId, home: Path) -> None:
-        target = home / file.slot / file.path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        local = self._blobs.local_path(file.key)
-        if local is not None:
-            target.symlink_to(local)
-        else:
-            with target.open('wb') as stream:
-                stream.writelines(self._blobs.read(file.key))
 
 
 def _seen(evidence: SessionEvidence) -> str:

@@ -26,7 +26,7 @@ from arena_robot.server.sessions.assignment import Aim, posterior_of, weight_tab
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 WAYS = ('uniform', 'informative')
-EVERY = 10
+EVERY = 10    # comparisons between two points of a curve
 # Comparisons between two looks at the posterior, and pools that are played together.
 LOOK = 2
 TOGETHER = 50

@@ -17,6 +17,7 @@ from arena_robot.server.store.database import Database
 from arena_robot.server.store.schema import accounts, policies, stations, tokens
 
 TOKEN_BYTES = 32
+# A token that nobody remembers ends within a year; a maintainer may choose another time.
 LIFETIME_S = 365 * DAY_S
 MAX_LIFETIME_S = 10 * LIFETIME_S
 PREFIX = 'arena_'

@@ -11,7 +11,7 @@ from arena_robot.core.clock import Clock
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.schema import audit
 
-DETAIL_CHARS = 1000
+DETAIL_CHARS = 1000    # an error that quotes its input must not fill the log
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,7 @@ from typing import BinaryIO, cast
 
 from arena_robot.core.errors import ConfigError, DataError
 from arena_robot.core.files import replace
-from arena_robot.server.files import checked_path
-
-COPY_BYTES = 1 << 22
+from arena_robot.server.files import BLOCK_BYTES, checked_path
 
 
 class Blobs:
@@ -84,13 +82,23 @@ class Blobs:
         """Return the file's path when the store is a folder of this machine."""
         return Path(self._path(key)) if self._local else None
 
+    def fetch(self, key: str, target: Path) -> None:
+        """Put a file at a path of this machine: a link where the store is a folder of it."""
+        target.parent.mkdir(parents=True, exist_ok=True)
+        local = self.local_path(key)
+        if local is not None:
+            target.symlink_to(local)
+        else:
+            with target.open('wb') as stream:
+                stream.writelines(self.read(key))
+
     def read(self, key: str, start: int = 0, end: int | None = None) -> Iterator[bytes]:
         """Yield the bytes from ``start`` up to ``end`` (exclusive; None is all)."""
         left = (self.size(key) if end is None else end) - start
         with cast(BinaryIO, self._fs.open(self._path(key), 'rb')) as file:
             file.seek(start)
             while left > 0:
-                block = file.read(min(COPY_BYTES, left))
+                block = file.read(min(BLOCK_BYTES, left))
                 if not block:
                     return
                 left -= len(block)

@@ -23,7 +23,7 @@ from arena_robot.server.store.database import Database
 from arena_robot.server.store.evidence import manifests_of
 from arena_robot.server.store.schema import accounts, episodes, files, policies, sessions
 
-MOST = 200
+MOST = 200    # rows of a page, and values of a menu: what a browser shows at once
 MARKS = {
     'imported': 'from published tables; it did not pass the relay of this server',
     'withdrawn': 'taken back after it was accepted; it counts no longer',
@@ -32,7 +32,7 @@ MARKS = {
     'incomplete': 'it was never proven to have taken place; it does not count',
 }
 COUNTED_MARKS = ('', 'imported')
-PAGE = 30
+PAGE = 30     # a screen or two
 OUTCOMES = ('A', 'B', 'TIE', 'invalid')
 ORIGINS = ('relayed', 'imported')
 

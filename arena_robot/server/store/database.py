@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 T = TypeVar('T')
 
 MIGRATIONS = Path(__file__).parent / 'migrations'
-BUSY_TIMEOUT_S = 30.0
+BUSY_TIMEOUT_S = 30.0    # for a command on the same SQLite, such as an import
 # How long a server that stands still in a transaction (a paused machine, a lost network) keeps
 # others waiting for its locks on PostgreSQL; and how long one waits for a lock at most.
 IDLE_S, LOCK_S = 10.0, 20.0

@@ -9,7 +9,7 @@ from arena_robot.core.errors import ServerError
 from arena_robot.server.store.database import Connection, Database
 from arena_robot.server.store.schema import rate_counts
 
-PERIOD_S = 10
+PERIOD_S = 10       # a row per caller and ten seconds: the table stays small
 KEPT = 1            # whole periods beside the one that runs
 WAIT_MS = 2000      # for the database, then the counts of a second are given up
 

@@ -15,7 +15,7 @@ from sqlalchemy.engine import URL, Connection, make_url
 from arena_robot.core.errors import ConfigError, DataError, ServerError
 from arena_robot.server.files import FileId
 
-TOOL_S = 3600.0
+TOOL_S = 3600.0    # pg_dump of a large database
 _MEND = 'restore the newest backup from before'
 _FILES = sa.text('SELECT session_id, slot, path, size, sha256 FROM files WHERE complete '
                  'ORDER BY session_id, slot, path')

@@ -20,7 +20,7 @@ from typing import BinaryIO
 from arena_robot.core.clock import DAY_NS, Clock
 from arena_robot.core.errors import Conflict, DataError, ServerUnavailable
 from arena_robot.server.config import ServerLimits
-from arena_robot.server.files import FileId, FileRecord
+from arena_robot.server.files import FileId, FileRecord, checked_sha256
 from arena_robot.server.store import files as store
 from arena_robot.server.store.blobs import Blobs
 from arena_robot.server.store.database import Connection, Database
@@ -30,7 +30,7 @@ LIMITS = ServerLimits()
 FILM = ('.mp4', '.m4v', '.mov')
 OTHER_FILM = ('.mkv', '.webm', '.avi', '.ts', '.m4a', '.aac', '.mp3', '.wav', '.ogg', '.opus',
               '.flac')
-MOST_BOXES = 10_000
+MOST_BOXES = 10_000    # of an MP4: a video of ours has some dozens
 
 
 class Uploads:
@@ -53,11 +53,10 @@ class Uploads:
         """
         if file.slot not in SLOTS:
             raise DataError(f"a slot is A, B or '-', found {file.slot!r:.20}")
-        key, sha256 = file.key, sha256.lower()
+        key = file.key
         if file.path.lower().endswith(OTHER_FILM):
             raise DataError(f'{key}: videos are MP4 without sound, no other film and no sound')
-        if len(sha256) != 64 or set(sha256) - set('0123456789abcdef'):
-            raise DataError(f'{key}: the SHA-256 has 64 hex digits, found {sha256!r:.80}')
+        sha256 = checked_sha256(sha256.lower(), key)
         if not 0 <= size <= self._limits.file_bytes:
             raise DataError(f'{key} has {size} bytes; up to {self._limits.file_bytes} are '
                             'accepted')

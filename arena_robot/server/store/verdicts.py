@@ -16,7 +16,7 @@ from arena_robot.server.store.schema import accounts, episodes, log, policies, s
 from arena_robot.server.store.sealed_pairs import publish
 from arena_robot.server.store.sessions import SessionRow, session_of_row
 
-BATCH = 1000
+BATCH = 1000    # sessions of one transaction; other writers wait for it
 _END = sa.update(sessions).where(sessions.c.id == sa.bindparam('session')).values(
     **{name: sa.bindparam(f'new_{name}')
        for name in ('state', 'ended_ns', *to_plain(Verdict()))})

@@ -23,7 +23,7 @@ from arena_robot.server.transparency.merkle import MerkleTree, leaf_hash
 
 SESSION, CORRECTION, ERASURE = 'session', 'correction', 'erasure'
 RELAYED, IMPORTED, EARLIER = 'relayed', 'imported', 'before the log'
-PAGE = 1000
+PAGE = 1000    # entries of one answer, about 1 MB
 
 
 def pseudonym(name: str) -> str:

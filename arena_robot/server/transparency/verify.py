@@ -30,7 +30,7 @@ from arena_robot.server.transparency.keys import (
 from arena_robot.server.transparency.log import CORRECTION, ERASURE, SESSION
 from arena_robot.server.transparency.merkle import MerkleTree, leaf_hash
 
-SAME = 1e-6
+SAME = 1e-6    # relative: another machine rounds otherwise
 NEEDED = {SESSION: ('session', 'origin', 'commitment', 'probation', 'verdict', 'created_ns'),
           CORRECTION: ('session', 'withdraw'), ERASURE: ('session', 'files', 'reason')}
 

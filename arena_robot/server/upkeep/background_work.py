@@ -37,8 +37,8 @@ AUDIT_LOOK_STEPS = 12        # a new list of the newest sessions at every twelft
 AUDIT_LONGEST_STEPS = 120    # calls after which an audit is given up
 LONGEST_STEPS = 30           # calls after which other processes are given up
 PAUSE_STEPS = 60             # calls without another try after one failed
-CLOSE_S = 1.0
-SHARE = 0.1
+CLOSE_S = 1.0    # a process that is ended keeps a closing server so long
+SHARE = 0.1      # a report is made anew when a tenth of its sessions is new
 AT_ONCE = 20    # sessions that one process shows the model
 
 Work = Callable[..., object]
@@ -133,14 +133,7 @@ class AuditWorker:
             if not record.complete or record.file.slot not in tuple(Slot) \
                     or not record.file.path.endswith(('.mcap', 'metadata.yaml')):
                 continue
-            target = home / record.file.slot / record.file.path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            local = self._blobs.local_path(record.file.key)
-            if local is not None:
-                target.symlink_to(local)
-            else:
-                with target.open('wb') as stream:
-                    stream.writelines(self._blobs.read(record.file.key))
+            self._blobs.fetch(record.file.key, home / record.file.slot / record.file.path)
 
     def _take(self) -> None:
         assert self._running is not None

@@ -15,7 +15,6 @@ the backup that it was. The key of the secrets in the database is not in the bac
 cannot read them.
 """
 
-import hashlib
 import json
 import shutil
 import tempfile
@@ -30,6 +29,7 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.errors import Conflict, DataError
 from arena_robot.core.files import replacing, write_json
 from arena_robot.server.config import ServerConfig
+from arena_robot.server.files import digest_of
 from arena_robot.server.store.blobs import Blobs
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.ledger import Ledger
@@ -50,7 +50,6 @@ from arena_robot.server.transparency.log import TransparencyLog
 from arena_robot.server.transparency.verify import counted_comparisons
 
 MANIFEST, FILES = 'backup.json', 'blobs'
-BLOCK = 1 << 22
 KEEPS = ('arena.db', FILES, 'log.key')
 
 
@@ -135,15 +134,6 @@ def _copy_files(config: ServerConfig, folder: Path, known: DatabaseSnapshot,
 def key_files(folder: Path) -> list[Path]:
     """Return the keys in a folder that a backup has; the key of the secrets is not one."""
     return [path for path in (folder / 'log.key',) if path.exists()]
-
-
-def digest_of(path: Path) -> str:
-    """Return the SHA-256 of a file in hex."""
-    total = hashlib.sha256()
-    with path.open('rb') as stream:
-        while block := stream.read(BLOCK):
-            total.update(block)
-    return total.hexdigest()
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from arena_robot.core.errors import DataError
 from arena_robot.recording.episode.frames import Blur, blur_video
 from arena_robot.records.episode_file import EPISODE_FILE, SCENE_MATCH_FILE, STEPS_FILE
 from arena_robot.server.config import ServerConfig
-from arena_robot.server.files import FileId
+from arena_robot.server.files import FileId, digest_of
 from arena_robot.server.store import files as store
 from arena_robot.server.store import log as entries
 from arena_robot.server.store.audit import Audit
@@ -28,9 +28,8 @@ from arena_robot.server.store.database import Connection, Database
 from arena_robot.server.store.uploads import SLOTS, Uploads
 from arena_robot.server.transparency.keys import LogKey
 from arena_robot.server.transparency.log import TransparencyLog, erasure_entry
-from arena_robot.server.upkeep.backup import digest_of
 
-MAX_REASON = 500
+MAX_REASON = 500    # characters: the log keeps them for ever
 AT_ONCE = 100    # sessions that one step looks at, so that other chores get their turn
 FILM, PICTURES = '.mp4', ('.jpg', '.jpeg', '.png')
 WITHOUT_PICTURES = (STEPS_FILE, EPISODE_FILE, SCENE_MATCH_FILE)
