@@ -88,16 +88,16 @@ class DemoArena:
         processes.start(*self._serving, needed=True)
 
     def _policies(self) -> list[Process]:
-        found = []
+        processes = []
         for entry, port in zip(self._entries, self._ports.policies, strict=True):
             command = arena_command('policy', 'serve', entry.example, '--protocol',
                                     entry.protocol, '--port', port)
             if entry.options:
                 command += ['--kwargs', *entry.options]
-            found.append(Process(f'policy {entry.name}', command,
-                                 self._logs / f'policy_{entry.name}.log',
-                                 {'OPENBLAS_NUM_THREADS': '1', 'OMP_NUM_THREADS': '1'}))
-        return found
+            processes.append(Process(f'policy {entry.name}', command,
+                                     self._logs / f'policy_{entry.name}.log',
+                                     {'OPENBLAS_NUM_THREADS': '1', 'OMP_NUM_THREADS': '1'}))
+        return processes
 
     def register(self) -> None:
         """Wait for the server, then add new accounts, station and policies."""
@@ -112,11 +112,11 @@ class DemoArena:
         for process in self._serving:
             process.wait_for('serving ')
         with self._calls(OWNER) as owner:
-            there = {p.name: p.address for p in owner('ListPolicies', pb.Empty()).policies}
+            addresses = {p.name: p.address for p in owner('ListPolicies', pb.Empty()).policies}
             for entry, port in zip(self._entries, self._ports.policies, strict=True):
                 address = f'{entry.protocol}://{HOST}:{port}'
-                if there.get(entry.name) != address:
-                    verb = 'UpdatePolicy' if entry.name in there else 'RegisterPolicy'
+                if addresses.get(entry.name) != address:
+                    verb = 'UpdatePolicy' if entry.name in addresses else 'RegisterPolicy'
                     owner(verb, _policy(entry, address))
 
     def wait_for_pool(self, alive: Callable[[], None]) -> None:
@@ -126,17 +126,17 @@ class DemoArena:
         with self._calls(OWNER) as owner:
             while True:
                 alive()
-                found = owner('ListPolicies', pb.Empty()).policies
-                ready = [p.name for p in found if p.state == 'pool' and p.healthy]
+                policies = owner('ListPolicies', pb.Empty()).policies
+                ready = [p.name for p in policies if p.state == 'pool' and p.healthy]
                 if len(ready) == len(self._entries):
                     return
-                for p in found:
+                for p in policies:
                     if p.state == 'suspended':
                         reasons[p.name] = p.reason
                         owner('ResubmitPolicy', pb.NameRequest(name=p.name))
                 if time.monotonic() > end_s:
                     raise ServerError('policies did not come into the pool: ' + '; '.join(
-                        f'{p.name} is {p.state}: {reasons.get(p.name, p.reason)}' for p in found
+                        f'{p.name} is {p.state}: {reasons.get(p.name, p.reason)}' for p in policies
                         if p.name not in ready))
                 time.sleep(0.1)
 

@@ -74,8 +74,8 @@ def ranked(comparisons: Comparisons) -> Standings:
 
 def gap(comparisons: Comparisons, better: str, worse: str) -> Gap | None:
     """Return how much ``better`` is better, with its interval; None with too few sessions."""
-    found = difference(comparisons, better, worse, level=LEVEL)
-    return None if found is None else Gap(better, worse, *found)
+    log_odds = difference(comparisons, better, worse, level=LEVEL)
+    return None if log_odds is None else Gap(better, worse, *log_odds)
 
 
 def report_page(folder: Path) -> Path:
@@ -94,21 +94,22 @@ def report(folder: Path, outcome: DemoOutcome, entries: Sequence[PoolMember],
 
 def tell(display: Display, outcome: DemoOutcome) -> None:
     """Print the leaderboard, the designed difference, and the problems."""
-    found, show = outcome.standings, display.colour
+    standings, show = outcome.standings, display.colour
     means = mean_progress(outcome.comparisons)
-    width = max(len(name) for name in found.items)
-    ranks = {k: '' if is_few(found, k) else place_words(found, k) for k in shown_order(found)}
+    width = max(len(name) for name in standings.items)
+    ranks = {k: '' if is_few(standings, k) else place_words(standings, k)
+             for k in shown_order(standings)}
     room = max(len('rank'), *(len(words) for words in ranks.values()))
     title = f"{'rank':>{room}}  {'policy':<{width}}   score   95 % interval  progress  sessions"
     display.line(f'\n  {show(BOLD, title)}')
     for k, rank in ranks.items():
-        name = found.items[k]
-        interval = interval_words(float(found.low[k]), float(found.high[k]), few_words(found, k),
-                                  '+.2f', ' … ')
-        display.line(f'  {rank:>{room}}  {name:<{width}}  {found.scores[k]:+6.2f}  '
+        name = standings.items[k]
+        interval = interval_words(float(standings.low[k]), float(standings.high[k]),
+                                  few_words(standings, k), '+.2f', ' … ')
+        display.line(f'  {rank:>{room}}  {name:<{width}}  {standings.scores[k]:+6.2f}  '
                      f'{interval:<15}  {100 * means.get(name, float("nan")):>7.0f}  '
-                     f'{found.counts[k]:>8}')
-    unit = METHODS.find(found.method).unit
+                     f'{standings.counts[k]:>8}')
+    unit = METHODS.find(standings.method).unit
     display.line(show(DIM, f'  {"":>{room}}  score: {unit}; progress: mean, 0 to 100'))
     if outcome.gap is not None:
         g = outcome.gap

@@ -82,10 +82,10 @@ def grown(plan: Plan, tasks: tuple[str, ...], sessions: int, seed: int) -> Plan:
                 f'session {number} in this folder is {old.task} with seed {old.seed}, asked for '
                 f'is {new.task} with seed {new.seed}; take another --data, or the same --tasks '
                 'and --seed as before')
-    kept = [old if (old.task, old.seed) == (new.task, new.seed) else new
-            for old, new in zip(plan.jobs, wanted, strict=False)]
+    finished_jobs = [old if (old.task, old.seed) == (new.task, new.seed) else new
+                     for old, new in zip(plan.jobs, wanted, strict=False)]
     beyond = [job for job in plan.jobs[len(wanted):] if job.done]
-    return dataclasses.replace(plan, jobs=[*kept, *wanted[len(kept):], *beyond])
+    return dataclasses.replace(plan, jobs=[*finished_jobs, *wanted[len(finished_jobs):], *beyond])
 
 
 def read_plan(folder: Path) -> Plan | None:

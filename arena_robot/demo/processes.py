@@ -116,20 +116,20 @@ class ResourceUsage:
     @property
     def cpu_s(self) -> dict[str, float]:
         """Return processor seconds by name, the largest first."""
-        found: dict[str, float] = {}
+        by_name: dict[str, float] = {}
         for (name, _), seconds in tuple(self._seconds.items()):
-            found[name] = found.get(name, 0.0) + seconds
-        return dict(sorted(found.items(), key=lambda item: -item[1]))
+            by_name[name] = by_name.get(name, 0.0) + seconds
+        return dict(sorted(by_name.items(), key=lambda item: -item[1]))
 
     def look(self) -> None:
         """Take one sample."""
         total = 0
         for name, pid in [('arena demo', os.getpid()), *self._processes()]:
-            for one in (pid, *children(pid)) if pid != os.getpid() else (pid,):
-                total += memory_bytes(one)
-                seconds = cpu_seconds(one)
+            for process in (pid, *children(pid)) if pid != os.getpid() else (pid,):
+                total += memory_bytes(process)
+                seconds = cpu_seconds(process)
                 if seconds is not None:
-                    self._seconds[name, one] = seconds
+                    self._seconds[name, process] = seconds
         self.peak_bytes = max(self.peak_bytes, total)
 
     def _watch(self) -> None:

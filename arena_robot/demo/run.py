@@ -201,18 +201,18 @@ class Demo:
         self._progress.step('standings and report')
         usage.look()
         took = self._clock.seconds
-        found = outcomes.gather(self._folder, plan, entries, videos.wrong_with)
+        gathered = outcomes.gather(self._folder, plan, entries, videos.wrong_with)
         page = outcomes.report_page(self._folder)
         # The figures of a report are those of the run that played its sessions.
         if self._played or not page.exists():
-            outcomes.report(self._folder, found, entries, self._facts(plan, usage, took))
+            outcomes.report(self._folder, gathered, entries, self._facts(plan, usage, took))
         self._progress.step_done()
         self._display.close()
-        outcomes.tell(self._display, found)
+        outcomes.tell(self._display, gathered)
         line = self._display.line
         if videos.lossy:
-            line(f'  {len(videos.lossy)} of {2 * len(found.records)} recordings have gaps: this '
-                 'machine was busy; `arena episode check` says which')
+            line(f'  {len(videos.lossy)} of {2 * len(gathered.records)} recordings have gaps: '
+                 'this machine was busy; `arena episode check` says which')
         line(f'\n  took {minutes(took)}, at most {usage.peak_bytes / GIB:.2f} GiB of memory, '
              f'{sum(usage.cpu_s.values()):.0f} s of processor time, '
              f'{disk_mb(self._folder / "sessions") / max(len(plan.jobs), 1):.0f} MB of disk a '
@@ -224,7 +224,7 @@ class Demo:
             _until_interrupted(processes)
         else:
             line(f'  site      `arena demo --keep --data {self._options.data}` shows it')
-        return 0 if not found.problems else 1
+        return 0 if not gathered.problems else 1
 
     def _facts(self, plan: Plan, usage: ResourceUsage, took_s: float) -> list[tuple[str, str]]:
         options = self._options
@@ -279,15 +279,15 @@ def ports(before: Ports | None, policies: int) -> Ports:
     """Return free ports, those of the previous run where they are still free."""
     wanted = [before.server, before.site, before.console, *before.policies] if before else []
     wanted += [0] * (3 + policies - len(wanted))
-    held: list[socket.socket] = []
+    sockets: list[socket.socket] = []
     try:
         for port in wanted:
-            held.append(_bound(port))
-        server, site, console, *others = (int(s.getsockname()[1]) for s in held)
+            sockets.append(_bound(port))
+        server, site, console, *policy_ports = (int(s.getsockname()[1]) for s in sockets)
     finally:
-        for one in held:
-            one.close()
-    return Ports(server, site, console, tuple(others))
+        for bound in sockets:
+            bound.close()
+    return Ports(server, site, console, tuple(policy_ports))
 
 
 def _bound(port: int) -> socket.socket:

@@ -64,11 +64,11 @@ class DemoTournament:
         if fresh:
             self._instruction = self._scene.set_up(job.task, job.seed)
             self._make_ready()
-        told: list[str] = []
+        announced: list[str] = []
 
         def tell(state: DeskState) -> None:
-            if state.session_id and not told:
-                told.append(state.session_id)
+            if state.session_id and not announced:
+                announced.append(state.session_id)
                 named(state.session_id)
             self._derived(state)
 

@@ -97,13 +97,13 @@ class Videos:
 
     def _listen(self) -> None:
         for line in self._process.stdout:
-            told = json.loads(line)
-            for text in told['wrong']:
-                log.warning('%s: %s', told['folder'], text)
-            if told['lossy']:
-                self.lossy.add(Path(told['folder']))
+            report = json.loads(line)
+            for text in report['wrong']:
+                log.warning('%s: %s', report['folder'], text)
+            if report['lossy']:
+                self.lossy.add(Path(report['folder']))
             with self._news:
-                self._wrong[Path(told['folder'])] = list(told['wrong'])
+                self._wrong[Path(report['folder'])] = list(report['wrong'])
                 self._news.notify_all()
 
 
@@ -126,11 +126,11 @@ def wrong_with(folder: Path) -> tuple[list[str], bool]:
     """Return what is missing or damaged, and whether messages were lost while recording."""
     failures = [f for f in check(folder).findings if f.level is FindingLevel.FAILURE]
     lossy = any(f.what in LOSSES for f in failures)
-    found = [f'{f.what}: {f.text}' for f in failures if f.what not in LOSSES
-             and not (lossy and f.what.startswith(FOLLOW))]
+    problems = [f'{f.what}: {f.text}' for f in failures if f.what not in LOSSES
+                and not (lossy and f.what.startswith(FOLLOW))]
     if not list(folder.glob('*.mp4')):
-        found.append('there is no video')
-    return found, lossy
+        problems.append('there is no video')
+    return problems, lossy
 
 
 if __name__ == '__main__':

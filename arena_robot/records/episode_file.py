@@ -261,11 +261,11 @@ def episodes(place: Path) -> list[Path]:
     """
     if _is_episode(place):
         return [place]
-    found = [place / slot for slot in SLOTS if _is_episode(place / slot)]
-    if not found:
+    folders = [place / slot for slot in SLOTS if _is_episode(place / slot)]
+    if not folders:
         raise DataError(f'{place} is neither an episode (a folder with a .mcap file) nor a '
                         'session with episodes A and B in it')
-    return found
+    return folders
 
 
 def _is_episode(place: Path) -> bool:
@@ -281,10 +281,10 @@ def read_arrays(content: bytes, where: str) -> dict[str, NDArray[np.generic]]:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = archive.infolist()
-            if sum(one.file_size for one in members) > MOST_BYTES:
+            if sum(member.file_size for member in members) > MOST_BYTES:
                 raise DataError(f'{where} unpacks to more than {MOST_BYTES} bytes')
-            for one in members:
-                _check_header(archive, one, where)
+            for member in members:
+                _check_header(archive, member, where)
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
     except (OSError, ValueError, EOFError, KeyError, NotImplementedError,

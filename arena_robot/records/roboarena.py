@@ -92,8 +92,8 @@ class RoboArenaSession:
 
     def others(self) -> tuple[RoboArenaRollout, ...]:
         """Return the rollouts that are not the one of a slot."""
-        kept = list(map(id, self.slots().values()))
-        return tuple(r for r in self.rollouts if id(r) not in kept)
+        by_slot = list(map(id, self.slots().values()))
+        return tuple(r for r in self.rollouts if id(r) not in by_slot)
 
     def comparison(self) -> Comparison:
         """Return the verdict as a ranking takes it; DataError when there is none that counts."""
@@ -136,11 +136,11 @@ class RoboArenaData:
 
 def usable(sessions: Iterable[RoboArenaSession], refused: Sequence[str]) -> RoboArenaData:
     """Return what was read; DataError when rows were refused and no session is left."""
-    kept = tuple(sessions)
-    if refused and not kept:
+    rows = tuple(sessions)
+    if refused and not rows:
         raise DataError('\n'.join(['no session can be used:',
                                    *RoboArenaData((), tuple(refused)).refusals()]))
-    return RoboArenaData(kept, tuple(refused))
+    return RoboArenaData(rows, tuple(refused))
 
 
 def build_session(values: Mapping[str, Any]) -> RoboArenaSession:
@@ -176,11 +176,11 @@ def build_rollout(values: Mapping[str, Any], session: RoboArenaSession) -> RoboA
         raise DataError(f"letter is '{letter}' and policy '{policy}'; A is "
                         f"'{session.policy_a}' and B is '{session.policy_b}'")
     order, progress = number(values, 'order'), number(values, 'partial_success', 1.0)
-    said = flag(values, 'binary_success', empty=None)
+    binary = flag(values, 'binary_success', empty=None)
     return RoboArenaRollout(
         policy, slot or letter, progress, round(number(values, 'duration_steps') or 0),
         _text(values, 'instruction'), None if order is None else round(order),
-        solved(progress) if said is None else said, _text(values, 'camera'),
+        solved(progress) if binary is None else binary, _text(values, 'camera'),
         number(values, 'avg_latency_s'))
 
 
@@ -239,5 +239,5 @@ def _text(values: Mapping[str, Any], name: str) -> str:
     return '' if value is None else str(value).strip()
 
 
-def _wrong(name: str, found: object, expected: str) -> DataError:
-    return DataError(f"{name} is '{found}'; expected {expected}")
+def _wrong(name: str, value: object, expected: str) -> DataError:
+    return DataError(f"{name} is '{value}'; expected {expected}")

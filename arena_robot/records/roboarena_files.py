@@ -56,22 +56,22 @@ def read_tables(sessions: Path | str, episodes: Path | str | None = None) -> Rob
     An invalid row is left out and listed in ``refused``. Raises DataError when a file or a column
     is missing, or when not a single session is left.
     """
-    found: dict[str, RoboArenaSession] = {}
+    by_id: dict[str, RoboArenaSession] = {}
     lines: dict[str, int] = {}
     refused: list[str] = []
     skipped: set[str] = set()
     for line, row in rows_of(Path(sessions), SESSIONS_NEED):
         try:
             session = build_session(row)
-            if session.session_id in found:
+            if session.session_id in by_id:
                 raise DataError(f"session_uuid is '{session.session_id}' as in line "
                                 f'{lines[session.session_id]}; expected each session once')
-            found[session.session_id], lines[session.session_id] = session, line
+            by_id[session.session_id], lines[session.session_id] = session, line
         except DataError as error:
             refused.append(f'{sessions}:{line}: {error}')
             skipped.add(row['session_uuid'].strip())
-    rollouts = {} if episodes is None else _rollouts(Path(episodes), found, skipped, refused)
-    return usable((with_rollouts(s, rollouts.get(s.session_id, ())) for s in found.values()),
+    rollouts = {} if episodes is None else _rollouts(Path(episodes), by_id, skipped, refused)
+    return usable((with_rollouts(s, rollouts.get(s.session_id, ())) for s in by_id.values()),
                   refused)
 
 
@@ -93,10 +93,10 @@ def table_paths(folder: Path) -> tuple[Path, Path]:
 
 def write_tables(folder: Path, sessions: Iterable[RoboArenaSession]) -> tuple[Path, Path]:
     """Write both tables into a folder, each atomically, and return their paths."""
-    kept = list(sessions)
+    rows = list(sessions)
     paths = table_paths(folder)
-    _write(paths[0], SESSION_COLUMNS, map(_session_row, kept))
-    _write(paths[1], EPISODE_COLUMNS, (_rollout_row(s, r) for s in kept
+    _write(paths[0], SESSION_COLUMNS, map(_session_row, rows))
+    _write(paths[1], EPISODE_COLUMNS, (_rollout_row(s, r) for s in rows
                                        for r in s.rollouts))
     return paths
 
@@ -268,8 +268,8 @@ def _ran(policy: object) -> bool:
 def _count(dump: Path, spaces: Mapping[str, str]) -> None:
     """Bring ``global_metadata.yaml`` up to date with what is in the dump now."""
     path = dump / GLOBAL_FILE
-    known = read_yaml(path).get('policy_index', {}) if path.exists() else {}
-    index = {**known, **{name: {'action_space': space} for name, space in spaces.items()}}
+    policies = read_yaml(path).get('policy_index', {}) if path.exists() else {}
+    index = {**policies, **{name: {'action_space': space} for name, space in spaces.items()}}
     sessions = sorted((dump / SESSIONS_FOLDER).glob(SESSION_GLOB))
     rollouts = sum(_ran(policy) for p in sessions
                    for policy in (read_yaml(p).get('policies') or {}).values())

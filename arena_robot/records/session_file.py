@@ -240,8 +240,8 @@ def session_origin(session: SessionFile, folder: Path) -> str:
 
 
 def _parse(data: Mapping[str, Any]) -> SessionFile:
-    others = {key: value for key, value in data.items() if key != 'verdict'}
-    return dataclasses.replace(build(SessionFile, others, SESSION_FILE),
+    values = {key: value for key, value in data.items() if key != 'verdict'}
+    return dataclasses.replace(build(SessionFile, values, SESSION_FILE),
                                verdict=from_plain(data.get('verdict', {})))
 
 

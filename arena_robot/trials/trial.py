@@ -184,15 +184,15 @@ def printing_elsewhere() -> Iterator[None]:
     libc = ctypes.CDLL(None)
     sys.stdout.flush()
     libc.fflush(None)
-    kept = os.dup(STDOUT)
+    saved = os.dup(STDOUT)
     os.dup2(STDERR, STDOUT)
     try:
         with contextlib.redirect_stdout(sys.stderr):
             yield
     finally:
         libc.fflush(None)   # C keeps what it prints until its buffer is full
-        os.dup2(kept, STDOUT)
-        os.close(kept)
+        os.dup2(saved, STDOUT)
+        os.close(saved)
 
 
 @functools.cache

@@ -119,14 +119,14 @@ class _BoundedHttp(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         host = _host_of(self)
-        others = [other for other in self.connections if _host_of(other) == host
-                  and other is not self and not other.transport.is_closing()]
-        if len(others) >= self.per_address:
-            idle = [other for other in others if isinstance(other, _BoundedHttp) and other.waits]
+        from_host = [c for c in self.connections if _host_of(c) == host
+                     and c is not self and not c.transport.is_closing()]
+        if len(from_host) >= self.per_address:
+            idle = [c for c in from_host if isinstance(c, _BoundedHttp) and c.waits]
             if not idle:
                 transport.abort()
                 return
-            min(idle, key=lambda other: other._idle_since_s).transport.abort()
+            min(idle, key=lambda c: c._idle_since_s).transport.abort()
         self._look_later(self.handshake_s)
 
     def on_response_complete(self) -> None:

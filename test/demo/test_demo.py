@@ -42,15 +42,15 @@ def demo(folder, *more):
 
 def left_running(folder):
     """Command lines of processes that know the demonstration's folder."""
-    found = []
+    remaining = []
     for path in Path('/proc').glob('[0-9]*/cmdline'):
         try:
             words = path.read_bytes().decode('utf-8', 'replace').replace('\0', ' ')
         except OSError:
             continue
         if str(folder) in words and 'pytest' not in words:
-            found.append(words)
-    return found
+            remaining.append(words)
+    return remaining
 
 
 def interrupted(folder, after_s):
@@ -86,20 +86,20 @@ def test_interrupted_five_times_and_complete_in_the_end(tmp_path):
     check_sessions(folder, ids)
     check_server(folder, ids)
     page = (folder / 'report' / 'index.html').read_text()
-    assert all(one in page for one in ids)
+    assert all(session_id in page for session_id in ids)
     check_audits(folder, ids, page)
     # Once more: everything is there already, and nothing is done twice.
-    again = demo(folder)
-    output = again.communicate(timeout=100.0)[0]
-    assert again.returncode == 0, output
+    second = demo(folder)
+    output = second.communicate(timeout=100.0)[0]
+    assert second.returncode == 0, output
     assert json.loads((folder / 'demo.json').read_text())['jobs'] == plan['jobs']
 
 
 def check_sessions(folder, ids):
     """Every session is whole on the station's disk, and none was left half way."""
     assert SessionStore(folder / 'sessions', SystemClock()).unfinished() == []
-    for one in ids:
-        record = read_record(folder / 'sessions' / one)
+    for session_id in ids:
+        record = read_record(folder / 'sessions' / session_id)
         assert record.verified
         assert [r.steps for r in record.rollouts] == [STEPS, STEPS]
         for slot in Slot:
@@ -108,9 +108,10 @@ def check_sessions(folder, ids):
 
 def check_audits(folder, ids, page):
     """Every rollout has the audits of both judges; the report has their tables and curves."""
-    for one in ids:
+    for session_id in ids:
         for slot in Slot:
-            assert {path.stem for path in audits_of(folder / 'sessions' / one / slot.value)} \
+            slot_folder = folder / 'sessions' / session_id / slot.value
+            assert {path.stem for path in audits_of(slot_folder)} \
                 == set(JUDGES)
     audits = page.split('id="audit"')[1]
     assert all(judge in audits for judge in JUDGES)
@@ -123,8 +124,8 @@ def check_server(folder, ids):
     """The server has each session once, with every file, and its books add up."""
     with Database(f'sqlite:///{folder}/server/data/arena.db') as database:
         sessions = Sessions(database, SystemClock())
-        for one in ids:
-            record = sessions.get(one)
+        for session_id in ids:
+            record = sessions.get(session_id)
             assert (record.state.value, record.verdict.valid) == ('done', True)
             assert record.verdict.preference == 'TIE'
         ledger = Ledger(database, SystemClock())
@@ -136,10 +137,10 @@ def check_server(folder, ids):
                 "AND transfer LIKE 'redraw:%'")).scalar_one()
         assert ledger.balance('account:ada') == SESSIONS - paid
         assert paid <= INTERRUPTIONS
-    for one in ids:
+    for session_id in ids:
         for slot in ('A', 'B'):
-            here = folder / 'sessions' / one / slot
-            there = folder / 'server' / 'data' / 'blobs' / one / slot
-            for path in filter(Path.is_file, here.rglob('*')):
-                other = there / path.relative_to(here)
-                assert other.read_bytes() == path.read_bytes(), path
+            local = folder / 'sessions' / session_id / slot
+            remote = folder / 'server' / 'data' / 'blobs' / session_id / slot
+            for path in filter(Path.is_file, local.rglob('*')):
+                copy = remote / path.relative_to(local)
+                assert copy.read_bytes() == path.read_bytes(), path

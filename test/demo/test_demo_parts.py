@@ -72,9 +72,9 @@ def test_a_plan_survives_the_disk(tmp_path):
     plan.begin(1)
     plan.named(1, 'def', done=True)
     write_plan(tmp_path, plan)
-    again = read_plan(tmp_path)
-    assert again == plan
-    assert (again.current, again.lost, again.open) == (1, ['abc'], [0, 2])
+    stored = read_plan(tmp_path)
+    assert stored == plan
+    assert (stored.current, stored.lost, stored.open) == (1, ['abc'], [0, 2])
     assert read_plan(tmp_path / 'nowhere') is None
 
 
@@ -139,17 +139,17 @@ def test_a_process_that_ends_by_itself_is_told_with_its_last_words(tmp_path):
 def test_what_a_killed_run_left_is_ended_and_nothing_else(tmp_path):
     left = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'],
                             start_new_session=True)
-    other = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'],
-                             start_new_session=True)
+    stranger = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'],
+                                start_new_session=True)
     try:
         born = birth(left.pid)
         assert born
-        (tmp_path / FILE).write_text(json.dumps({left.pid: born, other.pid: 'earlier'}))
+        (tmp_path / FILE).write_text(json.dumps({left.pid: born, stranger.pid: 'earlier'}))
         with Processes(tmp_path):
             assert left.wait(5.0) is not None
-            assert other.poll() is None
+            assert stranger.poll() is None
     finally:
-        for process in (left, other):
+        for process in (left, stranger):
             process.kill()
             process.wait(5.0)
     assert birth(left.pid) == ''
@@ -326,8 +326,8 @@ def test_a_session_goes_on_in_a_simulation_that_knows_its_start(state, kept):
     scene = SimpleNamespace(set_up=lambda task, seed: done.append((task, seed)),
                             keep=lambda: done.append('kept'))
     desk = SimpleNamespace(state=lambda: DeskState(state))
-    one = tournament.DemoTournament(desk, scene, 'ada', lambda: None, lambda _: None)
-    assert one.pick_up(SessionPlan('lift_cube', 7))
+    run = tournament.DemoTournament(desk, scene, 'ada', lambda: None, lambda _: None)
+    assert run.pick_up(SessionPlan('lift_cube', 7))
     assert done == [('lift_cube', 7), *kept * ['kept']]
 
 
@@ -352,8 +352,8 @@ def test_a_program_that_ends():
                           stderr=subprocess.PIPE) as program:
         os.close(side)
         os.close(terminal)
-        said = program.communicate(timeout=20.0)[1]
-    assert (program.returncode, said) == (0, b'')
+        output = program.communicate(timeout=20.0)[1]
+    assert (program.returncode, output) == (0, b'')
 
 
 @pytest.fixture
@@ -389,9 +389,9 @@ def test_audits_beside_the_sessions_and_the_rest_at_the_end(sessions, tmp_path):
         begin_s = time.monotonic()
         background.finish()
         assert time.monotonic() - begin_s < LAST_S, 'what cannot be audited is not waited for'
-    assert [audited(one) for one in sessions] == [{'A', 'B'}, set(), set()]
+    assert [audited(session) for session in sessions] == [{'A', 'B'}, set(), set()]
     assert audited(uploaded / 'one') == {'A', 'B'}
     assert 'three/A was not audited' in (tmp_path / 'audits.log').read_text('utf-8')
     audit_sessions(sessions, heard.append, uploaded)
-    assert [audited(one) for one in sessions] == [{'A', 'B'}, {'A', 'B'}, set()]
+    assert [audited(session) for session in sessions] == [{'A', 'B'}, {'A', 'B'}, set()]
     assert heard[-1] == 'audit 4 of 4'

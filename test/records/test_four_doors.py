@@ -150,9 +150,9 @@ def test_a_policy_against_itself_in_an_old_database_empties_no_leaderboard(nasty
 def test_what_was_refused_is_not_in_the_tables_written(nasty, tmp_path, capsys):
     out = tmp_path / 'out'
     import_(nasty, out, capsys)
-    again = read_folder(out)
-    assert again.refused == ()
-    assert again.sessions == read_folder(nasty).sessions
+    written = read_folder(out)
+    assert written.refused == ()
+    assert written.sessions == read_folder(nasty).sessions
 
 
 @both

@@ -30,16 +30,16 @@ PERIOD_S = 1.0 / CONTROL_RATE_HZ
 
 def rolled(chunk, took_s, ahead, steps=60):
     """Return the inferences of a rollout, its length and how long the arm waited (s)."""
-    made, now_s, waited_s, left, asked = [], 0.0, 0.0, 0, None
+    made, now_s, waited_s, left, query_step = [], 0.0, 0.0, 0, None
     for step in range(steps):
         begin_s = now_s
-        if asked is None and left <= ahead:
-            asked, ready_s, was_left = step, now_s + took_s, left
+        if query_step is None and left <= ahead:
+            query_step, ready_s, was_left = step, now_s + took_s, left
             made.append(Inference(step, 0, took_s, chunk))
         if left == 0:
             waited_s += max(0.0, ready_s - now_s)
             now_s = max(now_s, ready_s)
-            left, asked = chunk - min(was_left, chunk - 1), None
+            left, query_step = chunk - min(was_left, chunk - 1), None
         left -= 1
         now_s = max(now_s, begin_s + PERIOD_S)
     return made, now_s, waited_s
@@ -61,8 +61,8 @@ def test_a_rollout_of_nothing_did_not_wait():
 
 
 def test_an_episode_keeps_its_share(tmp_path):
-    one = EpisodeFile(slot='A', steps=30, inference=InferenceReport(3, None, 0.25))
-    write_episode(tmp_path, one)
+    episode = EpisodeFile(slot='A', steps=30, inference=InferenceReport(3, None, 0.25))
+    write_episode(tmp_path, episode)
     assert read_episode(tmp_path).inference.waited == 0.25
 
 
@@ -71,9 +71,9 @@ def test_session_file_and_table_have_it(tmp_path):
     session = SessionFile('s1', state='done', slots=slots, reveal=Reveal('n', 'p', 'q'),
                           verdict=Verdict(preference=Preference.A, explanation='A did it'))
     write_session(tmp_path, session)
-    found = read_session(tmp_path).comparison()
-    assert found.waited_a == 0.25
-    assert found.waited_b is None
+    comparison = read_session(tmp_path).comparison()
+    assert comparison.waited_a == 0.25
+    assert comparison.waited_b is None
     write_tables(tmp_path, [RoboArenaSession('s1', 'p', 'q', preference=Preference.A,
                                              waited_a=0.25)])
     table = read_folder(tmp_path).comparisons()[0]
@@ -90,9 +90,9 @@ def test_a_ranking_without_the_waits_finds_skill():
                                Preference.A if wins else Preference.B,
                                waited_a=waits[0], waited_b=waits[1]))
     unknown = Comparison('x', 'skilled', 'other', Preference.B)
-    kept, x = waiting([*rows, unknown])
-    assert len(kept) == len(x) == 400
-    found = adjusted(Comparisons.from_words(kept), x, ['waiting'])
-    assert found.low[0] < -6.0 < found.high[0] < 0.0
-    other, skilled = found.fit.scores
-    assert skilled - other == pytest.approx(1.0, abs=0.35)
+    known, x = waiting([*rows, unknown])
+    assert len(known) == len(x) == 400
+    estimate = adjusted(Comparisons.from_words(known), x, ['waiting'])
+    assert estimate.low[0] < -6.0 < estimate.high[0] < 0.0
+    unskilled, skilled = estimate.fit.scores
+    assert skilled - unskilled == pytest.approx(1.0, abs=0.35)

@@ -37,8 +37,8 @@ def looks(monkeypatch, moved_m=0.0, noise=0.0):
     """Return a clip of three frames at reset, with the right camera moved, or with noise."""
     rng, look_for = np.random.default_rng(0), scene.look_for
 
-    def moved(*given):
-        look = look_for(*given)
+    def moved(*arguments):
+        look = look_for(*arguments)
         position, target = look.right
         return dataclasses.replace(look, right=(position + np.array([0, moved_m, 0]), target))
 
@@ -90,12 +90,12 @@ def test_the_local_judge_knows_its_pictures(monkeypatch, change, calibrated, wor
 def test_processes_and_a_cluster_find_what_one_process_finds(dask):
     trials = [Trial(policy, 'lift_cube', seed, 16)
               for policy in ('random_walk', 'vision') for seed in range(2)]
-    told = []
-    here = run_all(trials, Workers(), lambda done, outcome: told.append(done))
-    assert told == [1, 2, 3, 4]
-    assert [outcome.trial for outcome in here] == trials
-    assert run_all(trials, Workers(2)) == here
-    assert run_all(trials, Workers(cluster=dask)) == here
+    counts = []
+    outcomes = run_all(trials, Workers(), lambda done, outcome: counts.append(done))
+    assert counts == [1, 2, 3, 4]
+    assert [outcome.trial for outcome in outcomes] == trials
+    assert run_all(trials, Workers(2)) == outcomes
+    assert run_all(trials, Workers(cluster=dask)) == outcomes
 
 
 @pytest.mark.parametrize('jobs', [1, 2])
@@ -113,9 +113,9 @@ def test_what_a_policy_prints_is_no_result(capsys, monkeypatch, tmp_path):
         '        return super().infer(observation, episode)\n', encoding='utf-8')
     monkeypatch.syspath_prepend(str(tmp_path))
     run_here(Trial('loud_policy:Loud', 'lift_cube', 0, 5))
-    said = capsys.readouterr()
-    assert not said.out
-    assert 'hello' in said.err
+    printed = capsys.readouterr()
+    assert not printed.out
+    assert 'hello' in printed.err
 
 
 def test_a_served_policy_can_be_rated():

@@ -42,25 +42,25 @@ def done(executor, *steps, **scene):
 
 
 def flags(execution):
-    return [one.success for one in execution.results], execution.claimed, execution.oracle
+    return [result.success for result in execution.results], execution.claimed, execution.oracle
 
 
 def test_the_reference_succeeds_and_no_prefix_is_run_twice(drawer):
     executor = station_executor(TASK.spec)
-    found = done(executor, GRASP, OPEN, RELEASE)
-    assert flags(found) == ([True, True, True], True, True)
-    assert all(0 < one.sim_steps < 120 for one in found.results)
+    execution = done(executor, GRASP, OPEN, RELEASE)
+    assert flags(execution) == ([True, True, True], True, True)
+    assert all(0 < result.sim_steps < 120 for result in execution.results)
     assert not broken_members(executor, SkillExecutor)
-    assert done(executor, GRASP, OPEN, RELEASE) == found
+    assert done(executor, GRASP, OPEN, RELEASE) == execution
     assert done(executor, GRASP, OPEN).success
     assert executor.executed == 3
-    again = dataclasses.replace(RELEASE, code='release_grasp(self)\nsuccess = 1 > 0')
-    completed = done(executor, GRASP, OPEN, again)
+    release = dataclasses.replace(RELEASE, code='release_grasp(self)\nsuccess = 1 > 0')
+    completed = done(executor, GRASP, OPEN, release)
     assert completed.success
     assert executor.executed == 4
     executor.close()
-    assert [one.sim_steps for one in done(drawer, GRASP, OPEN, again).results] == [
-        one.sim_steps for one in completed.results]
+    assert [result.sim_steps for result in done(drawer, GRASP, OPEN, release).results] == [
+        result.sim_steps for result in completed.results]
 
 
 @pytest.mark.parametrize('wrong', [
@@ -73,30 +73,30 @@ def test_a_wrong_goal_is_claimed_and_the_oracle_says_no(drawer, wrong):
 
 def test_another_joint_that_is_moved_is_no_success(drawer):
     moved = joint_step('Dimmer', 'slide', 'tab', 1.0, 0.3)
-    found = done(drawer, moved, OPEN)
-    assert found.results[0].success
-    assert found.results[0].sim_steps > 10
-    assert not found.oracle
+    execution = done(drawer, moved, OPEN)
+    assert execution.results[0].success
+    assert execution.results[0].sim_steps > 10
+    assert not execution.oracle
 
 
 def test_what_cannot_be_reached_fails_within_the_budget(drawer):
-    found = done(drawer, GRASP, joint_step('Drawer', 'slide', 'handle', 2.0, 0.2))
-    assert flags(found) == ([True, False], False, False)
-    assert 50 < found.results[1].sim_steps <= 320
+    execution = done(drawer, GRASP, joint_step('Drawer', 'slide', 'handle', 2.0, 0.2))
+    assert flags(execution) == ([True, False], False, False)
+    assert 50 < execution.results[1].sim_steps <= 320
 
 
 def test_a_search_ends_when_its_time_is_spent():
     executor = StationExecutor(TASK, partial(RewardSearch, budget=SearchBudget(cpu_s=0.0)))
-    found = done(executor, OPEN)
+    execution = done(executor, OPEN)
     executor.close()
-    assert flags(found) == ([False], False, False)
-    assert found.results[0].sim_steps == 0
+    assert flags(execution) == ([False], False, False)
+    assert execution.results[0].sim_steps == 0
 
 
 def test_a_body_without_a_place_to_hold_is_not_grasped(drawer):
-    found = done(drawer, grasp_step('Drawer', 'case'), OPEN)
-    assert flags(found) == ([False], False, False)
-    assert 'indicator is false' in found.results[0].error
+    execution = done(drawer, grasp_step('Drawer', 'case'), OPEN)
+    assert flags(execution) == ([False], False, False)
+    assert 'indicator is false' in execution.results[0].error
 
 
 @pytest.mark.parametrize(('step', 'words'), [
@@ -107,10 +107,10 @@ def test_a_body_without_a_place_to_hold_is_not_grasped(drawer):
     (dataclasses.replace(GRASP, kind=SubtaskKind.REWARD), 'one function'),
     (dataclasses.replace(OPEN, kind=SubtaskKind.PRIMITIVE), 'not allowed')])
 def test_code_that_cannot_run_is_an_outcome(drawer, step, words):
-    found = done(drawer, step, RELEASE)
-    assert flags(found) == ([False], False, False)
-    assert words in found.results[0].error
-    assert found.results[0].sim_steps == 0
+    execution = done(drawer, step, RELEASE)
+    assert flags(execution) == ([False], False, False)
+    assert words in execution.results[0].error
+    assert execution.results[0].sim_steps == 0
 
 
 def test_the_scene_of_a_solution_counts(drawer):
@@ -133,12 +133,12 @@ def test_a_dropped_state_is_made_again(monkeypatch):
     monkeypatch.setattr('arena_robot.trials.skills.executor.KEPT_SCENES', 1)
     task = find_task('press_start_and_stop_buttons')
     executor = station_executor(task.spec)
-    both = reference_solution(task)
-    start, stop = both.subtasks
-    assert executor.execute(task.spec, both, 0).success
-    reverse = dataclasses.replace(both, subtasks=(stop,))
+    reference = reference_solution(task)
+    start, stop = reference.subtasks
+    assert executor.execute(task.spec, reference, 0).success
+    reverse = dataclasses.replace(reference, subtasks=(stop,))
     assert not executor.execute(task.spec, reverse, 0).oracle
-    longer = dataclasses.replace(both, subtasks=(start, stop, start))
+    longer = dataclasses.replace(reference, subtasks=(start, stop, start))
     assert executor.execute(task.spec, longer, 0).success
     executor.close()
 
@@ -151,8 +151,8 @@ def links():
 
 
 def test_links_and_joints_are_those_of_the_specification(links):
-    objects = {one.name: one for task in SKILL_TASKS.values() for one in task.spec.objects}
-    assert set(FIXTURES) == {name for name, one in objects.items() if one.joints}
+    objects = {item.name: item for task in SKILL_TASKS.values() for item in task.spec.objects}
+    assert set(FIXTURES) == {name for name, item in objects.items() if item.joints}
     for name in FIXTURES:
         for link in objects[name].links:
             assert links.has_body(f'{name}_{link.name}' if link.parent else name)
@@ -166,9 +166,9 @@ def test_links_and_joints_are_those_of_the_specification(links):
 def test_every_link_that_moves_a_joint_can_be_held_or_pushed(links):
     for task in SKILL_TASKS.values():
         for key, link in task.held.items():
-            thing, joint = key.split('/')
-            assert f'{thing}_{joint}' in links.joints_of(f'{thing}_{link}')
-            assert (links.grip(f'{thing}_{link}') is not None) or not task.grasps
+            item, joint = key.split('/')
+            assert f'{item}_{joint}' in links.joints_of(f'{item}_{link}')
+            assert (links.grip(f'{item}_{link}') is not None) or not task.grasps
     assert links.grip('Drawer') is None
     assert links.grip('Box_lid').width_m == pytest.approx(0.05)
 

@@ -72,10 +72,10 @@ def pulling(place, left, seed, speed=1.0):
 def test_a_motion_that_is_learned_is_kept_and_made_again(held):
     executor = StationExecutor(TASK, partial(SkillLearner, train=pulling,
                                              budget=LearningBudget(steps=400)))
-    found = executor.execute(TASK.spec, GOOD, 3)
+    execution = executor.execute(TASK.spec, GOOD, 3)
     motion = executor.outcomes(TASK.spec, GOOD, 3)[1].motion
     executor.close()
-    assert found.success
+    assert execution.success
     assert len(motion.path) == len(motion.widths) < EPISODE_STEPS
     view = StationView(held.motions, held.objects)
     assert RewardSearch(held.motions, view, RewardCode(OPEN.code)).again(motion)
@@ -111,10 +111,11 @@ def test_an_episode_is_the_same_each_time_and_ends_at_its_limit(held):
     for _ in range(2):
         first = place.reset(EPISODE_STEPS)
         steps = [place.step(action) for action in actions]
-        runs.append([first, *(one.observation for one in steps), [one.reward for one in steps]])
+        runs.append([first, *(step.observation for step in steps),
+                     [step.reward for step in steps]])
         assert first.shape == (place.observations,)
-    for one, other in zip(*runs, strict=True):
-        np.testing.assert_array_equal(one, other)
+    for first_run, second_run in zip(*runs, strict=True):
+        np.testing.assert_array_equal(first_run, second_run)
     place.reset(7)
     assert [place.step(STILL).cut for _ in range(3)] == [False, False, True]
 
@@ -149,9 +150,9 @@ def test_a_missing_package_is_named(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, 'torch', sys)
     monkeypatch.setitem(sys.modules, 'gymnasium', sys)
     assert main(['skill', 'run', 'open_drawer', '--learner', 'sac']) == 2
-    said = capsys.readouterr().err
-    assert 'stable_baselines3' in said
-    assert 'pip install arena-robot[rl]' in said
+    printed = capsys.readouterr().err
+    assert 'stable_baselines3' in printed
+    assert 'pip install arena-robot[rl]' in printed
     assert motion_finder('search') is RewardSearch
     assert [learner_of(EXECUTORS[name]) for name in EXECUTORS] == list(EXECUTORS)
     with pytest.raises(ConfigError, match="Did you mean 'sac'"):
@@ -167,7 +168,7 @@ def test_soft_actor_critic_opens_the_drawer_the_same_way_twice(held):
         assert runs[-1].result.success
         assert held.motions.links.motion('Drawer_slide').position > 0.08
     assert runs[0].result.sim_steps == runs[1].result.sim_steps
-    np.testing.assert_array_equal(*([one.point for one in run.motion.path] for run in runs))
+    np.testing.assert_array_equal(*([pose.point for pose in run.motion.path] for run in runs))
 
 
 def test_soft_actor_critic_ends_when_its_steps_are_spent(held):

@@ -71,7 +71,7 @@ class Station(FakeDesk):
         assert self.rest.wait(WAIT_S)
 
     def asked(self, *names):
-        return [one for one in self.log if one[0] in names]
+        return [call for call in self.log if call[0] in names]
 
 
 # The page withholds the click on a button that has just moved, or been locked.
@@ -103,11 +103,11 @@ class Page:
     def find(self, css):
         return self.browser.find_element(By.CSS_SELECTOR, css)
 
-    def until(self, look, what):
+    def until(self, look, missed):
         """Return what ``look`` returns, once that is true."""
         return WebDriverWait(
             self.browser, WAIT_S, 0.05, [StaleElementReferenceException]).until(
-            lambda _: look(), what)
+            lambda _: look(), missed)
 
     def shows(self, state, **more):
         """Put the station into a state, and wait for the page to show its panel."""
@@ -140,13 +140,13 @@ class Page:
     def key(self, key):
         ActionChains(self.browser).send_keys(key).perform()
 
-    def stops(self, work, what):
+    def stops(self, work, way):
         """Check that an action sends STOP, that the arm's rest is shown, and nothing else."""
         before, log = self.station.stops, list(self.station.log)
         self.browser.execute_script('document.getElementById("stopped").textContent = ""')
         work()
-        self.until(lambda: self.station.stops > before, f'{what}: no STOP')
-        self.until(lambda: 'at rest: confirmed' in self.find('#stopped').text, f'{what}: no rest')
-        assert self.station.stops == before + 1, what
-        assert [one for one in self.station.log if one[0] != 'wait'] == [
-            one for one in log if one[0] != 'wait'], what
+        self.until(lambda: self.station.stops > before, f'{way}: no STOP')
+        self.until(lambda: 'at rest: confirmed' in self.find('#stopped').text, f'{way}: no rest')
+        assert self.station.stops == before + 1, way
+        assert [call for call in self.station.log if call[0] != 'wait'] == [
+            call for call in log if call[0] != 'wait'], way

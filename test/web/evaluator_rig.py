@@ -39,7 +39,7 @@ class Page:
     def find(self, css):
         return self.browser.find_element('css selector', css)
 
-    def until(self, look, what, wait_s=WAIT_S):
+    def until(self, look, missed, wait_s=WAIT_S):
         def tried(_):
             try:
                 return look()
@@ -50,7 +50,7 @@ class Page:
         try:
             return WebDriverWait(self.browser, wait_s, 0.1).until(tried)
         except Exception as error:
-            raise AssertionError(f'{what}; {self.find("#state").text}: '
+            raise AssertionError(f'{missed}; {self.find("#state").text}: '
                                  f'{self.find("#problem").text} {self.find("#question").text}; '
                                  f'{self.find("#panel").text[:300]}') from error
 

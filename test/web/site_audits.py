@@ -34,10 +34,11 @@ def audits_are_shown(place):
         place.get(f'/evaluations/{place.sessions[4]}').text)
     picture = place.get(f'/plots/evaluations/{place.sessions[3]}.svg').text
     assert picture.count('class="mark fall') + picture.count('class="mark still') >= 3
-    (told,) = place.get('/api/audit').json()
-    assert (told['judge'], told['audited'], told['agree'], told['decisive']) == ('fine', 2, 1, 2)
-    assert [one['session'] for one in told['against']] == [place.sessions[3]]
-    assert told['institutions'] == [{'name': 'nyu', 'agree': 1, 'decisive': 2}]
+    (audit,) = place.get('/api/audit').json()
+    assert (audit['judge'], audit['audited'], audit['agree'], audit['decisive']) == (
+        'fine', 2, 1, 2)
+    assert [session['session'] for session in audit['against']] == [place.sessions[3]]
+    assert audit['institutions'] == [{'name': 'nyu', 'agree': 1, 'decisive': 2}]
     listed = place.get('/audit').text
     assert 'agree in <b>50 %</b> of 2 decisive' in listed
     assert f'/evaluations/{place.sessions[3]}' in listed

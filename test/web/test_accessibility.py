@@ -60,26 +60,26 @@ axe.run(document, {resultTypes: ['violations'], ...only}).then((found) => done(
 
 @pytest.fixture(scope='module')
 def source():
-    found = importlib.util.find_spec('axe_core_python')
-    if found is None:
+    spec = importlib.util.find_spec('axe_core_python')
+    if spec is None:
         pytest.skip('axe-core-python is not installed (make setup installs it)')
-    return (Path(found.submodule_search_locations[0]) / 'axe.min.js').read_text(encoding='utf-8')
+    return (Path(spec.submodule_search_locations[0]) / 'axe.min.js').read_text(encoding='utf-8')
 
 
 def findings(browser, source, themes=('light', 'dark')):
     """Return what is serious on the page: all rules light, contrast dark, too wide for a phone."""
-    found = []
+    problems = []
     for theme in themes:
         browser.execute_cdp_cmd('Emulation.setEmulatedMedia', {
             'features': [{'name': 'prefers-color-scheme', 'value': theme}]})
         if theme == 'light':
             browser.execute_script(source)
-        found += [(theme, *one) for one in browser.execute_async_script(RUN, theme == 'dark')]
+        problems += [(theme, *row) for row in browser.execute_async_script(RUN, theme == 'dark')]
     browser.execute_cdp_cmd('Emulation.setDeviceMetricsOverride', {
         'width': 390, 'height': 844, 'deviceScaleFactor': 1, 'mobile': False})
     wide = browser.execute_script('return document.documentElement.scrollWidth - innerWidth')
     browser.execute_cdp_cmd('Emulation.clearDeviceMetricsOverride', {})
-    return found + [('phone', f'{wide} px too wide')] * (wide > 0)
+    return problems + [('phone', f'{wide} px too wide')] * (wide > 0)
 
 
 @pytest.fixture
@@ -113,15 +113,15 @@ def place(tmp_path_factory):
 
 
 def test_the_site(place, pages, source):
-    found = {}
+    by_path = {}
     for path in SITE:
         pages.get(place.web.address + path.format(
             id=place.sessions[0], audited=place.sessions[3]))
         pages.execute_script('for (const one of document.querySelectorAll("details")) '
                              'one.open = true')
-        found[path] = findings(pages, source)
-    found['signed in'] = signed_in(place, pages, source)
-    assert not {path: one for path, one in found.items() if one}, found
+        by_path[path] = findings(pages, source)
+    by_path['signed in'] = signed_in(place, pages, source)
+    assert not {path: rows for path, rows in by_path.items() if rows}, by_path
 
 
 def signed_in(place, pages, source):
@@ -133,7 +133,7 @@ def signed_in(place, pages, source):
 
 
 def test_the_console(pages, source):
-    station, found = Station(), {}
+    station, by_state = Station(), {}
     with ConsoleServer(station, port=0, audits=lambda: [AUDIT]) as server:
         page = Page(pages, station, server.url)
         for state, css, more in CONSOLE:
@@ -141,13 +141,13 @@ def test_the_console(pages, source):
             if css:
                 page.press(css)
             themes = ('light',) if state in ALIKE else ('light', 'dark')
-            found[state.value, css] = findings(pages, source, themes)
+            by_state[state.value, css] = findings(pages, source, themes)
         page.press('#no')
-        found |= alarmed(page, station, source) | audited(page, source)
-        found |= watched(page, station, source) | lost(page, source)
+        by_state |= alarmed(page, station, source) | audited(page, source)
+        by_state |= watched(page, station, source) | lost(page, source)
         station.end()
         pages.get('about:blank')
-    assert not {what: one for what, one in found.items() if one}, found
+    assert not {case: rows for case, rows in by_state.items() if rows}, by_state
 
 
 def alarmed(page, station, source):
@@ -207,5 +207,5 @@ def test_a_finding_is_found(pages, source):
     pages.get('data:text/html,<!doctype html><html><body><img src="x">'
               '<p style="color:%23ddd">pale</p>'
               '<p style="position:absolute;left:0;width:400px">wide</p></body>')
-    assert {one[1] for one in findings(pages, source)} >= {
+    assert {row[1] for row in findings(pages, source)} >= {
         'image-alt', 'color-contrast', '10 px too wide'}

@@ -101,12 +101,12 @@ def test_the_page_and_its_files(web):
 
 
 def test_an_audit_is_shown_once_its_session_is_done(desk):
-    told = [{'session_id': 's1', 'judge': 'local'}, {'session_id': 's2', 'judge': 'local'}]
-    with ConsoleServer(desk, port=0, audits=lambda: told) as server, httpx.Client(
+    announced = [{'session_id': 's1', 'judge': 'local'}, {'session_id': 's2', 'judge': 'local'}]
+    with ConsoleServer(desk, port=0, audits=lambda: announced) as server, httpx.Client(
             base_url=server.url) as client:
         for state in State:
             desk.now = DeskState(state, session_id='s1')
-            assert client.get('/api/audit').json() == (told[0] if state is State.DONE else {})
+            assert client.get('/api/audit').json() == (announced[0] if state is State.DONE else {})
         desk.now = DeskState(State.DONE, session_id='other')
         assert client.get('/api/audit').json() == {}
         assert 'auditBox' in client.get('/static/audit.js').text

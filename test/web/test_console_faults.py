@@ -58,16 +58,16 @@ class LabStation:
             self.start(name)
 
     def policies(self, folder):
-        found, entries = {}, []
+        commands, entries = {}, []
         for name, example in zip(NAMES, ('random_walk', 'frozen'), strict=True):
             with socket.create_server(('127.0.0.1', 0)) as free:
                 port = free.getsockname()[1]
-            found[name] = ('-m', 'arena_robot.cli.main', 'policy', 'serve', example,
-                           '--port', str(port))
+            commands[name] = ('-m', 'arena_robot.cli.main', 'policy', 'serve', example,
+                              '--port', str(port))
             entries.append({'name': name, 'address': f'grpc://127.0.0.1:{port}'})
         self.pool = folder / 'pool.yaml'
         self.pool.write_text(yaml.safe_dump({'policies': entries}))
-        return found
+        return commands
 
     def nodes(self, folder):
         whole = read_yaml(LAB)
@@ -82,8 +82,8 @@ class LabStation:
                  for executable, name in nodes_in(file, namespace=self.namespace)]
         options = SessionOptions(self.pool, self.data, 4000)
         busy = ('-p', 'max_image_age:=2.0', '-p', 'min_free_gb:=0.1')
-        others = session_processes(folder, [file], options, words, False, self.namespace)
-        commands = {node.name: tuple(node.command()[1:]) for node in (*parts, *others)}
+        more = session_processes(folder, [file], options, words, False, self.namespace)
+        commands = {node.name: tuple(node.command()[1:]) for node in (*parts, *more)}
         commands['session_node'] += busy
         commands['recorder_node'] += ('-p', 'min_free_disk:=0.1')
         return commands
@@ -102,10 +102,11 @@ class LabStation:
     def close(self):
         for process in self.running.values():
             process.popen.terminate()
-        said = ''.join(f'--- {name}\n{one.log[-1500:]}\n' for name, one in self.running.items())
+        logs = ''.join(f'--- {name}\n{process.log[-1500:]}\n'
+                       for name, process in self.running.items())
         for process in self.running.values():
             process.close()
-        return said
+        return logs
 
 
 @pytest.fixture(scope='module')
@@ -247,8 +248,8 @@ def the_verdict(page, desk, station):
     page.press()
     page.state('review')
     folder = station.data / 'sessions' / desk.state().session_id
-    kept = read_session(folder)
-    assert [(one.slot, one.cause, one.folder) for one in kept.reruns] == [
+    record = read_session(folder)
+    assert [(rerun.slot, rerun.cause, rerun.folder) for rerun in record.reruns] == [
         ('A', 'fault', 'A_earlier'), ('B', 'fault', 'B_earlier'), ('B', 'fault', 'B_earlier_2')]
     journal = (folder / 'journal.jsonl').read_text(encoding='utf-8')
     assert not [name for name in NAMES if name in journal], 'the pair is named'
@@ -276,6 +277,6 @@ def test_a_rollout_that_nobody_records_is_run_again(page, station, desk):
     page.type('#answer', 'the end of the test')
     page.press('#yes')
     page.state('aborted')
-    kept = read_session(station.data / 'sessions' / desk.state().session_id)
-    assert [(one.slot, one.cause, one.folder) for one in kept.reruns] == [
+    record = read_session(station.data / 'sessions' / desk.state().session_id)
+    assert [(rerun.slot, rerun.cause, rerun.folder) for rerun in record.reruns] == [
         ('A', 'fault', 'A_earlier')]

@@ -35,11 +35,11 @@ def test_a_page_of_another_origin_is_refused(url, station, origin):
 
 
 def test_the_consoles_own_page_and_programs_are_not(url, station):
-    own = url.rstrip('/')
-    for headers in ({'Origin': own}, {}):
+    origin = url.rstrip('/')
+    for headers in ({'Origin': origin}, {}):
         assert httpx.post(f'{url}api/stop', headers=headers).json() == {'at_rest': True}
-    with line(url, origin=own) as one, line(url) as other:
-        assert ask(one, {'stop': 'x'}) == ask(other, {'stop': 'x'}) == {
+    with line(url, origin=origin) as first, line(url) as second:
+        assert ask(first, {'stop': 'x'}) == ask(second, {'stop': 'x'}) == {
             'stop': 'x', 'at_rest': True}
     assert station.stops == 4, 'one name from two pages is two presses'
 
@@ -50,8 +50,8 @@ def test_the_line_needs_the_token(station):
         for headers in ({}, {'Cookie': 'arena_console=wrong'}):
             with pytest.raises(InvalidStatus), line(url, additional_headers=headers):
                 pass
-        with line(url, additional_headers={'Cookie': 'arena_console=sesame'}) as one:
-            assert ask(one, {'stop': 'a'})['at_rest']
+        with line(url, additional_headers={'Cookie': 'arena_console=sesame'}) as socket:
+            assert ask(socket, {'stop': 'a'})['at_rest']
 
 
 @pytest.mark.parametrize('path', ['', 'api/state', 'static/console.js', 'api/frame/left_left'])
@@ -69,19 +69,19 @@ def test_a_page_loads_only_the_consoles_own_files(url, path):
 
 
 def test_one_press_by_both_ways_stops_once(url, station):
-    with line(url) as one:
+    with line(url) as socket:
         station.rest.clear()
-        one.send(json.dumps({'stop': 'p1'}))
+        socket.send(json.dumps({'stop': 'p1'}))
         answers = []
         request = threading.Thread(target=lambda: answers.append(
             httpx.post(f'{url}api/stop', params={'press': 'p1'}, timeout=WAIT_S).json()))
         request.start()
-        assert ask(one, {'ping': 7}) == {'ping': 7}, 'the line waits for the arm'
+        assert ask(socket, {'ping': 7}) == {'ping': 7}, 'the line waits for the arm'
         station.rest.set()
-        assert json.loads(one.recv(WAIT_S)) == {'stop': 'p1', 'at_rest': True}
+        assert json.loads(socket.recv(WAIT_S)) == {'stop': 'p1', 'at_rest': True}
         request.join()
         assert (answers, station.stops) == ([{'at_rest': True}], 1)
-        assert ask(one, {'stop': 'p2'})['at_rest']
+        assert ask(socket, {'stop': 'p2'})['at_rest']
         assert station.stops == 2
 
 
@@ -97,27 +97,27 @@ def test_a_client_with_one_name_for_all_presses_stops_each_time(url, station, at
         thread.start()
         assert station.pressed.acquire(timeout=WAIT_S), f'press {number} did not reach the arm'
     station.rest.set()
-    with line(url) as one:
+    with line(url) as socket:
         for thread in threads:
             thread.join()
         assert answers == [{'at_rest': True}] * 3
-        assert [ask(one, {'stop': 'hand'})['at_rest'] for _ in range(2)] == [True, True]
+        assert [ask(socket, {'stop': 'hand'})['at_rest'] for _ in range(2)] == [True, True]
     assert station.stops == 5
 
 
 def test_a_refusal_comes_by_the_line(url, station):
     station.silent = SessionError('the arm node does not answer')
-    with line(url) as one:
-        assert ask(one, {'stop': 'p1'}) == {
+    with line(url) as socket:
+        assert ask(socket, {'stop': 'p1'}) == {
             'stop': 'p1', 'at_rest': False, 'detail': 'the arm node does not answer'}
         station.silent = None
-        assert ask(one, {'stop': 'p2'})['at_rest']
+        assert ask(socket, {'stop': 'p2'})['at_rest']
 
 
 @pytest.mark.parametrize('text', ['x', '[]', '"stop"', '1'])
 def test_what_is_no_message_closes_the_line(url, station, text):
-    with line(url) as one:
-        one.send(text)
+    with line(url) as socket:
+        socket.send(text)
         with pytest.raises(ConnectionClosed, match='expected'):
-            one.recv(WAIT_S)
+            socket.recv(WAIT_S)
     assert httpx.post(f'{url}api/stop').json() == {'at_rest': True}

@@ -37,12 +37,12 @@ def test_nothing_wraps_or_leaves_a_small_screen(page, browser, screen, size, roo
     screen(*size)
     for state in State:
         page.shows(state, doing='' if state.running else MOVING)
-        found = browser.execute_script(WHERE)
-        assert found['header'] <= HEADER_PX, (state, found)
-        assert found['state'] == 1, (state, found)
-        assert max(found[name] for name in ('wide', 'down', 'seat', 'stop', 'under')) <= 0, (
-            state, found)
-        assert found['room'] >= room, (state, found)
+        sizes = browser.execute_script(WHERE)
+        assert sizes['header'] <= HEADER_PX, (state, sizes)
+        assert sizes['state'] == 1, (state, sizes)
+        assert max(sizes[name] for name in ('wide', 'down', 'seat', 'stop', 'under')) <= 0, (
+            state, sizes)
+        assert sizes['room'] >= room, (state, sizes)
 
 
 def test_no_line_is_cut_while_a_policy_runs(page, browser, screen):
@@ -110,11 +110,11 @@ def test_stop_after_pinching(page, browser, screen):
 
 def test_a_reload_during_a_rollout_commands_nothing(page, station, browser):
     page.shows(State.RUNNING_A)
-    log = [one for one in station.log if one[0] != 'wait']
+    log = [call for call in station.log if call[0] != 'wait']
     browser.refresh()
     page.until(lambda: 'you are' in page.find('#seat').text, 'not in control')
     page.until(lambda: page.find('#state').text == 'A RUNS', 'no rollout')
-    assert [one for one in station.log if one[0] != 'wait'] == log
+    assert [call for call in station.log if call[0] != 'wait'] == log
     page.stops(page.find('#stop').click, 'after a reload')
 
 
@@ -194,7 +194,7 @@ def test_a_reader_hears_and_reaches_everything_in_order(page, browser):
         met.append(page.focused().get_attribute('id') or page.focused().get_attribute('data-mark')
                    or page.focused().accessible_name)
         assert page.focused().accessible_name, met
-    order = [met.index(one) for one in ('seat', 'progress', '75', 'notes', 'primary', 'stop')]
+    order = [met.index(word) for word in ('seat', 'progress', '75', 'notes', 'primary', 'stop')]
     assert order == sorted(order)
     assert len(set(met)) == len(met), 'Tab goes in a circle'
 

@@ -166,7 +166,7 @@ def run_a_again(page, desk):
     started_again(page, 'A')
     assert page.stop('touch') < AT_REST_S
     page.state('score A')
-    assert [one.reruns for one in desk.state().slots] == [1, 0]
+    assert [slot.reruns for slot in desk.state().slots] == [1, 0]
     page.press('[data-mark="50"]')
 
 
@@ -211,7 +211,7 @@ def run_b_again(page, desk):
     page.state('reset')
     page.until(lambda: begun(page, 'B'), 'B does not run again', AGAIN_S)
     page.until(lambda: page.find('#numbers').text.startswith('step'), 'no steps')
-    assert [one.reruns for one in desk.state().slots] == [1, 1]
+    assert [slot.reruns for slot in desk.state().slots] == [1, 1]
 
 
 def give_the_verdict(page):
@@ -249,8 +249,8 @@ def see_the_reveal(page, desk):
     assert (state.verdict.preference, state.verdict.explanation) == ('A', WHY)
     assert {state.policy_a, state.policy_b} == {'random-walk', 'frozen'}
     page.stop_at_rest()
-    kept = read_session(desk.data / 'sessions' / state.session_id)
-    assert [(one.slot, one.cause, one.reason, one.folder) for one in kept.reruns] == [
+    record = read_session(desk.data / 'sessions' / state.session_id)
+    assert [(rerun.slot, rerun.cause, rerun.reason, rerun.folder) for rerun in record.reruns] == [
         ('A', 'mistake', 'the cube lay outside of the circle', 'A_earlier'),
         ('B', 'fault', '', 'B_earlier')]
     assert list((desk.data / 'sessions' / state.session_id / 'A_earlier').glob('*.mcap'))

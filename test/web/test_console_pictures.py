@@ -91,8 +91,8 @@ def test_a_click_shows_another_view_large(page):
 
 def test_the_reset_says_which_picture_is_which(page):
     page.shows(State.RESET)
-    labels = [one.text for one in page.browser.find_elements(
-        'css selector', '.large .label') if one.is_displayed()]
+    labels = [label.text for label in page.browser.find_elements(
+        'css selector', '.large .label') if label.is_displayed()]
     assert labels == ['now', 'start']
     page.find('[data-mode=difference]').click()
     assert page.find('.large .one').text == 'difference: black is equal'
@@ -118,12 +118,12 @@ def test_the_verdict_shows_both_clips_in_step_with_their_scores(page, browser):
     page.shows(State.SCORING_A)
     assert len(browser.find_elements('css selector', '#clips figure')) == 1
     page.shows(State.PREFERENCE, draft=Verdict(progress_a=0.5, progress_b=0.25))
-    page.until(lambda: [one.text for one in browser.find_elements(
+    page.until(lambda: [label.text for label in browser.find_elements(
         'css selector', '#clips .score')] == ['50 of 100', '25 of 100'], 'no scores')
     seen = set()
 
     def two():
-        seen.add(tuple(one.get_attribute('src') for one in browser.find_elements(
+        seen.add(tuple(video.get_attribute('src') for video in browser.find_elements(
             'css selector', '#clips img')))
         return len({a for a, _ in seen if a}) == 3 and len({b for _, b in seen if b}) == 2
     page.until(two, 'the clips stand still')
@@ -135,7 +135,7 @@ def test_keys_choose_where_nothing_is_typed(page, station):
     page.shows(State.PREFERENCE)
     for key, value in (('1', 'A'), ('3', 'B'), ('2', 'TIE'), ('2', 'TIE')):
         page.key(key)
-        assert [one.get_attribute('data-value') for one in page.browser.find_elements(
+        assert [button.get_attribute('data-value') for button in page.browser.find_elements(
             'css selector', '#preference [aria-pressed=true]')] == [value]
     page.find('#explanation').send_keys('1 and 3')
     assert page.find('#explanation').get_attribute('value') == '1 and 3'

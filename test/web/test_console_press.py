@@ -57,8 +57,8 @@ def place(page, css):
                 Math.min(box.bottom, seen.bottom)];""", css))
 
 
-def apart(one, other):
-    return one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
+def apart(a, b):
+    return a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
 
 
 def test_buttons_that_move_the_arm_are_enabled_after_a_while(page, station, browser):
@@ -124,8 +124,8 @@ def test_the_same_panel_again_has_its_button_elsewhere_once_it_was_pressed(page,
 def test_a_second_click_does_not_end_the_rollout(page, station, state, then, slot):
     started = station.start
 
-    def start(of, attended):
-        started(of, attended)
+    def start(clip, attended):
+        started(clip, attended)
         station.set(then)
     station.start = start
     page.shows(state)
@@ -157,7 +157,7 @@ def test_enter_alone_moves_nothing(page, station):
         page.key(Keys.ESCAPE)
         page.key('y')
         page.browser.execute_async_script('setTimeout(arguments[0], 100)')
-        assert [one for one in station.log[len(log):] if one[0] != 'wait'] == [], state
+        assert [call for call in station.log[len(log):] if call[0] != 'wait'] == [], state
 
 
 def test_a_held_enter_presses_once(page, station):

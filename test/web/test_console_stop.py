@@ -22,25 +22,25 @@ window.RealWebSocket = window.WebSocket;
 window.WebSocket = function() { throw new Error('no way'); };"""
 
 
-def three_ways(page, what):
+def three_ways(page, way):
     """Press STOP by mouse, touch and space bar; keys on STOP itself are pressed elsewhere."""
     stop = page.find('#stop')
-    page.stops(stop.click, f'{what}, mouse')
-    page.stops(lambda: page.touch(stop), f'{what}, touch')
+    page.stops(stop.click, f'{way}, mouse')
+    page.stops(lambda: page.touch(stop), f'{way}, touch')
     page.browser.execute_script('document.activeElement.blur()')
-    page.stops(lambda: page.key(' '), f'{what}, space')
+    page.stops(lambda: page.key(' '), f'{way}, space')
 
 
-def every_way(page, what):
+def every_way(page, way):
     stop = page.find('#stop')
-    page.stops(stop.click, f'{what}, mouse')
-    page.stops(lambda: page.touch(stop), f'{what}, touch')
+    page.stops(stop.click, f'{way}, mouse')
+    page.stops(lambda: page.touch(stop), f'{way}, touch')
     page.focus('#stop')
-    page.stops(lambda: page.key(Keys.ENTER), f'{what}, Enter on STOP')
+    page.stops(lambda: page.key(Keys.ENTER), f'{way}, Enter on STOP')
     page.focus('#stop')
-    page.stops(lambda: page.key(' '), f'{what}, space on STOP')
+    page.stops(lambda: page.key(' '), f'{way}, space on STOP')
     page.browser.execute_script('document.activeElement.blur()')
-    page.stops(lambda: page.key(' '), f'{what}, space')
+    page.stops(lambda: page.key(' '), f'{way}, space')
 
 
 def test_stop_in_every_state(page):
@@ -161,11 +161,11 @@ def test_a_question_is_answered(page, station):
 def test_stop_says_at_once_that_it_is_pressed(page, station, browser):
     page.shows(State.RUNNING_A)
     station.rest.clear()
-    said = browser.execute_script("""
+    words = browser.execute_script("""
         const stop = document.getElementById('stop');
         stop.dispatchEvent(new PointerEvent('pointerdown', {bubbles: true}));
         return [stop.className, document.getElementById('stopped').textContent];""")
-    assert said == ['pressed', 'STOP is pressed. Waiting for the arm …']
+    assert words == ['pressed', 'STOP is pressed. Waiting for the arm …']
     station.rest.set()
     page.until(lambda: 'at rest: confirmed 0.' in page.find('#stopped').text, 'no time')
     assert 'pressed' not in page.find('#stop').get_attribute('class')
@@ -265,5 +265,5 @@ def test_nothing_on_the_page_is_kept_from_loading(page, browser):
     page.shows(State.RESET)
     page.until(lambda: browser.execute_script(
         "return document.querySelector('figure .live').src.startsWith('blob:')"), 'no picture')
-    assert [one for one in browser.get_log('browser')
-            if 'Content Security Policy' in one['message']] == []
+    assert [entry for entry in browser.get_log('browser')
+            if 'Content Security Policy' in entry['message']] == []

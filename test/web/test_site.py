@@ -169,14 +169,14 @@ def test_filters_and_pages(place):
     assert sum(len(ids(f'outcome={o}')) for o in ('A', 'B', 'TIE')) == 6
     assert ids('policy=nobody') == []
     assert len(ids('policy=crimson-7b&institution=nyu')) == 6
-    found, key = [], ''
+    paged, key = [], ''
     while True:
         page = place.get(f'/api/evaluations?limit=2&before={key}').json()
-        found += [e['id'] for e in page['evaluations']]
+        paged += [e['id'] for e in page['evaluations']]
         key = page['next']
         if not key:
             break
-    assert found == everything
+    assert paged == everything
     for wrong in ('before=zz', 'outcome=maybe', 'before=1_%27;DROP'):
         answer = place.client.get(f'/api/evaluations?{wrong}')
         assert answer.status_code == (400 if wrong[0] == 'o' or 'zz' in wrong else 200)

@@ -55,8 +55,8 @@ def stated(words):
 
 def places(words, n):
     """Return the ranks that a reader sees."""
-    found = [int(k) for k in re.findall(r'\d+', words)]
-    return (found[0], found[-1]) if found else (1, n)
+    numbers = [int(k) for k in re.findall(r'\d+', words)]
+    return (numbers[0], numbers[-1]) if numbers else (1, n)
 
 
 @pytest.fixture(scope='module')
@@ -76,17 +76,17 @@ def seen():
                 for row in board.rows:
                     p = int(row.policy[1:])
                     interval, ranks = stated(row.shown.interval), places(row.shown.place, n)
-                    held = interval is not None and \
+                    covered = interval is not None and \
                         interval[0] - 0.005 <= truth[p] <= interval[1] + 0.005
-                    rows.append((sessions, row.n, interval, held,
+                    rows.append((sessions, row.n, interval, covered,
                                  ranks[0] <= true_rank[p] <= ranks[1], row.shown))
     return rows
 
 
 def test_intervals_on_the_leaderboard_hold(seen):
-    told = [held for _, _, interval, held, _, _ in seen if interval]
-    assert len(told) > 700
-    assert np.mean(told) >= 0.93
+    hits = [covered for _, _, interval, covered, _, _ in seen if interval]
+    assert len(hits) > 700
+    assert np.mean(hits) >= 0.93
 
 
 def test_ranks_on_the_leaderboard_hold(seen):
@@ -106,21 +106,22 @@ def test_too_few_is_said_exactly_where_it_must(seen):
 
 
 def test_shares_of_two_policies_hold():
-    rng, held, told = np.random.default_rng(3), 0, 0
+    rng, hits, stated = np.random.default_rng(3), 0, 0
     for sessions in (2, 5, 9, 10, 15, 20, 35, 50):
         for win in (0.05, 0.2, 0.5, 0.7, 0.9):
             for ties in (0.0, 0.3):
                 chances = (win * (1 - ties), ties, (1 - win) * (1 - ties))
                 for counts in rng.multinomial(sessions, chances, size=40):
-                    one = score_view('a', Score(*(said := tuple(map(int, counts))), {'e': said}))
-                    assert one.few == (sessions < LEAST_SESSIONS)
-                    told += not one.few
-                    held += not one.few and one.low <= chances[0] + ties / 2 <= one.high
-    assert held / told >= 0.93
+                    counted = tuple(map(int, counts))
+                    view = score_view('a', Score(*counted, {'e': counted}))
+                    assert view.few == (sessions < LEAST_SESSIONS)
+                    stated += not view.few
+                    hits += not view.few and view.low <= chances[0] + ties / 2 <= view.high
+    assert hits / stated >= 0.93
 
 
 def test_the_win_probability_of_two_policies_holds():
-    told, few = [], 0
+    hits, few = [], 0
     for k in range(150):
         rng = np.random.default_rng([11, k])
         place = world('bt', 4, rng)
@@ -129,9 +130,9 @@ def test_the_win_probability_of_two_policies_holds():
         truth = 1 / (1 + np.exp(place.abilities[1] - place.abilities[0]))
         few += chance is None
         if chance is not None:
-            told.append(chance.low <= truth <= chance.high)
+            hits.append(chance.low <= truth <= chance.high)
     assert few > 15
-    assert np.mean(told) >= 0.93
+    assert np.mean(hits) >= 0.93
 
 
 def test_the_recommended_method_is_the_one_of_the_page_on_ranking():

@@ -103,14 +103,14 @@ def test_a_policy_has_one_interval_on_all_pages_plots_and_in_the_report(place, t
     assert ranks in place.get('/badge/crimson-7b.svg').text
     assert ranks in words_of(place.get('/policies').text)
     last = place.get('/api/history').json()['days'][-1]['standings']
-    assert {one['policy']: (one['low'], one['high']) for one in last}['crimson-7b'] == (
+    assert {row['policy']: (row['low'], row['high']) for row in last}['crimson-7b'] == (
         row['low'], row['high'])
     # The report ranks the same sessions by the same method.
-    found, _ = rank_comparable(Comparisons.from_words(place.server.results.comparisons()),
-                               RECOMMENDED, intervals=1000)
-    plot_standings(found, tmp_path / 'report.svg')
-    k = found.items.index('crimson-7b')
-    assert (found.low[k], found.high[k]) == (row['low'], row['high'])
+    standings, _ = rank_comparable(Comparisons.from_words(place.server.results.comparisons()),
+                                   RECOMMENDED, intervals=1000)
+    plot_standings(standings, tmp_path / 'report.svg')
+    k = standings.items.index('crimson-7b')
+    assert (standings.low[k], standings.high[k]) == (row['low'], row['high'])
 
 
 def test_of_too_few_no_page_states_a_rank(place):
@@ -149,7 +149,7 @@ def test_links_have_a_card(place, path):
 
 def test_past_standings_are_those_of_the_sessions_of_then(place):
     days = place.get('/api/history').json()['days']
-    assert [one['sessions'] for one in days] == [1, 2, len(place.sessions) + 2]
+    assert [day['sessions'] for day in days] == [1, 2, len(place.sessions) + 2]
     assert all(row['too_few'] for row in days[0]['standings'])
     assert chosen_days([str(k) for k in range(100)])[::23] == ['0', '99']
     assert chosen_days([]) == []
@@ -157,17 +157,17 @@ def test_past_standings_are_those_of_the_sessions_of_then(place):
 
 def test_a_session_shows_what_was_recorded(place):
     session_id = place.sessions[0]
-    told = place.get(f'/api/evaluations/{session_id}/curves').json()
-    assert told['rollouts']['A']['gripper'][-1] == pytest.approx([59 / 15, 1.0], abs=1e-3)
-    assert told['rollouts']['B']['still'] == pytest.approx(0.5, abs=0.03)
-    assert told['matches']['left'] == pytest.approx(1.0)
+    curves = place.get(f'/api/evaluations/{session_id}/curves').json()
+    assert curves['rollouts']['A']['gripper'][-1] == pytest.approx([59 / 15, 1.0], abs=1e-3)
+    assert curves['rollouts']['B']['still'] == pytest.approx(0.5, abs=0.03)
+    assert curves['matches']['left'] == pytest.approx(1.0)
     page = words_of(place.get(f'/evaluations/{session_id}').text)
     for words in ('Gripper', 'Fastest joint', 'Scene match', 'Stood still', 'task done',
                   'Run again never', 'SHA-256', 'A was preferred'):
         assert words in page, words
     assert 'No curve of the progress' in page
     assert 'station found it 82 % like the start photograph (left camera, left eye 82 %' in page
-    assert told['station_match']['match'] == 0.82
+    assert curves['station_match']['match'] == 0.82
     assert 'station sent no measurement' in place.get(f'/evaluations/{place.sessions[1]}').text
     ET.fromstring(place.get(f'/plots/evaluations/{session_id}.svg').text)
     place.get(f'/plots/evaluations/{place.sessions[5]}.svg', 404)
@@ -178,19 +178,19 @@ def test_a_session_shows_what_was_recorded(place):
 
 def test_progress_by_simulator_and_judge_is_drawn_over_the_gripper(place):
     session_id = place.sessions[1]
-    told = place.get(f'/api/evaluations/{session_id}/curves').json()['rollouts']
-    assert told['A']['progress'][-1] == [1.9, 0.7]
-    assert told['A']['judges'] == {'fine': [[0.0, 0.0], [1.0, 0.4], [2.5, 1.0]]}
-    assert told['B']['judges'] == {}
+    curves = place.get(f'/api/evaluations/{session_id}/curves').json()['rollouts']
+    assert curves['A']['progress'][-1] == [1.9, 0.7]
+    assert curves['A']['judges'] == {'fine': [[0.0, 0.0], [1.0, 0.4], [2.5, 1.0]]}
+    assert curves['B']['judges'] == {}
     page = words_of(place.get(f'/evaluations/{session_id}').text)
     places = [page.index(words) for words in (
         'Progress, by the simulator', 'Progress, by the judge fine', 'Gripper', 'Fastest joint')]
     assert places == sorted(places)
     assert 'No curve' not in page
     # A station does not judge its own session: what it uploaded as an audit is not shown.
-    other = words_of(place.get(f'/evaluations/{place.sessions[2]}').text)
-    assert 'by the judge' not in other
-    assert 'No curve of the progress' in other
+    own_audit = words_of(place.get(f'/evaluations/{place.sessions[2]}').text)
+    assert 'by the judge' not in own_audit
+    assert 'No curve of the progress' in own_audit
     assert 'No curves: no' in words_of(place.get(f'/evaluations/{place.sessions[5]}').text)
 
 
@@ -223,7 +223,7 @@ def test_downloads_say_how_often_a_slot_was_run_again_and_how_long_it_waited(pla
     lines = place.get('/data/sessions.csv').text.splitlines()
     columns = lines[0].split(',')
     assert columns[-5:] == ['reruns_a', 'reruns_b', 'waited_a', 'waited_b', 'mark']
-    rows = [json.loads(one) for one in place.get('/data/evaluations.jsonl').text.splitlines()]
+    rows = [json.loads(line) for line in place.get('/data/evaluations.jsonl').text.splitlines()]
     reruns = {row['id']: row['reruns'] for row in rows}
     assert reruns[place.sessions[0]] == {'A': 0, 'B': 0}
     assert reruns['import-1'] is None
@@ -249,10 +249,10 @@ def test_a_change_of_the_method_is_announced(place, tmp_path):
     assert (first.methods[0].method, first.announcement()) == (RECOMMENDED, '')
     (tmp_path / FILE).write_text('{"methods": [{"method": "elo", "since": "2026-01-01"}]}')
     for _ in range(2):    # and it stays, once
-        again = MethodChanges(tmp_path, SystemClock())
-        again.open()
-        assert [one.method for one in again.methods] == ['elo', RECOMMENDED]
-        assert f'from elo to {RECOMMENDED}' in again.announcement()
+        reopened = MethodChanges(tmp_path, SystemClock())
+        reopened.open()
+        assert [change.method for change in reopened.methods] == ['elo', RECOMMENDED]
+        assert f'from elo to {RECOMMENDED}' in reopened.announcement()
     (tmp_path / FILE).write_text('[]')
     with pytest.raises(DataError, match='restore it'):
         MethodChanges(tmp_path, SystemClock()).open()
@@ -314,11 +314,11 @@ def a_citation_leads_to_its_moment(place, browser, times):
             CheckCounts(citations=1)))))
     browser.get(f'{place.web.address}/policies/crimson-7b/report')
     browser.find_element('css selector', '#checks [name=token]').send_keys(place.token)
-    said = browser.find_element('css selector', '.opinion output')
+    output = browser.find_element('css selector', '.opinion output')
     wait.until(lambda _: browser.execute_script('return document.readyState') == 'complete')
     for word, then in (('holds', 'yes 1, no 0'), ('fails', 'yes 0, no 1')):
         browser.find_element('css selector', f'button[value="{word} 0.0.0"]').click()
-        wait.until(lambda _, then=then: said.text == then)
+        wait.until(lambda _, then=then: output.text == then)
     browser.find_element('css selector', '.report a').click()
     wait.until(lambda b: b.execute_script(times % 'v => v.currentTime') == pytest.approx(
         [2.4, 2.4], abs=0.05))

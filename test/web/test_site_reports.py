@@ -63,11 +63,11 @@ def saved(place, *words):
 
 def test_a_report_is_kept_under_a_number_and_shown(place, capsys):
     place.get(f'/policies/{POLICY}/report', 404)
-    kept = Reports(place.server.database, SystemClock())
-    assert reports_are_due(place.server.config, place.server.results, kept)
+    reports = Reports(place.server.database, SystemClock())
+    assert reports_are_due(place.server.config, place.server.results, reports)
     assert saved(place, '--all') == 0
     assert f'{POLICY}: report 1. Of ' in capsys.readouterr().out
-    assert not reports_are_due(place.server.config, place.server.results, kept)
+    assert not reports_are_due(place.server.config, place.server.results, reports)
     assert saved(place, '--all') == 0
     assert capsys.readouterr().out == '', 'nothing new came'
     assert saved(place, POLICY, '--since', '2025-04-20') == 0
@@ -77,8 +77,8 @@ def test_a_report_is_kept_under_a_number_and_shown(place, capsys):
     assert newest.headers['location'] == f'/policies/{POLICY}/reports/2'
     cited = set(re.findall(r'/evaluations/([0-9a-f-]{36})"', first))
     assert len(cited) > 10
-    for one in sorted(cited)[:3]:
-        assert POLICY in place.get(f'/evaluations/{one}').text
+    for session_id in sorted(cited)[:3]:
+        assert POLICY in place.get(f'/evaluations/{session_id}').text
     assert 'Common Failure Modes' in first
     assert 'changes?since=1' in place.get(f'/policies/{POLICY}/reports/2').text
     changes = place.get(f'/policies/{POLICY}/reports/2/changes?since=1').text
@@ -92,14 +92,14 @@ def test_a_report_is_kept_under_a_number_and_shown(place, capsys):
 @pytest.fixture
 def started(monkeypatch):
     """Return what the server's background work starts: processes, with function and arguments."""
-    found = []
+    processes = []
 
     def start(work, *arguments):
         process = SimpleNamespace(work=work, arguments=arguments, code=None, kill=lambda: None)
-        found.append(process)
+        processes.append(process)
         return process
     monkeypatch.setattr('arena_robot.core.spare_time.started', start)
-    return found
+    return processes
 
 
 def test_reports_are_made_in_the_background(place, started):
@@ -127,30 +127,31 @@ def test_what_somebody_typed_is_text_in_a_report(place):
 
 def test_the_server_gives_the_sessions_that_its_tables_give(place):
     tables = {s.session_id: s for s in material_of(read_folder(SAMPLE).sessions).sessions}
-    found = [s for s in server_material(place.server.database).sessions
-             if s.session_id in tables]
-    assert len(found) == len(tables)
-    for one in found:
-        other = tables[one.session_id]
-        assert (one.policies, one.verdict, one.category) == (
-            other.policies, other.verdict, other.category)
+    sessions = [s for s in server_material(place.server.database).sessions
+                if s.session_id in tables]
+    assert len(sessions) == len(tables)
+    for session in sessions:
+        table = tables[session.session_id]
+        assert (session.policies, session.verdict, session.category) == (
+            table.policies, table.verdict, table.category)
 
 
 def test_two_policies_reports_stand_beside_each_other(place):
-    other = 'paligemma_diffusion_droid'
-    pair = f'a={POLICY}&b={other}'.replace('&', '&amp;')
-    assert f'/reports/versus?{pair}' in place.get(f'/versus?a={POLICY}&b={other}').text
-    page = place.get(f'/reports/versus?a={POLICY}&b={other}').text
+    opponent = 'paligemma_diffusion_droid'
+    pair = f'a={POLICY}&b={opponent}'.replace('&', '&amp;')
+    assert f'/reports/versus?{pair}' in place.get(f'/versus?a={POLICY}&b={opponent}').text
+    page = place.get(f'/reports/versus?a={POLICY}&b={opponent}').text
     for title in SECTIONS:
-        first, second = (page.index(f'aria-label="{title}: {name}"') for name in (POLICY, other))
+        first, second = (page.index(f'aria-label="{title}: {name}"')
+                         for name in (POLICY, opponent))
         assert first < second
     assert len(set(re.findall(r'/evaluations/([0-9a-f-]{36})', page))) > 10
     place.get(f'/reports/versus?a={POLICY}&b=nobody', 404)
 
 
-def checked(place, token, said, **headers):
+def checked(place, token, word, **headers):
     return place.client.post(f'/policies/{POLICY}/reports/1/checks', headers=headers,
-                             data={'token': token, 'said': said})
+                             data={'token': token, 'said': word})
 
 
 def test_people_check_citations_in_one_click_each(place):
@@ -159,15 +160,15 @@ def test_people_check_citations_in_one_click_each(place):
     spot = re.search(r'value="holds (\d+\.\d+\.\d+)"', page)[1]
     accounts = place.server.accounts
     station = accounts.issue(accounts.station('bench'))
-    for token, said, status in (
+    for token, word, status in (
             ('nonsense', f'holds {spot}', 403), (station, f'holds {spot}', 403),
             (place.token, 'holds 0.0.99', 400), (place.token, spot, 400)):
-        assert checked(place, token, said).status_code == status
+        assert checked(place, token, word).status_code == status
     assert checked(place, place.token, f'fails {spot}').status_code == 303
-    told = checked(place, place.token, f'holds {spot}', accept='application/json').json()
-    assert told == {'holds': 1, 'fails': 0}, 'the newest word of a person counts'
-    told = checked(place, place.maintainer, f'fails {spot}', accept='application/json').json()
-    assert told == {'holds': 1, 'fails': 1}
+    counts = checked(place, place.token, f'holds {spot}', accept='application/json').json()
+    assert counts == {'holds': 1, 'fails': 0}, 'the newest word of a person counts'
+    counts = checked(place, place.maintainer, f'fails {spot}', accept='application/json').json()
+    assert counts == {'holds': 1, 'fails': 1}
     page = place.get(f'/policies/{POLICY}/reports/1').text
     assert 'yes 1, no 1' in page
     assert '0 are about their statement, 0 are not, 1 are disputed' in page
@@ -188,8 +189,9 @@ def test_a_maintainers_correction_wins(place):
     assert correct(place, session_id, place.maintainer, 'Juggling').status_code == 400
     assert correct(place, 'nope', place.maintainer, 'Tool Use').status_code == 404
     assert correct(place, session_id, place.maintainer, 'Tool Use').status_code == 303
-    kept = Categories(place.server.database, SystemClock())
-    assert not kept.store(session_id, StoredCategory('Find / Search', 'model', 'm', '1', 0.9))
+    categories = Categories(place.server.database, SystemClock())
+    assert not categories.store(session_id,
+                                StoredCategory('Find / Search', 'model', 'm', '1', 0.9))
     page = place.get(f'/evaluations/{session_id}').text
     assert 'the maintainer mia' in page
     assert 'href="/categories/tool-use"' in page
@@ -198,7 +200,7 @@ def test_a_maintainers_correction_wins(place):
     assert 'crimson-7b' in place.get('/api/by/category').json()['Tool Use']
     place.get('/categories/juggling', 400)
     with pytest.raises(DataError, match='Juggling'):
-        kept.store(session_id, StoredCategory('Juggling'))
+        categories.store(session_id, StoredCategory('Juggling'))
 
 
 def test_a_model_categorises_what_it_has_not_seen(place, capsys, monkeypatch):
@@ -224,22 +226,23 @@ def test_a_model_categorises_what_it_has_not_seen(place, capsys, monkeypatch):
     assert main([*call, '--model', '--limit', '70', '--dry-run']) == 0
     assert '0 sessions categorised' in capsys.readouterr().out
     assert main([*call, '--model', '--limit', '5']) == 0
-    told = capsys.readouterr().out
-    assert '4 sessions categorised by seen, 1 without a fitting answer by rules; 7 calls' in told
+    printed = capsys.readouterr().out
+    assert ('4 sessions categorised by seen, 1 without a fitting answer by rules; 7 calls'
+            in printed)
     assert main([*call, '--model', '--limit', '3']) == 0
     assert '3 sessions categorised by seen; 3 calls' in capsys.readouterr().out
-    shown = [one for one in bodies if 'data:image/' in one]
+    shown = [body for body in bodies if 'data:image/' in body]
     assert len(bodies) == 10, 'the session without an answer is not asked again'
-    [one] = shown
-    assert 'open the drawer 4' in one, 'only one session has a film'
-    shown = [place.get(f'/evaluations/{one}').text for one in place.sessions]
+    [body] = shown
+    assert 'open the drawer 4' in body, 'only one session has a film'
+    shown = [place.get(f'/evaluations/{session_id}').text for session_id in place.sessions]
     assert sum('Category: said by seen' in page for page in shown) == 4, "one is a person's"
     assert any('lighting: dim' in page and 'objects: drawer' in page for page in shown)
 
 
 def test_categories_by_a_model_in_the_background(place, monkeypatch, started):
-    kept = Categories(place.server.database, SystemClock())
-    config = replace(place.server.config, categorise_per_day=7 + kept.by_model_in_a_day())
+    categories = Categories(place.server.database, SystemClock())
+    config = replace(place.server.config, categorise_per_day=7 + categories.by_model_in_a_day())
     assert 'categories' not in background_work.background_work(
         place.server.config, SERVER_JOBS, None, None, None)
     worker = background_work.background_work(config, SERVER_JOBS, None, place.server.database,
@@ -251,27 +254,27 @@ def test_categories_by_a_model_in_the_background(place, monkeypatch, started):
     monkeypatch.setenv('ARENA_MODEL', 'seen')
     worker.step()
     [process] = started
-    told = load_config(ServerConfig, *process.arguments)
-    assert (process.work, sessions_to_categorise(told, kept)) == (categories_job, 7)
-    for session_id, _ in kept.unseen('', '', 5):
-        kept.store(session_id, StoredCategory('Tool Use', 'model', 'other', '1', 0.5))
-    assert sessions_to_categorise(config, kept) == 2, 'the others are for tomorrow'
+    given = load_config(ServerConfig, *process.arguments)
+    assert (process.work, sessions_to_categorise(given, categories)) == (categories_job, 7)
+    for session_id, _ in categories.unseen('', '', 5):
+        categories.store(session_id, StoredCategory('Tool Use', 'model', 'other', '1', 0.5))
+    assert sessions_to_categorise(config, categories) == 2, 'the others are for tomorrow'
 
 
 def test_a_process_of_its_own_makes_the_reports(place, monkeypatch):
     monkeypatch.setattr(background_work, 'LONGEST_STEPS', 10**6)    # no step takes a minute here
-    kept = Reports(place.server.database, SystemClock())
-    before = len(kept.list('crimson-7b'))
+    reports = Reports(place.server.database, SystemClock())
+    before = len(reports.list('crimson-7b'))
     assert saved(place, 'crimson-7b', '--since', '2020-01-01') == 0
     with place.server.database.write() as connection:    # as if other sessions had come
         connection.execute(sa.update(schema.reports).where(
             schema.reports.c.policy == 'crimson-7b').values(sessions=1))
     worker = BackgroundWork(place.server.config, 'reports', reports_job,
-                            lambda: len(kept.list('crimson-7b')) < before + 2)
+                            lambda: len(reports.list('crimson-7b')) < before + 2)
 
     def made():
         worker.step()
-        return len(kept.list('crimson-7b')) == before + 2
+        return len(reports.list('crimson-7b')) == before + 2
     try:
         assert wait_until(made, 120.0)
     finally:
@@ -284,7 +287,7 @@ def test_little_data_are_pooled_more():
     assert few.share < 0.9
     assert few.high - few.low > many.high - many.low
     same = pooled_shares([0.5, 0.5, 0.5], [10, 20, 30])
-    assert {round(one.share, 9) for one in same} == {0.5}
+    assert {round(score.share, 9) for score in same} == {0.5}
     assert pooled_shares([], []) == []
     [alone] = pooled_shares([1.0], [3])
     assert alone.low <= alone.share <= alone.high <= 1.0

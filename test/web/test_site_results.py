@@ -42,9 +42,9 @@ POLICIES = ('p', 'q', 'r', 'late')
 @pytest.fixture(scope='module')
 def place(tmp_path_factory):
     made = Place(tmp_path_factory.mktemp('site'))
-    said = 'put the cup on the plate'
+    prompt = 'put the cup on the plate'
     for number in range(12):
-        made.sessions.append(finished(made.server, made.caller, said, Verdict(
+        made.sessions.append(finished(made.server, made.caller, prompt, Verdict(
             progress_a=0.2, progress_b=0.8, preference=Preference.B, explanation=FORMULA),
             100 + number))
     insert_evaluations(made.server.database, SystemClock(), [RoboArenaSession(
@@ -64,8 +64,8 @@ def test_of_an_imported_policy_only_what_is_known_is_shown(place):
     assert card['imported'] is True
     assert (card['open_source'], card['action_space'], card['robot'], card['owner']) == (
         None, None, None, None)
-    own = place.get('/api/policies/crimson-7b').json()
-    assert (own['imported'], own['open_source'], own['owner']) == (False, False, 'olga')
+    policy = place.get('/api/policies/crimson-7b').json()
+    assert (policy['imported'], policy['open_source'], policy['owner']) == (False, False, 'olga')
     assert 'elsewhere' not in place.get('/?open_source=true').text
 
 
@@ -87,12 +87,12 @@ def test_imported_sessions_are_counted_and_marked(place):
         '/versus?a=elsewhere&b=nowhere').text
     assert 'Of these sessions' not in place.get('/versus?a=crimson-7b&b=azure-fast').text
     listed = place.get('/api/evaluations?origin=imported').json()['evaluations']
-    assert {one['id'] for one in listed} == {'import-0', 'import-1', 'import-2'}
+    assert {row['id'] for row in listed} == {'import-0', 'import-1', 'import-2'}
     assert len(place.get('/api/evaluations?origin=relayed&limit=99').json()['evaluations']) == 18
     assert 'an origin is one of relayed, imported' in place.get('/evaluations?origin=x', 400).text
-    told = place.get('/api/standings').json()['diagnostics']
-    assert told['origins'] == {'imported': 3, 'relayed': 18}
-    assert told['needed']['sessions'] in (18, 21)
+    diagnostics = place.get('/api/standings').json()['diagnostics']
+    assert diagnostics['origins'] == {'imported': 3, 'relayed': 18}
+    assert diagnostics['needed']['sessions'] in (18, 21)
     assert 'more sessions are needed (in 9 of 10 cases' in page
 
 
@@ -109,12 +109,13 @@ def test_two_policies_meet_on_a_page_with_their_videos_in_step(place):
 
 
 def test_two_policies_are_drawn_with_the_numbers_of_their_page(place):
-    words = [one.text for one in ET.fromstring(place.get(
-        '/plots/versus.svg?a=crimson-7b&b=azure-fast').text).iter() if one.tag.endswith('text')]
+    words = [element.text for element in ET.fromstring(place.get(
+        '/plots/versus.svg?a=crimson-7b&b=azure-fast').text).iter()
+        if element.tag.endswith('text')]
     page = re.sub(r'\s+', ' ', re.sub('<[^>]+>', ' ', place.get(
         '/versus?a=crimson-7b&b=azure-fast').text))
-    found = re.search(r'ties half (\d+) % 95 % interval (\d+) to (\d+) %', page)
-    assert '{} % [{}, {}], n = 18'.format(*found.groups()) in words
+    match = re.search(r'ties half (\d+) % 95 % interval (\d+) to (\d+) %', page)
+    assert '{} % [{}, {}], n = 18'.format(*match.groups()) in words
     assert 'too few to tell, n = 3' in place.get('/plots/versus.svg?a=elsewhere&b=nowhere').text
     place.get('/plots/versus.svg?a=crimson-7b&b=nobody', 400)
 
@@ -146,8 +147,8 @@ def test_the_table_can_be_ranked_and_names_no_evaluator(place, tmp_path):
 
 def test_json_lines_have_the_text_itself(place):
     lines = [json.loads(line) for line in place.get('/data/evaluations.jsonl').text.splitlines()]
-    assert FORMULA in {one['explanation'] for one in lines}
-    assert {one['id'] for one in lines} >= set(place.sessions[-12:])
+    assert FORMULA in {row['explanation'] for row in lines}
+    assert {row['id'] for row in lines} >= set(place.sessions[-12:])
 
 
 def test_the_feed_is_valid_xml_whatever_people_typed(place):
@@ -243,7 +244,7 @@ class Stored:
 def test_a_days_standings_are_those_of_its_verdicts_alone():
     words = list(verdicts())
     for day in History(Stored(words)).past():
-        till = [one for one in words if one.created[:10] <= day.day]
+        till = [verdict for verdict in words if verdict.created[:10] <= day.day]
         alone, _ = rank_comparable(Comparisons.from_words(till), RECOMMENDED, intervals=INTERVALS)
         assert (day.sessions, day.standings.items) == (len(till), alone.items)
         for name in ('scores', 'low', 'high', 'ranks'):
@@ -254,7 +255,7 @@ def test_a_days_standings_are_those_of_its_verdicts_alone():
 
 def test_where_it_is_too_early_nothing_is_drawn():
     past = History(Stored(list(verdicts(3, 3)))).past()
-    assert [one.sessions for one in past] == [1, 2, 3]
+    assert [day.sessions for day in past] == [1, 2, 3]
     assert curves(past) == {}
 
 
@@ -267,7 +268,7 @@ def test_a_day_is_computed_again_when_one_of_its_verdicts_is_another():
             stored.words[50].preference, Preference.A))
     stored.version += 1
     after = history.past()
-    same = [one is two for one, two in zip(before, after, strict=True)]
+    same = [before_day is two for before_day, two in zip(before, after, strict=True)]
     assert same == [True, True, False, False, False, False]
 
 
@@ -334,10 +335,10 @@ def test_pages_without_news_are_not_fetched_again(imported, monkeypatch):
 
 
 def test_of_all_marks_only_imported_counts():
-    one = Evaluation('s', 0, '', '', '', 'p', 'q', '', '', Verdict(preference=Preference.A))
-    assert one.counts
-    assert {mark for mark in MARKS if replace(one, mark=mark).counts} == {'imported'}
-    assert not replace(one, verdict=Verdict(valid=False, invalid_reason='x')).counts
+    evaluation = Evaluation('s', 0, '', '', '', 'p', 'q', '', '', Verdict(preference=Preference.A))
+    assert evaluation.counts
+    assert {mark for mark in MARKS if replace(evaluation, mark=mark).counts} == {'imported'}
+    assert not replace(evaluation, verdict=Verdict(valid=False, invalid_reason='x')).counts
 
 
 def test_no_cell_of_any_column_is_a_formula(imported):

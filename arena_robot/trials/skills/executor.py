@@ -126,9 +126,9 @@ class StationExecutor:
     def execute(self, spec: TaskSpec, solution: Solution, seed: int) -> Execution:
         """Run a solution; what was run before with the same prefix is not run again."""
         outcomes = self.outcomes(spec, solution, seed)
-        results = tuple(one.result for one in outcomes)
+        results = tuple(outcome.result for outcome in outcomes)
         claimed = (0 < len(results) == len(solution.subtasks)
-                   and all(one.success for one in results))
+                   and all(result.success for result in results))
         return Execution(results, claimed, bool(outcomes) and outcomes[-1].oracle)
 
     def outcomes(self, spec: TaskSpec, solution: Solution, seed: int) -> list[SubtaskOutcome]:
@@ -139,15 +139,15 @@ class StationExecutor:
             keys = prefix_keys(self._task.spec, solution, seed)
         except ConfigError:
             return []
-        found: list[SubtaskOutcome] = []
+        outcomes: list[SubtaskOutcome] = []
         for index, step in enumerate(solution.subtasks):
             outcome = self._outcomes.get(keys[index + 1])
             if outcome is None:
                 outcome = self._run(solution, seed, keys, index, step)
-            found.append(outcome)
+            outcomes.append(outcome)
             if not outcome.result.success:
                 break
-        return found
+        return outcomes
 
     def close(self) -> None:
         """Close all stations; what was found stays known."""
@@ -180,12 +180,12 @@ class StationExecutor:
 
     def _redo(self, scene: LiveScene, step: Subtask, key: str) -> None:
         """Run a subtask whose state was dropped; a motion that was found is not looked for."""
-        known = self._outcomes.get(key)
-        if known is None or known.motion is None:
+        earlier = self._outcomes.get(key)
+        if earlier is None or earlier.motion is None:
             run_subtask(scene, step, self._finder, key)
         else:
             view = StationView(scene.motions, scene.objects)
-            self._finder(scene.motions, view, RewardCode(step.code)).again(known.motion)
+            self._finder(scene.motions, view, RewardCode(step.code)).again(earlier.motion)
 
     def _scene(self, solution: Solution, seed: int, key: str) -> LiveScene:
         if key not in self._scenes:
@@ -228,7 +228,7 @@ def run_subtask(scene: LiveScene, step: Subtask, finder: FinderMaker,
 
 def prefix_keys(spec: TaskSpec, solution: Solution, seed: int) -> list[str]:
     """Return a hash of the scene, then one of every prefix; ConfigError for a wrong scene."""
-    shown = sorted(one.name for one in shown_objects(spec, solution))
+    shown = sorted(item.name for item in shown_objects(spec, solution))
     start = [spec.name, seed, shown, sorted(start_of_joints(spec, solution).items())]
     keys = [_hash(json.dumps(start))]
     for step in solution.subtasks:
@@ -258,7 +258,7 @@ def station_executor(spec: TaskSpec, learner: str = SEARCH) -> StationExecutor:
 
 def learner_of(executor: str) -> str:
     """Return the learner of a dataset's executor; the search when it is another one's."""
-    return next((name for name, told in EXECUTORS.items() if told == executor), SEARCH)
+    return next((name for name, title in EXECUTORS.items() if title == executor), SEARCH)
 
 
 def solution_of(task: SkillTask, path: Path | None) -> Solution:

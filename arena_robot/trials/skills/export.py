@@ -86,20 +86,20 @@ def _plays(task: SkillTask, motion: SkillMotion) -> bool:
         write_recording(path, SkillRecording(task.spec.name, (motion,), {}))
         course = Course()
         try:
-            found = course.run(Trial(f'{PREFIX}{path}', address(slug(task.spec.name)),
-                                     motion.scene, len(motion.actions) + MARGIN_STEPS))
+            outcome = course.run(Trial(f'{PREFIX}{path}', address(slug(task.spec.name)),
+                                       motion.scene, len(motion.actions) + MARGIN_STEPS))
         finally:
             course.close()
-    return found.succeeded
+    return outcome.succeeded
 
 
-def recording_of(task: SkillTask, solution: Solution, found: Sequence[SceneExport]
+def recording_of(task: SkillTask, solution: Solution, scenes: Sequence[SceneExport]
                  ) -> SkillRecording:
     """Return the recording of what is kept; ``about`` says of how many scenes."""
     about = {'solution': {'policy': solution.policy, 'subtasks': [
-        {'name': one.name, 'kind': one.kind.value, 'code': one.code}
-        for one in solution.subtasks]},
-        'scenes': [one.scene for one in found],
-        'executed': [one.scene for one in found if one.executed]}
-    return SkillRecording(task.spec.name, tuple(one.motion for one in found
-                                                if one.motion is not None), about)
+        {'name': step.name, 'kind': step.kind.value, 'code': step.code}
+        for step in solution.subtasks]},
+        'scenes': [scene.scene for scene in scenes],
+        'executed': [scene.scene for scene in scenes if scene.executed]}
+    return SkillRecording(task.spec.name, tuple(scene.motion for scene in scenes
+                                                if scene.motion is not None), about)

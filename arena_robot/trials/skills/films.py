@@ -43,29 +43,29 @@ def write_films(folder: Path, task: SkillTask, tried: Sequence[TriedSolution], s
     subtask ``begins`` (s), and whether the result ``differs`` from the dataset's.
     """
     executor = StationExecutor(task, finder)
-    found: dict[str, dict[str, Any]] = {}
+    films: dict[str, dict[str, Any]] = {}
     try:
-        for number, one in enumerate(tried, 1):
-            key = solution_key(one.solution)
-            if key not in found:
-                found[key] = _film(folder, f'solution_{number}.mp4', task, one, seed, executor)
+        for number, trial in enumerate(tried, 1):
+            key = solution_key(trial.solution)
+            if key not in films:
+                films[key] = _film(folder, f'solution_{number}.mp4', task, trial, seed, executor)
             progress(number, len(tried), task.spec.name)
     finally:
         executor.close()
-    return [found[solution_key(one.solution)] for one in tried]
+    return [films[solution_key(trial.solution)] for trial in tried]
 
 
-def _film(folder: Path, name: str, task: SkillTask, one: TriedSolution, seed: int,
+def _film(folder: Path, name: str, task: SkillTask, trial: TriedSolution, seed: int,
           executor: StationExecutor) -> dict[str, Any]:
-    again = executor.execute(task.spec, one.solution, seed)
-    outcomes = executor.outcomes(task.spec, one.solution, seed)
+    repeated = executor.execute(task.spec, trial.solution, seed)
+    outcomes = executor.outcomes(task.spec, trial.solution, seed)
     flags = [(e.claimed, e.oracle, [r.success for r in e.results])
-             for e in (again, one.execution)]
-    found = {'video': '', 'begins': [], 'differs': flags[0] != flags[1]}
+             for e in (repeated, trial.execution)]
+    film_values = {'video': '', 'begins': [], 'differs': flags[0] != flags[1]}
     if outcomes:
-        found |= {'video': name,
-                  'begins': write_film(folder / name, task, one.solution, seed, outcomes)}
-    return found
+        film_values |= {'video': name,
+                        'begins': write_film(folder / name, task, trial.solution, seed, outcomes)}
+    return film_values
 
 
 def replay(scene: LiveScene, steps: Sequence[Subtask], outcomes: Sequence[SubtaskOutcome],

@@ -93,9 +93,9 @@ class SkillEnvironment:
         """Begin an episode of at most ``allowed`` control steps; return the observation."""
         self._motions.station.restore(self._start)
         self._motions.begin(min(allowed, EPISODE_STEPS))
-        asked = self._motions.station.gripper.state().requested_position
-        self._width = (1.0 - asked) * ROBOTIQ_2F85.stroke_m
-        self._wish = 1.0 if asked < 0.5 else -1.0
+        requested = self._motions.station.gripper.state().requested_position
+        self._width = (1.0 - requested) * ROBOTIQ_2F85.stroke_m
+        self._wish = 1.0 if requested < 0.5 else -1.0
         self._path.clear()
         self._widths.clear()
         return self._observation()
@@ -242,8 +242,8 @@ def _gymnasium(place: SkillEnvironment, left: Callable[[], int]) -> Any:
             return place.reset(min(EPISODE_STEPS, left())).astype(np.float32), {}
 
         def step(self, action: Floats) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-            found = place.step(action)
-            return (found.observation.astype(np.float32), found.reward, found.ended, found.cut,
+            result = place.step(action)
+            return (result.observation.astype(np.float32), result.reward, result.ended, result.cut,
                     {})
 
     return SkillGymnasium()

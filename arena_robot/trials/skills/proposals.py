@@ -87,8 +87,8 @@ def pushed_proposals(links: SceneLinks, bodies: list[str], joints: list[str], ya
 def _pushable(links: SceneLinks, joint: str, bodies: list[str]) -> list[str]:
     """Return bodies that a joint moves: those that the code reads first, then those held."""
     below = links.tree(links.body_of(joint))
-    asked = [one for one in bodies if one in below]
-    return asked or [one for one in below if links.grip(one) is not None][:1] or below[:1]
+    named = [body for body in bodies if body in below]
+    return named or [body for body in below if links.grip(body) is not None][:1] or below[:1]
 
 
 def _stroke(links: SceneLinks, motion: JointMotion, body: str, sign: int,
@@ -108,7 +108,7 @@ def _stroke(links: SceneLinks, motion: JointMotion, body: str, sign: int,
     if not path or np.linalg.norm(way) < 0.5:
         return None
     start = PadPose(point + before, yaw)
-    arc = [PadPose(one.point + back, yaw) for one in path]
+    arc = [PadPose(pose.point + back, yaw) for pose in path]
     return MotionProposal(f'push {motion.name} {sign:+d}',
                     (*_line(start, arc[0].point), *arc), start, closed=True)
 
@@ -148,17 +148,17 @@ def _along(motion: JointMotion, pose: PadPose, sign: int, turning: bool,
     metres = abs(travel) * scale
     seconds = max(metres / (0.5 * SPEED_M_S), abs(travel) / TURN_RAD_S if turning else 0.0, 0.4)
     count = int(np.ceil(seconds / PERIOD_S))
-    found = []
+    poses = []
     for step in range(1, count + 1):
         part = travel * step / count
         if motion.hinge:
             arm_vector = pose.point - motion.anchor
             point = motion.anchor + _turned(arm_vector, motion.axis, part)
             turn = part * float(np.sign(motion.axis[2])) if turning else 0.0
-            found.append(PadPose(point, pose.yaw + turn))
+            poses.append(PadPose(point, pose.yaw + turn))
         else:
-            found.append(PadPose(pose.point + part * motion.axis, pose.yaw))
-    return found
+            poses.append(PadPose(pose.point + part * motion.axis, pose.yaw))
+    return poses
 
 
 def _direction(motion: JointMotion, point: Floats) -> Floats:

@@ -76,21 +76,21 @@ def shown_objects(spec: TaskSpec, solution: Solution) -> tuple[SkillObject, ...]
         return spec.objects
     if not isinstance(wanted, list | tuple):
         raise ConfigError('the objects of a scene must be a list of names')
-    return tuple(one for one in spec.objects if one.name in wanted)
+    return tuple(item for item in spec.objects if item.name in wanted)
 
 
 def start_of_joints(spec: TaskSpec, solution: Solution) -> dict[str, float]:
     """Return the start of every joint as a share of its range: the scene's, else the task's."""
-    found = {key: float(share) for key, share in spec.initial.items()}
-    given = solution.scene.get('joints', {})
-    if not isinstance(given, Mapping):
+    starts = {key: float(share) for key, share in spec.initial.items()}
+    joints = solution.scene.get('joints', {})
+    if not isinstance(joints, Mapping):
         raise ConfigError('the joints of a scene must be a mapping of object/joint to a number')
-    for key, share in given.items():
+    for key, share in joints.items():
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
             raise ConfigError(f"the start of joint '{key}' must be 0 to 1, found {share!r}")
-        if key in found:
-            found[key] = float(share)
-    return found
+        if key in starts:
+            starts[key] = float(share)
+    return starts
 
 
 def scene_setup(spec: TaskSpec, solution: Solution, seed: int) -> Setup:
@@ -100,24 +100,24 @@ def scene_setup(spec: TaskSpec, solution: Solution, seed: int) -> Setup:
     side = 1.0 if rng.random() < 0.5 else -1.0
     props: list[Prop] = []
     places: dict[str, Place] = {}
-    for thing, colour in zip(spec.objects, colours, strict=False):
-        first = thing is spec.objects[0]
+    for item, colour in zip(spec.objects, colours, strict=False):
+        first = item is spec.objects[0]
         shift = rng.uniform(-1.0, 1.0, 3) * (0.025, 0.04, 0.15)
-        if thing.name == 'Cube':
+        if item.name == 'Cube':
             x, y = (0.48, 0.0) if first else (0.42, -side * _ASIDE)
-            places[thing.name] = Place(float(x + shift[0]), float(y + shift[1] / 2), HALF_CUBE,
-                                       float(3 * shift[2]))
-            prop: Prop = Block(thing.name, str(colour))
-        elif thing.name in _MARKS:
-            prop = Zone(thing.name, 0.5 + shift[0] / 2, _MARKS[thing.name] + shift[1] / 4, 0.0,
+            places[item.name] = Place(float(x + shift[0]), float(y + shift[1] / 2), HALF_CUBE,
+                                      float(3 * shift[2]))
+            prop: Prop = Block(item.name, str(colour))
+        elif item.name in _MARKS:
+            prop = Zone(item.name, 0.5 + shift[0] / 2, _MARKS[item.name] + shift[1] / 4, 0.0,
                         str(colour), 0.06)
         else:
-            prop = _fixture(thing.name, first, side, shift, str(colour))
+            prop = _fixture(item.name, first, side, shift, str(colour))
         props.append(prop)
     starts = start_of_joints(spec, solution)
-    joints = {f'{thing.name}_{joint.name}':
-              joint.low + starts[f'{thing.name}/{joint.name}'] * (joint.high - joint.low)
-              for thing in spec.objects for joint in thing.joints}
+    joints = {f'{item.name}_{joint.name}':
+              joint.low + starts[f'{item.name}/{joint.name}'] * (joint.high - joint.low)
+              for item in spec.objects for joint in item.joints}
     return Setup(spec.description, tuple(props), places, joints)
 
 

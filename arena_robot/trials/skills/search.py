@@ -88,7 +88,7 @@ class RewardSearch:
                  rng: np.random.Generator) -> bool:
         spread = np.array([_SPREAD_M] * 3)
         while scored and not self._spent():
-            scored.sort(key=lambda one: -one[0])
+            scored.sort(key=lambda row: -row[0])
             elite = scored[:_ELITE]
             for number in range(_SHIFTED):
                 if self._spent():
@@ -104,11 +104,11 @@ class RewardSearch:
     def _proposals(self) -> list[MotionProposal]:
         links, motions = self._links, self._motions
         bodies, joints = list(self._view.asked_bodies), list(self._view.asked_joints)
-        held = self._held(bodies, joints)
-        targets = [self._place(one) for one in bodies if one != held]
-        if held is not None:
+        grasped = self._held(bodies, joints)
+        targets = [self._place(body) for body in bodies if body != grasped]
+        if grasped is not None:
             motions.begin(_ROLLOUT_STEPS)
-            return list(held_proposals(links, held, motions.pose, targets))
+            return list(held_proposals(links, grasped, motions.pose, targets))
         moving = joints or [joint for body in bodies for joint in links.joints_of(body)]
         return list(pushed_proposals(links, bodies, moving, 0.0, targets))
 

@@ -22,7 +22,7 @@ class StationView:
         self._motions = motions
         self._links = motions.links
         self._truth: SceneTruth = motions.station.truth
-        self._objects = {one.name: one for one in objects}
+        self._objects = {item.name: item for item in objects}
         self.asked_bodies: dict[str, None] = {}
         self.asked_joints: dict[str, None] = {}
 
@@ -61,14 +61,14 @@ class StationView:
 
     def body(self, object_name: str, link_name: str = '') -> str:
         """Return the body of a link; of the whole object without a link."""
-        thing = self._object(object_name)
+        item = self._object(object_name)
         if not link_name:
-            return thing.name
-        for link in thing.links:
+            return item.name
+        for link in item.links:
             if link.name == link_name:
-                return f'{thing.name}_{link.name}' if link.parent else thing.name
+                return f'{item.name}_{link.name}' if link.parent else item.name
         raise CodeRefused(f"{object_name} has no link '{link_name}'; it has "
-                          f"{', '.join(link.name for link in thing.links)}")
+                          f"{', '.join(link.name for link in item.links)}")
 
     def _object(self, name: str) -> SkillObject:
         if name not in self._objects:
@@ -77,10 +77,10 @@ class StationView:
         return self._objects[name]
 
     def _joint(self, object_name: str, joint_name: str) -> str:
-        thing = self._object(object_name)
-        if joint_name not in {joint.name for joint in thing.joints}:
+        item = self._object(object_name)
+        if joint_name not in {joint.name for joint in item.joints}:
             raise CodeRefused(f"{object_name} has no joint '{joint_name}'; it has "
-                              f"{', '.join(joint.name for joint in thing.joints) or 'none'}")
+                              f"{', '.join(joint.name for joint in item.joints) or 'none'}")
         name = f'{object_name}_{joint_name}'
         self.asked_joints[name] = None
         return name

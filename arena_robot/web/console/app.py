@@ -281,13 +281,13 @@ def _slot(words: dict[str, Any]) -> Slot:
 def _verdict(words: dict[str, Any], fields: Iterable[VerdictField]) -> Verdict:
     """Return what a page says of some fields, by their keys; shares come as 0 to 100."""
     try:
-        said = {field.name: field.parse(words[field.key]) for field in fields
-                if field.key in words}
+        values = {field.name: field.parse(words[field.key]) for field in fields
+                  if field.key in words}
     except DataError as error:
         raise HTTPException(422, str(error)) from error
-    shares = {field.name: said[field.name] / 100.0 for field in fields
-              if field.kind is Kind.SHARE and said.get(field.name) is not None}
-    return Verdict(**{**said, **shares})
+    shares = {field.name: values[field.name] / 100.0 for field in fields
+              if field.kind is Kind.SHARE and values.get(field.name) is not None}
+    return Verdict(**{**values, **shares})
 
 
 async def _told(request: Request, error: Exception) -> JSONResponse:

@@ -36,32 +36,32 @@ class ConsoleGuard:
         if scope['type'] not in ('http', 'websocket'):
             await self._app(scope, receive, send)
             return
-        asked = HTTPConnection(scope)
-        refusal = self._refusal(asked)
+        connection = HTTPConnection(scope)
+        refusal = self._refusal(connection)
         if refusal and scope['type'] == 'websocket':
             await WebSocketClose(1008, refusal[1])(scope, receive, send)
         elif refusal:
             await JSONResponse({'detail': refusal[1]}, refusal[0])(scope, receive, send)
         else:
-            await self._app(scope, receive, self._sender(asked, send))
+            await self._app(scope, receive, self._sender(connection, send))
 
-    def _refusal(self, asked: HTTPConnection) -> tuple[int, str] | None:
-        origin, host = asked.headers.get('origin'), asked.headers.get('host', '')
+    def _refusal(self, connection: HTTPConnection) -> tuple[int, str] | None:
+        origin, host = connection.headers.get('origin'), connection.headers.get('host', '')
         if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
             return 403, (f'a page of {origin[:100]} may not use this console; open the console '
                          f'itself, http://{host[:100]}/')
-        bearer = asked.headers.get('authorization', '').removeprefix('Bearer ')
-        given = (asked.cookies.get(COOKIE), bearer, asked.query_params.get('token'))
-        if self._token and not any(self._same(token) for token in given):
+        bearer = connection.headers.get('authorization', '').removeprefix('Bearer ')
+        tokens = (connection.cookies.get(COOKIE), bearer, connection.query_params.get('token'))
+        if self._token and not any(self._same(token) for token in tokens):
             return 401, NO_TOKEN
         return None
 
-    def _same(self, given: str | None) -> bool:
-        return given is not None and hmac.compare_digest(given.encode(), self._token.encode())
+    def _same(self, token: str | None) -> bool:
+        return token is not None and hmac.compare_digest(token.encode(), self._token.encode())
 
-    def _sender(self, asked: HTTPConnection, send: Send) -> Send:
+    def _sender(self, connection: HTTPConnection, send: Send) -> Send:
         """Return ``send`` with the headers of every answer added."""
-        host = asked.headers.get('host', '')
+        host = connection.headers.get('host', '')
 
         async def sending(message: Message) -> None:
             if message['type'] == 'http.response.start':
@@ -69,7 +69,7 @@ class ConsoleGuard:
                 headers['Content-Security-Policy'] = policy(host)
                 for name, value in HEADERS.items():
                     headers[name] = value
-                if self._token and self._same(asked.query_params.get('token')):
+                if self._token and self._same(connection.query_params.get('token')):
                     headers.append('Set-Cookie', _cookie(self._token))
             await send(message)
         return sending

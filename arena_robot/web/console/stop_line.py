@@ -33,8 +33,8 @@ class StopPresses:
     async def rest(self, way: str, name: str = '') -> None:
         """Stop the arm; return once it has confirmed rest. Raises ArenaError."""
         now_s = time.monotonic()
-        self._presses = {name: one for name, one in self._presses.items()
-                         if now_s - one.at_s < SAME_PRESS_S}
+        self._presses = {name: press for name, press in self._presses.items()
+                         if now_s - press.at_s < SAME_PRESS_S}
         press = self._presses.pop(name, None)
         if press is None or press.way == way:
             stopping = asyncio.get_running_loop().run_in_executor(self._threads, self._desk.stop)

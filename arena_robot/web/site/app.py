@@ -132,22 +132,22 @@ def _protect(app: FastAPI, pages: Jinja2Templates) -> None:
     @app.exception_handler(ArenaError)
     async def refused(request: Request, error: ArenaError) -> Response:
         status = next((s for kind, s in STATUS.items() if isinstance(error, kind)), 500)
-        again = {'Retry-After': str(AGAIN_S)} if isinstance(error, NotComputed) else None
+        headers = {'Retry-After': str(AGAIN_S)} if isinstance(error, NotComputed) else None
         if request.url.path.startswith('/api'):
-            return JSONResponse({'code': error.code, 'message': str(error)}, status, again)
-        return pages.TemplateResponse(request, 'error.html', {'error': error}, status, again)
+            return JSONResponse({'code': error.code, 'message': str(error)}, status, headers)
+        return pages.TemplateResponse(request, 'error.html', {'error': error}, status, headers)
 
     @app.exception_handler(HTTPException)
     async def not_there(request: Request, error: HTTPException) -> Response:
-        found = UnknownSession(f'{error.detail}: {request.url.path:.200}')
+        unknown = UnknownSession(f'{error.detail}: {request.url.path:.200}')
         if request.url.path.startswith('/api'):
-            return JSONResponse({'code': found.code, 'message': str(found)}, error.status_code)
-        return pages.TemplateResponse(request, 'error.html', {'error': found}, error.status_code)
+            return JSONResponse({'code': unknown.code, 'message': str(unknown)}, error.status_code)
+        return pages.TemplateResponse(request, 'error.html', {'error': unknown}, error.status_code)
 
     @app.exception_handler(RequestValidationError)
     async def wrong(request: Request, error: RequestValidationError) -> Response:
-        told = '; '.join(f"{one['loc'][-1]}: {one['msg']}" for one in error.errors())
-        return await refused(request, DataError(told))
+        problem = '; '.join(f"{row['loc'][-1]}: {row['msg']}" for row in error.errors())
+        return await refused(request, DataError(problem))
 
 
 def _public_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) -> None:
@@ -217,8 +217,8 @@ def _standings_api(app: FastAPI, parts: SiteParts) -> None:
     @app.get('/api/standings')
     def standings(method: str = RECOMMENDED, open_source: bool = False) -> Response:
         """Return the standings, best policy first, with intervals and ranks."""
-        standing, others = parts.results.standings(method, open_source)
-        return JSONResponse({**as_json(standing), 'not_comparable': others,
+        standing, not_placed = parts.results.standings(method, open_source)
+        return JSONResponse({**as_json(standing), 'not_comparable': not_placed,
                              'recommended': RECOMMENDED,
                              'announcement': parts.methods.announcement()})
 

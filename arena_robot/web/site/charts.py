@@ -121,17 +121,17 @@ def latest(results: Results, method: str = RECOMMENDED, open_source: bool = Fals
 def add_charts(app: FastAPI, pages: Jinja2Templates, results: Results, browse: Browse,
                history: History) -> None:
     """Add the pictures to the site."""
-    kept = DrawnPictures(results)
-    _add_plots(app, kept, results, history)
-    _add_shares(app, pages, kept, results, browse)
+    pictures = DrawnPictures(results)
+    _add_plots(app, pictures, results, history)
+    _add_shares(app, pages, pictures, results, browse)
 
 
-def _add_plots(app: FastAPI, kept: DrawnPictures, results: Results, history: History) -> None:
+def _add_plots(app: FastAPI, pictures: DrawnPictures, results: Results, history: History) -> None:
     @app.get('/plots/standings.svg')
     def standings(method: str = RECOMMENDED, open_source: bool = False) -> Response:
         """Return the standings as a picture."""
         unit = METHODS.find_named(method).unit
-        return svg_response(kept.get(
+        return svg_response(pictures.get(
             ('standings', method, str(open_source)), lambda: figure_bytes(standings_figure(
                 _needed(latest(results, method, open_source)), unit), 'svg'), method))
 
@@ -139,10 +139,10 @@ def _add_plots(app: FastAPI, kept: DrawnPictures, results: Results, history: His
     def matrix() -> Response:
         """Return who beats whom as a picture."""
         def draw() -> bytes:
-            found = _needed(latest(results))
-            votes = results.votes().only(found.items)
-            return figure_bytes(win_matrix_figure(votes, found), 'svg')
-        return svg_response(kept.get(('matrix',), draw))
+            standings = _needed(latest(results))
+            votes = results.votes().only(standings.items)
+            return figure_bytes(win_matrix_figure(votes, standings), 'svg')
+        return svg_response(pictures.get(('matrix',), draw))
 
     @app.get('/plots/history.svg')
     def past() -> Response:
@@ -151,21 +151,21 @@ def _add_plots(app: FastAPI, kept: DrawnPictures, results: Results, history: His
             past = history.past()
             return figure_bytes(history_figure([entry.day for entry in past], curves(past),
                                                METHODS.find(RECOMMENDED).unit), 'svg')
-        return svg_response(kept.get(('history',), draw))
+        return svg_response(pictures.get(('history',), draw))
 
 
-def _add_shares(app: FastAPI, pages: Jinja2Templates, kept: DrawnPictures, results: Results,
+def _add_shares(app: FastAPI, pages: Jinja2Templates, pictures: DrawnPictures, results: Results,
                 browse: Browse) -> None:
     @app.get('/card.png')
     def card() -> Response:
         """Return the leaderboard as a picture for links."""
-        return _png(kept.get(('card',), lambda: board_card(latest(results))))
+        return _png(pictures.get(('card',), lambda: board_card(latest(results))))
 
     @app.get('/card/{name}.png')
     def card_of(name: str) -> Response:
         """Return a policy's standing as a picture for links."""
         browse.card(name)
-        return _png(kept.get(('card', name), lambda: policy_card(latest(results), name)))
+        return _png(pictures.get(('card', name), lambda: policy_card(latest(results), name)))
 
     @app.get('/badge/{name}.svg')
     def badge(request: Request, name: str) -> Response:
@@ -201,7 +201,7 @@ def won_share(view: ScoreView, name: str = '') -> WonShare:
 
 def add_share_charts(app: FastAPI, results: Results, browse: Browse) -> None:
     """Add the pictures to the site."""
-    kept = DrawnPictures(results)
+    pictures = DrawnPictures(results)
 
     @app.get('/plots/by/{group}.svg')
     def by(group: TallyBy) -> Response:
@@ -212,7 +212,7 @@ def add_share_charts(app: FastAPI, results: Results, browse: Browse) -> None:
             if not groups:
                 raise RankingError(f'{NOTHING}: a plot needs a session that counts')
             return figure_bytes(shares_figure(groups), 'svg')
-        return svg_response(kept.get(('by', group.value), draw))
+        return svg_response(pictures.get(('by', group.value), draw))
 
     @app.get('/plots/versus.svg')
     def versus(a: str, b: str) -> Response:
@@ -223,4 +223,4 @@ def add_share_charts(app: FastAPI, results: Results, browse: Browse) -> None:
             total, by_category = met_views(results, a, b)
             return figure_bytes(shares_figure({f'{a} against {b}': [
                 won_share(total, 'all sessions'), *map(won_share, by_category)]}), 'svg')
-        return svg_response(kept.get(('versus', a, b), draw))
+        return svg_response(pictures.get(('versus', a, b), draw))

@@ -42,7 +42,7 @@ COLUMNS = (
     ('mark', 'imported, or why it does not count; empty if it counts and passed the relay'),
 )
 Notes = Callable[[Sequence[str]], Mapping[str, Mapping[str, RolloutNotes]]]
-NOTES = tuple(one.name for one in dataclasses.fields(RolloutNotes))
+NOTES = tuple(field.name for field in dataclasses.fields(RolloutNotes))
 FEED = 30
 NOT_XML = re.compile('[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')
 
@@ -64,13 +64,13 @@ def csv_lines(browse: Browse, notes: Notes) -> Iterator[str]:
     """Yield the table line by line."""
     yield csv_line([name for name, _ in COLUMNS])
     for e, runs in every(browse, notes):
-        said, both = e.verdict, [runs.get(slot.value) for slot in Slot]
+        verdict, rollouts = e.verdict, [runs.get(slot.value) for slot in Slot]
         yield csv_line([e.id, e.institution, to_iso(e.created_ns) if e.created_ns else '',
-                     int(e.counts), said.preference.value if said.preference else '',
-                     e.policy_a, e.policy_b, _share(said.progress_a), _share(said.progress_b),
-                     e.category, e.prompt, said.explanation,
-                     *('' if run is None else run.reruns for run in both),
-                     *(_share(run.waited if run else None) for run in both), e.mark])
+                     int(e.counts), verdict.preference.value if verdict.preference else '',
+                     e.policy_a, e.policy_b, _share(verdict.progress_a),
+                     _share(verdict.progress_b), e.category, e.prompt, verdict.explanation,
+                     *('' if run is None else run.reruns for run in rollouts),
+                     *(_share(run.waited if run else None) for run in rollouts), e.mark])
 
 
 def json_lines(browse: Browse, notes: Notes) -> Iterator[str]:
@@ -129,10 +129,10 @@ def _share(value: float | None) -> str:
 
 
 def _title(e: Evaluation) -> str:
-    said = {'A': f'{e.policy_a} preferred to {e.policy_b}',
-            'B': f'{e.policy_b} preferred to {e.policy_a}'}
+    titles = {'A': f'{e.policy_a} preferred to {e.policy_b}',
+              'B': f'{e.policy_b} preferred to {e.policy_a}'}
     preference = e.verdict.preference
-    result = said.get(preference.value if preference else '', f'{e.policy_a} and {e.policy_b}')
+    result = titles.get(preference.value if preference else '', f'{e.policy_a} and {e.policy_b}')
     return f'{e.prompt or "(no instruction kept)"}: {result}'
 
 
@@ -155,7 +155,7 @@ def api_calls(description: dict[str, Any]) -> list[ApiCall]:
     calls = []
     for path, kinds in sorted(description['paths'].items()):
         call = kinds['get']
-        names = tuple(one['name'] for one in call.get('parameters', ()) if one['in'] == 'query')
+        names = tuple(p['name'] for p in call.get('parameters', ()) if p['in'] == 'query')
         words = call.get('description', call['summary']).strip()
         calls.append(ApiCall(path, names, words.removeprefix('Return ').rstrip('.')))
     return calls

@@ -56,12 +56,12 @@ def standings_of(bundle: dict[str, Any]) -> dict[str, Any]:
 
 def add_log(app: FastAPI, log: TransparencyLog) -> None:
     """Add the pages below ``/api/log``."""
-    kept = LogBundle(log)
+    cached = LogBundle(log)
 
     @app.get('/api/log')
     def bundle() -> Response:
         """Return the whole log with the standings of its entries, for `arena results verify`."""
-        return Response(kept.body(), media_type='application/json')
+        return Response(cached.body(), media_type='application/json')
 
     @app.get('/api/log/head')
     def head() -> Response:

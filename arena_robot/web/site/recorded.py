@@ -185,12 +185,12 @@ class RecordedFiles:
 
     def _whole(self, session_id: str, videos: Mapping[str, Sequence[str]],
                names: Mapping[str, Sequence[str]]) -> RecordedSession:
-        audits = {slot: {one.judge: one for name in files if (
-            one := self._audits.audit(session_id, slot, name))} for slot, files in names.items()}
+        audits = {slot: {audit.judge: audit for name in files if (
+            audit := self._audits.audit(session_id, slot, name))} for slot, files in names.items()}
         a, b = (audits[slot.value] for slot in Slot)
         return RecordedSession(
-            {slot: _judged(self._rollout(session_id, slot), list(found.values()))
-             for slot, found in audits.items()},
+            {slot: _judged(self._rollout(session_id, slot), list(audits_by_judge.values()))
+             for slot, audits_by_judge in audits.items()},
             self._matches(session_id, videos), self._station_match(session_id),
             {judge: winner for judge in a if judge in b
              and (winner := audit_winner(a[judge], b[judge], MARGIN)[0])})
@@ -256,10 +256,10 @@ def curve(seconds: NDArray[Any], values: NDArray[Any]) -> Curve:
     """Return up to 300 points in order of time, without those that are not numbers."""
     if len(seconds) != len(values):
         raise ValueError(f'{len(seconds)} times and {len(values)} values')
-    kept = np.flatnonzero(np.isfinite(values) & (seconds >= 0))
-    kept = kept[np.argsort(seconds[kept], kind='stable')]
-    kept = kept[np.unique(np.linspace(0, len(kept) - 1, min(POINTS, len(kept))).astype(int))]
-    return tuple((round(float(seconds[k]), 3), round(float(values[k]), 4)) for k in kept)
+    valid = np.flatnonzero(np.isfinite(values) & (seconds >= 0))
+    valid = valid[np.argsort(seconds[valid], kind='stable')]
+    valid = valid[np.unique(np.linspace(0, len(valid) - 1, min(POINTS, len(valid))).astype(int))]
+    return tuple((round(float(seconds[k]), 3), round(float(values[k]), 4)) for k in valid)
 
 
 def still(seconds: NDArray[Any], speed: NDArray[Any]) -> tuple[float | None, float]:
@@ -267,12 +267,12 @@ def still(seconds: NDArray[Any], speed: NDArray[Any]) -> tuple[float | None, flo
     total = float(seconds[-1] - seconds[0])
     if total <= 0 or not np.isfinite(speed).all():
         return None, 0.0
-    rest, longest, run = 0.0, 0.0, 0.0
+    at_rest_s, longest, run = 0.0, 0.0, 0.0
     for step_s, moved in zip(np.diff(seconds), speed[:-1] >= STILL_RAD_S, strict=True):
         run = 0.0 if moved else run + float(step_s)
-        rest += 0.0 if moved else float(step_s)
+        at_rest_s += 0.0 if moved else float(step_s)
         longest = max(longest, run)
-    return rest / total, longest
+    return at_rest_s / total, longest
 
 
 def _start_ns(arrays: Arrays, stamps: NDArray[np.int64]) -> int:

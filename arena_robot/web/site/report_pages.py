@@ -41,11 +41,11 @@ def add_report_pages(app: FastAPI, pages: Jinja2Templates, reports: Reports,
     def report(request: Request, name: str, number: int) -> Response:
         stored = reports.get(name, number)
         content = read_report(stored)
-        said = checks.of(name, stored.number)
+        opinion = checks.of(name, stored.number)
         return pages.TemplateResponse(request, 'report.html', {
             'report': content, 'stored': stored, 'head': head_words(content), 'how': HOW,
-            'said': said, 'opinions': opinion_words(content, said),
-            'others': [other for other in reports.list(name) if other.number != stored.number]})
+            'said': opinion, 'opinions': opinion_words(content, opinion),
+            'others': [r for r in reports.list(name) if r.number != stored.number]})
 
     @app.get('/policies/{name}/reports/{number}/changes', response_class=HTMLResponse,
              include_in_schema=False)
@@ -86,10 +86,10 @@ def places_of(report: PolicyReport) -> set[str]:
             for c in range(len(statement.citations))}
 
 
-def opinion_words(report: PolicyReport, said: Mapping[str, CitationOpinion]) -> str:
+def opinion_words(report: PolicyReport, by_place: Mapping[str, CitationOpinion]) -> str:
     """Return how many citations people checked and what they found, as a sentence."""
     places = places_of(report)
-    opinions = [said[place] for place in places if place in said]
+    opinions = [by_place[place] for place in places if place in by_place]
     good = sum(opinion.holds > opinion.fails for opinion in opinions)
     bad = sum(opinion.fails > opinion.holds for opinion in opinions)
     split = f', {len(opinions) - good - bad} are disputed' if len(opinions) > good + bad else ''
@@ -103,19 +103,19 @@ def add_citation_checks(app: FastAPI, reports: Reports, checks: CitationChecks,
     @app.post('/policies/{name}/reports/{number}/checks', include_in_schema=False)
     async def check(request: Request, name: str, number: int) -> Response:
         form = parse_qs((await request.body())[:FORM_BYTES].decode('utf-8', 'replace'))
-        given = {key: value[0].strip() for key, value in form.items()}
-        said = await run_in_threadpool(stored, name, number, given)
+        values = {key: value[0].strip() for key, value in form.items()}
+        opinion = await run_in_threadpool(stored, name, number, values)
         if 'application/json' in request.headers.get('accept', ''):
-            return JSONResponse({'holds': said.holds, 'fails': said.fails})
+            return JSONResponse({'holds': opinion.holds, 'fails': opinion.fails})
         return RedirectResponse(f'/policies/{name}/reports/{number}', 303)
 
-    def stored(name: str, number: int, given: Mapping[str, str]) -> CitationOpinion:
-        person = caller(given.get('token', ''))
+    def stored(name: str, number: int, values: Mapping[str, str]) -> CitationOpinion:
+        person = caller(values.get('token', ''))
         if Role.STATION in person.roles:
             raise Unauthorised('a person checks a citation, no station')
-        word, _, place = given.get('said', '').partition(' ')
+        word, _, place = values.get('said', '').partition(' ')
         if word not in WORDS or place not in places_of(read_report(reports.get(name, number))):
-            raise DataError(f"said is '{given.get('said', ''):.40}'; it has to be holds or fails "
+            raise DataError(f"said is '{values.get('said', ''):.40}'; it has to be holds or fails "
                             'and the place of a citation of this report')
         checks.add(name, number, place, WORDS[word], person.name)
         return checks.of(name, number)[place]

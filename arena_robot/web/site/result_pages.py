@@ -70,11 +70,11 @@ def score_view(name: str, score: Score) -> ScoreView:
     return ScoreView(name, score, score.interval is None, low, high)
 
 
-def group_views(results: Results, by: TallyBy) -> list[tuple[str, list[ScoreView]]]:
+def group_views(results: Results, group: TallyBy) -> list[tuple[str, list[ScoreView]]]:
     """Return the scores of each group, those with too few comparisons last."""
     return [(name, sorted((score_view(policy, score) for policy, score in scores.items()),
                           key=lambda view: view.few))
-            for name, scores in results.scores(by).items()]
+            for name, scores in results.scores(group).items()]
 
 
 def met_views(results: Results, first: str, second: str) -> tuple[ScoreView, list[ScoreView]]:
@@ -120,8 +120,8 @@ def add_result_pages(app: FastAPI, pages: Jinja2Templates, results: Results,
 
     @app.get('/versus', response_class=HTMLResponse, include_in_schema=False)
     def versus(request: Request, a: str = '', b: str = '') -> Response:
-        known = [card.name for card in browse.cards()]
-        shown: dict[str, object] = {'policies': known, 'a': a, 'b': b, 'total': None}
+        names = [card.name for card in browse.cards()]
+        shown: dict[str, object] = {'policies': names, 'a': a, 'b': b, 'total': None}
         if a and b and a != b:
             browse.card(a), browse.card(b)
             total, by_category = met_views(results, a, b)

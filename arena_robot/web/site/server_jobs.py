@@ -58,22 +58,22 @@ def save_reports(database: Database, blobs: Blobs, clock: Clock, policy: str = '
 
     A line about each is yielded once it is stored. With ``chat`` a model writes the prose.
     """
-    material, kept = server_material(database, blobs), Reports(database, clock)
-    covered = kept.covered()
+    material, stored = server_material(database, blobs), Reports(database, clock)
+    covered = stored.covered()
     for name in [policy] if policy else [
             name for name in material.policies() if len(material.of(name)) != covered.get(name)]:
         report = ReportNarrator(chat).report(name, material, clock, since) if chat \
             else report_of(name, material, clock, since)
-        made = kept.add(name, report.sessions, report.method, json.dumps(
+        made = stored.add(name, report.sessions, report.method, json.dumps(
             report_to_json(report), ensure_ascii=False, allow_nan=False))
         yield f'{name}: report {made.number}. {report.counts.words()}'
 
 
-def unseen_sessions(database: Database, blobs: Blobs, kept: Categories, model: str,
+def unseen_sessions(database: Database, blobs: Blobs, categories: Categories, model: str,
                     most: int) -> Iterator[tuple[str, str, list[Pixels]]]:
     """Yield id, instruction and first pictures of the newest sessions the model has not seen."""
     browse = Browse(database)
-    for session_id, prompt in kept.unseen(model, PROMPT_VERSION, most):
+    for session_id, prompt in categories.unseen(model, PROMPT_VERSION, most):
         videos = browse.videos(session_id).get('A', [])[:VIEWS]
         yield session_id, prompt, list(_first_pictures(blobs, session_id, videos))
 
@@ -123,10 +123,11 @@ def categories_job(config_file: str) -> None:
     config = load(ServerConfig, Path(config_file))
     with opened(config) as (database, blobs), closing(ChatClient(
             ChatSettings(cache=CACHE, max_tokens=ANSWER_TOKENS))) as chat:
-        kept, model = Categories(database, SystemClock()), SceneModel(chat)
+        categories, model = Categories(database, SystemClock()), SceneModel(chat)
         for session_id, prompt, pictures in unseen_sessions(
-                database, blobs, kept, chat.model, sessions_to_categorise(config, kept)):
-            kept.store(session_id, described(model, chat.model, prompt, pictures)[0])
+                database, blobs, categories, chat.model,
+                sessions_to_categorise(config, categories)):
+            categories.store(session_id, described(model, chat.model, prompt, pictures)[0])
 
 
 SERVER_JOBS = BackgroundFunctions(audit_session, reports_job, categories_job)
@@ -141,9 +142,9 @@ def server_material(database: Database, blobs: Blobs | None = None) -> ReportMat
     rows = counted_sessions(database)
     browse = Browse(database)
     files = RecordedFiles(blobs, AuditCurves(blobs, browse)) if blobs is not None else None
-    newest = [one.id for one in rows if not one.imported][-RECORDED:] if files else []
-    read = {one: files.session(one, {}).rollouts for one in newest} if files else {}
-    return ReportMaterial(tuple(_session(one, read.get(one.id, {})) for one in rows))
+    newest = [row.id for row in rows if not row.imported][-RECORDED:]
+    read = {name: files.session(name, {}).rollouts for name in newest} if files else {}
+    return ReportMaterial(tuple(_session(row, read.get(row.id, {})) for row in rows))
 
 
 def _session(session: CountedSession, files: _Files) -> ReportSession:

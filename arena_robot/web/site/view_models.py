@@ -89,7 +89,7 @@ def board(results: Results, method: str, open_source: bool) -> Board:
     """Return the leaderboard of a method; an empty one says why."""
     row = METHODS.find_named(method)
     try:
-        standings, others = results.standings(method, open_source)
+        standings, not_placed = results.standings(method, open_source)
     except RankingError as error:
         if not row.needs_scores or method == RECOMMENDED:
             return Board((), '', (), (), str(error), method=method)
@@ -104,8 +104,8 @@ def board(results: Results, method: str, open_source: bool) -> Board:
                 elsewhere.get(standings.items[k], ''))
             for k in standings.order]
     # Where nothing can be told, a place among the others would tell something.
-    rows.sort(key=lambda one: one.shown.left is None)
-    return Board(tuple(rows), row.unit, tuple(others), standings.diagnostics.warnings, '',
+    rows.sort(key=lambda row: row.shown.left is None)
+    return Board(tuple(rows), row.unit, tuple(not_placed), standings.diagnostics.warnings, '',
                  f'{row.description}.', basis_words(standings), method, '', axis_ends(standings),
                  _needed(details.get('needed')))
 
@@ -123,9 +123,9 @@ def row_of(results: Results, policy: str) -> Row | None:
 def matrix(results: Results) -> Matrix:
     """Return the table of verdicts, policies in the order of the default leaderboard."""
     counts = results.counts_by_name()
-    known = {name for a, b, _ in counts for name in (a, b)}
+    compared = {name for a, b, _ in counts for name in (a, b)}
     names = [row.policy for row in board(results, RECOMMENDED, False).rows]
-    names += sorted(known - set(names))
+    names += sorted(compared - set(names))
     return Matrix(tuple(names), tuple(tuple(_cell(counts, a, b) for b in names) for a in names))
 
 
