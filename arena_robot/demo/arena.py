@@ -22,7 +22,7 @@ from arena_robot.server.proto import arena_server_pb2 as pb
 HOST = '127.0.0.1'
 INSTITUTION, OWNER, EVALUATOR, STATION = 'demo-lab', 'olga', 'ada', 'sim-1'
 OWNERS_INSTITUTION = 'policy-lab'
-READY_S = 60.0
+READY_S = 60.0    # until every policy has passed its check and is in the pool
 # A public server's limits are too strict for ten sessions in three minutes.
 # Simulated time passes faster, so the pace at the relay says nothing.
 SETTINGS = {'probation_sessions': 0, 'approve_policies': 'none', 'probe_period_s': 2.0,

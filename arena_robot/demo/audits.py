@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 JUDGES = ('oracle', 'local')
 # So many episodes are sooner done by the one process that has begun than by new ones.
 FEW = 6
-LAST_S, LOOK_S = 60.0, 0.1
+LAST_S, LOOK_S = 60.0, 0.1    # the last few audits may take a minute; asked ten times a second
 
 
 class BackgroundAudits:

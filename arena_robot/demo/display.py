@@ -13,8 +13,8 @@ from arena_robot.core.terminal import colours, let_go_of_closed, redraws
 from arena_robot.session.evaluator.desk import DeskState, RunView
 from arena_robot.session.protocol.states import State
 
-PERIOD_S = 0.2
-BAR = 20
+PERIOD_S = 0.2    # between two pictures, so that a bar moves evenly
+BAR = 20          # characters
 DIM, BOLD, GREEN, RED, BLUE, PLAIN = (f'\033[{n}m' for n in (2, 1, 32, 31, 36, 0))
 HIDE, SHOW = '\033[?25l', '\033[?25h'
 DOING = {

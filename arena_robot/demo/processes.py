@@ -16,7 +16,7 @@ from arena_robot.core.files import write_json
 from arena_robot.core.process import Process, birth, end_all, wait_until
 
 FILE = 'processes.json'
-END_S = 5.0
+END_S = 5.0    # until what a killed run left is killed too
 log = logging.getLogger(__name__)
 PERIOD_S = 4.0    # memory is counted page by page: some milliseconds of each process
 TICKS = os.sysconf('SC_CLK_TCK')

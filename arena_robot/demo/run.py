@@ -37,8 +37,8 @@ from arena_robot.session.protocol.states import State
 
 log = logging.getLogger(__name__)
 
-ATTEMPTS = 4
-DOMAINS = 100
+ATTEMPTS = 4     # at a session, before the machine counts as too slow
+DOMAINS = 100    # of ROS; higher ones have ports that Linux hands out to others
 GIB = 2 ** 30
 
 

@@ -17,8 +17,8 @@ from arena_robot.session.protocol.states import State
 
 log = logging.getLogger(__name__)
 
-READY_S, DELIVER_S = 40.0, 60.0
-TRIES, AGAIN_S = 4, 1.0
+READY_S, DELIVER_S = 40.0, 60.0    # for the station's nodes, and an upload, on a busy machine
+TRIES, AGAIN_S = 4, 1.0            # of a call that a busy machine answers too late
 RESUMABLE = (State.TASK_ENTERED, State.ASSIGNED, State.START_PHOTOGRAPHED, State.RESET,
              State.PREFERENCE, State.REVIEW)
 # End reasons that the slow machine causes, not the policy.

@@ -29,7 +29,7 @@ WAIT_S = 300.0    # after it a session is sent without its videos
 # In these states a slot's recording is finished.
 AFTER = {State.SCORING_A: (Slot.A,), State.RESET: (Slot.A,), State.RUNNING_B: (Slot.A,),
          State.SCORING_B: tuple(Slot), State.PREFERENCE: tuple(Slot), State.REVIEW: tuple(Slot)}
-NICE = 5
+NICE = 5    # below the station's nodes, above the audits
 # Findings that a busy machine can cause; the bag can still be read.
 LOSSES = ('losses', 'arm rate')
 FOLLOW = ('arm stamps', 'pictures', 'chunks', 'episode info', 'journal')

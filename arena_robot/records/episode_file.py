@@ -33,12 +33,13 @@ from arena_robot.core.files import write_json
 EPISODE_FILE = 'episode.json'
 VERSION = 1
 SCENE_MATCH_FILE = 'scene_match.json'
-MOST_VIEWS = 20
+MOST_VIEWS = 20    # of a scene match from a station; one has six eyes
 STEPS_FILE = 'steps.npz'
 # The bag with its metadata, what `arena episode derive` makes of it, the station's scene match.
 _NAMES = re.compile(r'metadata\.yaml|episode\.json|steps\.npz|scene_match\.json|'
                     r'[A-Za-z0-9_][A-Za-z0-9_.\-]{0,100}\.(mcap|mp4)')
 SLOTS = ('A', 'B')
+# Of a stranger's steps.npz unpacked, and of the header of an array in it.
 MOST_BYTES = 16 << 20
 HEADER_BYTES = 4096
 

@@ -34,7 +34,7 @@ from arena_robot.records.session_file import (
     write_session,
 )
 
-WRITERS = 4
+WRITERS = 4    # threads that wait for the disk
 
 
 def read_evaluations(source: Path) -> RoboArenaData:

@@ -17,7 +17,7 @@ from arena_robot.core.errors import DataError
 
 SLOTS = ('A', 'B')
 TRUE, FALSE = ('1', '1.0', 'true', 'yes'), ('0', '0.0', 'false', 'no', '')
-SHOWN = 20
+SHOWN = 20    # refused rows that are listed; a wrong column refuses all
 _ID = re.compile(r'[^./\\\x00][^/\\\x00]{0,35}')
 _NAN = float('nan')
 

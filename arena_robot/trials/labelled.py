@@ -19,9 +19,9 @@ from arena_robot.trials.faulty_expert import KINDS, script
 
 log = logging.getLogger(__name__)
 
-SIZE = (256, 144)
-EVERY = 3
-QUALITY = 88
+SIZE = (256, 144)    # the local judge looks at 160 by 96
+EVERY = 3            # steps: a frame every 0.2 s, the local judge's interval
+QUALITY = 88         # of JPEGs: hundreds of episodes are kept
 
 
 @dataclass(frozen=True)

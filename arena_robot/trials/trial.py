@@ -27,7 +27,7 @@ from arena_robot.policy.resizing import Resizing
 from arena_robot.session.loop.parts import Parts
 from arena_robot.session.loop.rollout import Rollout, RolloutConfig, RolloutRequest
 
-JUDGED_AFTER_S = 0.5
+JUDGED_AFTER_S = 0.5    # what was let go comes to rest
 PICTURE = (320, 180)
 STDOUT, STDERR = 1, 2
 # A worker of a cluster may have several threads, and pictures are drawn by one at a time.

@@ -45,8 +45,9 @@ from arena_robot.trials.skills.scenes import (
 from arena_robot.trials.skills.search import FinderMaker, RewardSearch
 from arena_robot.trials.skills.view import StationHand, StationView
 
-SETTLE_STEPS = 6
+SETTLE_STEPS = 6    # things come to rest before the oracle is asked
 PRIMITIVE_STEPS = MAX_STEPS
+# In memory; what was dropped is run again.
 KEPT_STATES = 40
 KEPT_SCENES = 4
 _NO_PICTURES: tuple[str, ...] = ()

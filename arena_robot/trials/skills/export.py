@@ -30,7 +30,7 @@ from arena_robot.trials.skills.search import FinderMaker, RewardSearch
 from arena_robot.trials.skills.station_tasks import address, scene_seed
 from arena_robot.trials.trial import PICTURE, Course, Trial
 
-MARGIN_STEPS = 15
+MARGIN_STEPS = 15    # a second after the last action, in which the oracle may still agree
 
 
 @dataclass(frozen=True)

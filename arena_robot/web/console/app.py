@@ -50,8 +50,8 @@ PAGES = Path(__file__).parent / 'static'
 LOCAL = ('localhost', '127.0.0.1', '[::1]', '::1')
 SEAT = 'X-Seat'
 NAME = 'web page'
-LONGEST_WAIT_S = 15.0
-ATTENDED_S = 5.0
+LONGEST_WAIT_S = 15.0    # of a page for the next state; proxies end requests that take longer
+ATTENDED_S = 5.0         # a page that is open asks for the state more often
 
 
 class Console:

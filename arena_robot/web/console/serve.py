@@ -16,7 +16,7 @@ from arena_robot.session.evaluator.desk import Desk
 from arena_robot.web.bounds import BodyLimit, bounded_http
 from arena_robot.web.console.app import LOCAL, create_app
 
-START_S = 10.0
+START_S = 10.0    # uvicorn listens within a second, on a busy machine within some
 # The longest words of a verdict fit in. A browser holds up to six connections, beside STOP's.
 BODY_BYTES = 1 << 20
 PER_ADDRESS = 256

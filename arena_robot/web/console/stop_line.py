@@ -12,8 +12,8 @@ from fastapi import FastAPI, WebSocket, WebSocketDisconnect
 from arena_robot.core.errors import ArenaError
 from arena_robot.session.evaluator.desk import Desk
 
-STOP_THREADS = 16
-SAME_PRESS_S = 10.0
+STOP_THREADS = 16      # more presses at once than evaluators have hands
+SAME_PRESS_S = 10.0    # the slower of a press's two ways arrives within that
 
 
 class StopPresses:

@@ -26,9 +26,10 @@ from arena_robot.server.renewed_values import RenewedValues
 from arena_robot.server.store.browse import MOST, Browse, Evaluation, Filter
 from arena_robot.web.site.recorded import AuditCurves
 
-PAGES = 5
-LOOKS = 200
-RENEW_S, AGAIN_S = 30.0, 600.0
+PAGES = 5      # of the newest sessions, whose audits are compared with preferences
+LOOKS = 200    # into stored files at a renewal; the next one looks at more sessions
+RENEW_S = 30.0     # audits are added in the background, some in a minute
+AGAIN_S = 600.0    # a session without an audit is looked at again
 Winner = str
 
 

@@ -43,7 +43,7 @@ COLUMNS = (
 )
 Notes = Callable[[Sequence[str]], Mapping[str, Mapping[str, RolloutNotes]]]
 NOTES = tuple(field.name for field in dataclasses.fields(RolloutNotes))
-FEED = 30
+FEED = 30    # sessions in the feed; readers ask for it every hour or so
 NOT_XML = re.compile('[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')
 
 

@@ -21,8 +21,8 @@ from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.standings import Shown, Standings, as_json, is_few, shown
 from arena_robot.server.results.standings import INTERVALS, Results
 
-MOST_DAYS = 24
-SHOWN_DAYS = 5
+MOST_DAYS = 24    # of a plot: each costs a ranking with its intervals
+SHOWN_DAYS = 5    # below the leaderboard, the newest
 FIRST_DAY = '1971'    # older: nobody kept the time
 _LEFT_OUT = ('p_better', 'solve')
 FILE = 'standings_method.json'

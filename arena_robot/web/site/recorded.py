@@ -35,15 +35,15 @@ from arena_robot.server.store.blobs import Blobs
 from arena_robot.server.store.browse import Browse
 from arena_robot.session.loop.match import compare
 
-FILE_BYTES = 8 << 20
-ROWS = 20_000
-POINTS = 300
-KEPT = 200
+FILE_BYTES = 8 << 20    # of an uploaded steps.npz; a rollout of 400 steps has a tenth of it
+ROWS = 20_000           # of an array; 200 arm states a second for 100 s
+POINTS = 300            # of a curve, which is as many pixels wide
+KEPT = 200              # sessions whose curves are in memory: those of a few pages
 
 Curve = tuple[tuple[float, float], ...]
 Arrays = Mapping[str, NDArray[Any]]
 AUDIT_BYTES = 1 << 20
-MOST_JUDGES = 4
+MOST_JUDGES = 4    # of an episode; more curves cannot be told apart
 
 
 @dataclass(frozen=True)

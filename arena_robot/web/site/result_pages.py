@@ -14,7 +14,7 @@ from arena_robot.server.store.browse import Browse, Filter, PolicyCard
 from arena_robot.server.store.tallies import Score, TallyBy, added
 from arena_robot.web.site import view_models
 
-SHOWN_PAIRS = 5
+SHOWN_PAIRS = 5    # sessions of two policies with both films, the newest
 SLOTS = ('A', 'B')
 
 

@@ -20,8 +20,8 @@ from arena_robot.web.site.history import MethodChanges
 
 log = logging.getLogger(__name__)
 
-START_S = 10.0
-BODY_BYTES = 16 << 10
+START_S = 10.0           # uvicorn listens within a second, on a busy machine within some
+BODY_BYTES = 16 << 10    # of a request: forms of one field; nothing is uploaded here
 
 
 def site_parts(arena: ArenaServer) -> SiteParts:

@@ -37,7 +37,7 @@ from arena_robot.server.store.verdicts import CountedSession, counted_sessions
 from arena_robot.server.upkeep.background_work import BackgroundFunctions, sessions_to_categorise
 from arena_robot.web.site.recorded import AuditCurves, AuditNote, RecordedFiles, RecordedRollout
 
-VIEWS = 3
+VIEWS = 3                # of a start scene: left, right, wrist
 RECORDED = 500    # the newest sessions whose files are read
 _Files = Mapping[str, RecordedRollout]
 
