@@ -24,8 +24,8 @@ from arena_robot.core.observation import Floats, Pixels
 from arena_robot.safety.urdf import pose_of_matrix
 
 MIN_VIEWS = 6
-MIN_TURN_RAD = 0.1
-MIN_CORNERS = 6
+MIN_TURN_RAD = 0.1    # about a second axis; below it the place of the camera is not determined
+MIN_CORNERS = 6       # a pose needs four; two more show a misread corner
 DICTIONARIES = {name: value for name, value in vars(cv2.aruco).items()
                 if name.startswith('DICT_')}
 

@@ -19,8 +19,10 @@ from arena_robot.drivers.part import Opened
 
 log = logging.getLogger(__name__)
 
-FIRST_S, AGAIN_S, JOIN_S = 2.0, 1.0, 2.0
-KEPT = 120
+FIRST_S = 2.0    # until the first frame
+AGAIN_S = 1.0    # between two attempts to connect
+JOIN_S = 2.0     # until the thread has ended
+KEPT = 120       # eight seconds at 15 Hz
 
 
 @dataclass(frozen=True)

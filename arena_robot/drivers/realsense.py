@@ -17,8 +17,8 @@ from arena_robot.drivers.grabbing import Grab, GrabbingCamera
 
 COLOR, INFRARED = 'color', 'infrared'
 AUTO = -1.0
-WAIT_MS = 500
-OLDEST_S = 5.0          # a stamp further away than this is none of this clock's
+WAIT_MS = 500     # several frames at every rate; longer: the cable is out
+OLDEST_S = 5.0    # a stamp further away than this is none of this clock's
 NO_EYE: Pixels = np.zeros((0, 0, 3), np.uint8)
 ADVICE = {
     'busy': 'another program uses it (realsense-viewer, realsense2_camera, another station): '

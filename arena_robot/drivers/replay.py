@@ -37,7 +37,7 @@ from arena_robot.robots.arms import DOF
 from arena_robot.robots.grippers import ROBOTIQ_2F85
 from arena_robot.safety.filter import clipped, finite
 
-_KEPT = 1000
+_KEPT = 1000    # commands; nothing moves by them
 Stamps = NDArray[np.int64]
 Picture = Callable[[int], Pixels]
 _PICTURES = ('.png', '.jpg', '.jpeg')

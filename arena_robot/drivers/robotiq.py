@@ -23,10 +23,13 @@ from arena_robot.safety.filter import clipped
 
 log = logging.getLogger(__name__)
 
-PERIOD_S = 0.020
-FRESH_S, ACTIVATION_S, AGAIN_S = 1.0, 10.0, 0.5
-REPLY_S, WRITTEN_S = 0.050, 0.5
-ATTEMPTS = 3
+PERIOD_S = 0.020       # 50 states a second
+FRESH_S = 1.0          # age of a state that a command trusts
+ACTIVATION_S = 10.0    # then activation is given up; it takes 1.5 s
+AGAIN_S = 0.5          # between two attempts to connect
+REPLY_S = 0.050        # three times the latency timer of a USB adapter
+WRITTEN_S = 0.5        # a request that does not leave by then: the adapter hangs
+ATTEMPTS = 3           # one damaged reply is noise, three are a wrong setting
 OUTPUTS, INPUTS, COUNT = 0x03E8, 0x07D0, 3
 READ, READ_INPUTS, WRITE, EXCEPTION = 3, 4, 16, 0x80
 READ_BYTES, WRITE_BYTES, EXCEPTION_BYTES = 11, 8, 5

@@ -29,9 +29,9 @@ from arena_robot.models.json_reply import parse_json
 URL, MODEL, KEY = 'ARENA_MODEL_URL', 'ARENA_MODEL', 'ARENA_MODEL_KEY'
 CACHE_VERSION = 1
 CACHE = '~/.cache/arena_robot/chat'    # of the verbs and of the server
-ANSWER_TOKENS = 4096
-TOKENS_PER_PICTURE = 1100
-CHARACTERS_PER_TOKEN = 3.0
+ANSWER_TOKENS = 4096          # enough for reasons and one JSON object
+TOKENS_PER_PICTURE = 1100     # a cautious estimate, as the next one
+CHARACTERS_PER_TOKEN = 3.0    # English has about four
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from arena_robot.core.errors import ConfigError, ModelError, ModelUnavailable
 log = logging.getLogger(__name__)
 
 AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
-LARGEST_REPLY = 32 * 1024 * 1024
-LONGEST_WAIT_S = 60.0
-_EXCERPT = 300
+LARGEST_REPLY = 32 * 1024 * 1024    # bytes; a broken endpoint must not fill the memory
+LONGEST_WAIT_S = 60.0               # also if Retry-After asks for more
+_EXCERPT = 300                      # bytes of an error's body that are shown
 
 
 @dataclass(frozen=True)

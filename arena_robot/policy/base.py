@@ -24,10 +24,10 @@ from arena_robot.robots.arms import DOF
 PROTOCOL_VERSION = 1
 RESIZES = ('fast', 'exact')
 GRIPPER = 'closed_is_1'
-MAX_SIDE = 4096
-MAX_CHUNK = 1024
-MAX_WARM_UP = 100
-MAX_PROMPT = 10_000
+MAX_SIDE = 4096        # pixels; a policy could ask for any memory
+MAX_CHUNK = 1024       # over a minute of actions at 15 Hz
+MAX_WARM_UP = 100      # queries; a session waits for them
+MAX_PROMPT = 10_000    # a page of text and more; longer is no instruction
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from arena_robot.policy.options import CallOptions
 SERVERS: dict[str, type[GrpcPolicyServer] | type[OpenpiPolicyServer]] = {
     'grpc': GrpcPolicyServer, 'openpi': OpenpiPolicyServer}
 log = logging.getLogger(__name__)
-PAUSE_S = 1.0
+PAUSE_S = 1.0    # between two attempts
 Opened = TypeVar('Opened')
 Tell = Callable[[float, str], None]
 

@@ -18,7 +18,7 @@ from arena_robot.policy.base import Policy, PolicySpec
 from arena_robot.policy.serving import BatchCall, batch_call
 from arena_robot.policy.timing import Latency, summarise
 
-NEWEST = 1000
+NEWEST = 1000    # queries kept for the latencies of the last minute
 RECENT_S = 60.0
 STATM = Path('/proc/self/statm')
 

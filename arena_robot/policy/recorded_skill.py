@@ -28,9 +28,9 @@ from arena_robot.robots.arms import DOF
 PREFIX = 'skill:'
 VERSION = 1
 LENGTH = 8
-EPISODES = 256
+EPISODES = 256    # more are forgotten, the oldest first
 PICTURE = (224, 224)
-START_RAD = 0.15
+START_RAD = 0.15    # a skill that begins farther away would jump
 _VIEW = view('left')
 _SIDE = 28
 

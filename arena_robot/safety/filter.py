@@ -27,7 +27,7 @@ from arena_robot.robots.arms import DOF, ArmLimits
 from arena_robot.safety.action_spaces import target_function
 from arena_robot.safety.bounds import Bounded, bound_target, outside
 
-REACHED = 0.8
+REACHED = 0.8    # share of an asked motion; less is reported as a singularity
 _LARGEST = {space: np.array(space.row.largest) for space in ActionSpace}
 
 

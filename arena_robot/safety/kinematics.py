@@ -26,7 +26,7 @@ for _robot in ROBOTS.values():
     if (_robot.dh, _robot.flange_m) != (FRANKA_DH, FRANKA_FLANGE_M):
         raise NotImplementedError(f'safety.kinematics computes one geometry, {_robot.name} has '
                                   'another: give frames() and jacobian() the robot')
-REGULARISATION = 1e-2
+REGULARISATION = 1e-2    # DROID's, as the next three
 NULLSPACE_GAIN = 0.025
 LIMIT_DISTANCE = 0.3
 LIMIT_SCALE = 0.95

@@ -12,7 +12,7 @@ from enum import Enum
 from arena_robot.core.clock import Clock, JumpDetector
 from arena_robot.core.errors import LateCommand, SafetyError
 
-FUTURE_S = 0.05
+FUTURE_S = 0.05    # clocks of two machines differ by less
 
 
 class StopOwner(Enum):

@@ -15,7 +15,7 @@ from arena_robot.skills.code_facts import PRIMITIVES, STATE, CodeFacts, facts_of
 from arena_robot.skills.prompts import JUDGED, judge_prompt
 
 LAX_SHARE, LAX_M = 0.35, 0.1
-UNSURE = 0.5
+UNSURE = 0.5    # of a judge that gave no number
 _OTHERS = ('abs', 'min', 'max', 'float', 'len', 'bool', 'sum', 'range', '_compute_reward')
 
 

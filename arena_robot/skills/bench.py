@@ -43,7 +43,7 @@ BASE_STAGE, FIXED_STAGE, POOL_STAGE, FAMILY_STAGE = 'base', 'fixed', 'pool', 'po
 STAGES = (BASE_STAGE, FIXED_STAGE, POOL_STAGE, FAMILY_STAGE)
 TASK, FAMILY, SOLUTION = 'task', 'family', 'solution'
 SPLITS = (TASK, FAMILY, SOLUTION)
-MALFORMED_SCORE = -1.0
+MALFORMED_SCORE = -1.0    # below every score, so a malformed answer is chosen last
 
 
 @dataclass(frozen=True)

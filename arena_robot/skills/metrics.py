@@ -12,11 +12,11 @@ import numpy as np
 
 from arena_robot.core.observation import Floats
 
-DRAWS = 1000
-CHOICE = 8
-ACCEPTED = 0.5      # a score from here on says that success is the likelier
-LEVEL = 0.95
-BINS = 10
+DRAWS = 1000      # of the bootstrap
+CHOICE = 8        # candidates per choice
+ACCEPTED = 0.5    # a score from here on says that success is the likelier
+LEVEL = 0.95      # of the intervals
+BINS = 10         # of the calibration plot
 
 
 @dataclass(frozen=True)

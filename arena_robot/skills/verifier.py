@@ -30,7 +30,7 @@ from arena_robot.skills.labelling import LabelledTask, PrefixLabel, label_prefix
 from arena_robot.skills.prefix_features import Named, structure, task_words, text_rows
 
 VERSION = 1
-FLOOR = 1e-9
+FLOOR = 1e-9    # keeps the logarithm of 0 finite
 DIGITS = 9      # so that equal prefixes have equal scores, in whatever order they are summed
 STRATEGIES: dict[str, Callable[[Floats], float]] = {
     'last': lambda p: float(p[-1]),
@@ -40,8 +40,8 @@ STRATEGIES: dict[str, Callable[[Floats], float]] = {
     'product': lambda p: float(np.exp(np.log(np.maximum(p, FLOOR)).mean())),
 }
 RIDGES = (1.0, 3.0, 10.0)
-FOLDS = 3
-LEAST_SEEN = 2
+FOLDS = 3         # over which the ridge is chosen
+LEAST_SEEN = 2    # a feature of one example only names it
 
 
 class PrefixScorer(Protocol):

@@ -12,8 +12,8 @@ from arena_robot.drivers.base import Part
 from arena_robot.drivers.conformance.rig import Rig, hold, needed, refused
 
 P = TypeVar('P', bound=Part)
-_SHORT_S = 0.001
-_SLACK_S = 0.02
+_SHORT_S = 0.001    # shorter than the period of any driver
+_SLACK_S = 0.02     # of the machine: a thread that wakes late
 
 
 def protocol_is_kept(rig: Rig[P]) -> str:

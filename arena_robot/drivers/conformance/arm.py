@@ -15,10 +15,10 @@ from arena_robot.drivers.conformance import any_part
 from arena_robot.drivers.conformance.rig import ArmRig, hold, needed, refused
 from arena_robot.robots.arms import DOF
 
-PERIOD_S = 1 / 15
-STEP_RAD = 0.1
-_REST = 0.05    # rad/s
-_SAME = 2e-3    # rad
+PERIOD_S = 1 / 15    # the rate of the control loop
+STEP_RAD = 0.1       # of a joint in the motions of the checks
+_REST = 0.05         # rad/s
+_SAME = 2e-3         # rad
 _SIZES = (('q', DOF), ('dq', DOF), ('tau', DOF), ('tau_ext', DOF), ('q_desired', DOF), ('pose', 6))
 
 

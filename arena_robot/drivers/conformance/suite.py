@@ -39,13 +39,13 @@ from arena_robot.robots.arms import DOF, PANDA
 from arena_robot.safety.filter import clipped, finite
 from arena_robot.safety.limits import motion_s
 
-AnyCheck = Check[Any]   # of the rig of its kind of part
-STROKE_S = 1.5
+AnyCheck = Check[Any]    # of the rig of its kind of part
+STROKE_S = 1.5           # of the fingers of a dry run; the checks wait 1.8 s
 _FAR = {'far_target_is_clipped': 'a real arm is not asked for a target out of reach'}
 _PLAYED = 'a recording does not move'
 _NO_GEOMETRY = 'a recording does not hold the geometry of its cameras'
 _ONE_EYE = 'only one eye of this camera was recorded'
-_WRIST = 6
+_WRIST = 6    # joint 7 turns the flange about itself
 
 
 @dataclass(frozen=True)

@@ -28,15 +28,15 @@ from arena_robot.safety.limits import motion_s, robot_of
 log = logging.getLogger(__name__)
 
 PORT = 4242
-RATE_HZ = 100.0
-STALLED_S = 0.25        # polymetis stamps every millisecond
-RECOVERY_S = 5.0        # it tries three times, a second apart
+RATE_HZ = 100.0     # of polls; the NUC answers one call at a time
+STALLED_S = 0.25    # polymetis stamps every millisecond
+RECOVERY_S = 5.0    # it tries three times, a second apart
 # Braking: the target lies so far behind the motion, where the readings took no longer than this.
 # At the emulated arm 0.2 s rests soonest and 0.15 s is safe against delays of single calls; later
 # readings only give the pose to hold, as the arm would swing.
 LEAD_S, FRESH_NS = 0.15, 12_000_000
-BRAKED_NS = 100_000_000     # then the whole state is read, so that none is older than 0.2 s
-FAR_RAD, FAR_S = 0.2, 1.0
+BRAKED_NS = 100_000_000      # then the whole state is read, so that none is older than 0.2 s
+FAR_RAD, FAR_S = 0.2, 1.0    # so far from the target for so long: another program commands the arm
 UNKNOWN = fixed(np.zeros(DOF))
 STALLED = ("the robot's stamp stands still: a reflex, the user stop, or its controller has ended; "
            'the server does not say which')

@@ -31,8 +31,8 @@ LOST = (zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED | zmq.EVENT_HANDSHAKE_FAILED_N
         | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_AUTH)
 OK, ERROR = 'OK', 'ERR'
 HEARTBEAT, MORE = '_zpc_hb', '_zpc_more'
-WAYS = 1000         # readings from which the shortest way is taken
-JUMPED_NS = 10**9
+WAYS = 1000          # readings from which the shortest way is taken
+JUMPED_NS = 10**9    # far above any way over a network
 
 
 class EventError(DriverError):

@@ -17,10 +17,10 @@ from arena_robot.safety.filter import clipped
 
 log = logging.getLogger(__name__)
 
-RATE_HZ = 50.0
-JUDGED_S = 5.0
-AGAIN_NS = 250_000_000
-UNRESPONSIVE = 9        # Robotiq's number for a gripper that does not communicate
+RATE_HZ = 50.0            # the NUC reads the gripper in 32 ms: faster gives nothing new
+JUDGED_S = 5.0            # fingers that obey have moved by then
+AGAIN_NS = 250_000_000    # the same target is repeated after this, as a lost one would be
+UNRESPONSIVE = 9          # Robotiq's number for a gripper that does not communicate
 UNRESPONSIVE_WORDS = ('gripper fault 9: the fingers do not follow the commands; the server does '
                       'not say why')
 

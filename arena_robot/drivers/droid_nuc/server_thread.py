@@ -25,7 +25,7 @@ from arena_robot.drivers.droid_nuc.client import NotDroid, RemoteError, ServerLo
 
 log = logging.getLogger(__name__)
 
-AGAIN_S = 0.5
+AGAIN_S = 0.5    # between two attempts to connect
 LAUNCH_S, LAUNCH_TRIES, LAUNCH_PAUSE_S = 30.0, 2, 0.1
 METHODS = ('get_robot_state', 'get_joint_positions', 'get_joint_velocities',
            'get_gripper_position', 'update_joints', 'update_gripper', 'launch_controller',

@@ -17,9 +17,9 @@ MOVE_NS = round(1e9 / 30)       # the server has a thread for each target: not t
 HELD_NS = 10**9                 # how long the pose that is held is sent again
 BRAKE_NS = 500_000_000          # twice what an emulated arm needs at most
 ARRIVED, MOVED = 0.02, 0.004    # shares of the stroke
-LOOK_NS, BEGIN_NS = 200_000_000, 500_000_000
-UNRESPONSIVE_NS = 2_000_000_000
-OPEN = 0.02
+LOOK_NS, BEGIN_NS = 200_000_000, 500_000_000    # a motion shows; fingers may start
+UNRESPONSIVE_NS = 2_000_000_000    # free fingers that have not moved by then do not obey
+OPEN = 0.02    # share of the stroke; below it nothing is between the fingers to open from
 
 
 class TargetPhase(str, Enum):

@@ -33,13 +33,14 @@ from arena_robot.drivers.droid_nuc.client import (
 from arena_robot.drivers.sim.station import SimStation
 from arena_robot.robots.arms import DOF, MAX_JOINT_DELTA
 
-GRIPPER_VELOCITY = 0.25                         # what a command of 1 adds, as DROID has it
-SPEED = 146 / 255                               # what polymetis sends to the gripper
-LAUNCH_S, STARTING_S = 5.0, 0.3
-GRIPPER_READ_S, ARM_READ_S = 0.032, 0.002       # as DROID's author measured (fairo, issue 1380)
-CALL_S = 0.001                                  # of a call's own, in lock step
+GRIPPER_VELOCITY = 0.25                      # what a command of 1 adds, as DROID has it
+SPEED = 146 / 255                            # what polymetis sends to the gripper
+LAUNCH_S = 5.0                               # what launch_controller takes
+STARTING_S = 0.3                             # so long after the first, targets are dropped
+GRIPPER_READ_S, ARM_READ_S = 0.032, 0.002    # as DROID's author measured (fairo, issue 1380)
+CALL_S = 0.001                               # of a call's own, in lock step
 NOT_LAUNCHED = "'FrankaRobot' object has no attribute '_robot'"
-FOR_EVER_S = 1e9
+FOR_EVER_S = 1e9    # the station itself must neither hold nor find a state old
 LOOK_MS = 50        # how late the thread may notice that it is to end
 
 

@@ -37,9 +37,9 @@ from arena_robot.drivers.sim.station import SimStation
 from arena_robot.robots.arms import DOF, Robot
 from arena_robot.safety.urdf import joint_origins
 
-FOR_EVER_S = 1e9
-RECOVERY_TICKS = 100
-IDLE_TICKS = 8                  # between two steps of an arm that stands still
+FOR_EVER_S = 1e9        # the station itself must not hold: the box decides
+RECOVERY_TICKS = 100    # ms that an error recovery takes
+IDLE_TICKS = 8          # between two steps of an arm that stands still
 MOVES = (RobotMode.IDLE, RobotMode.MOVE)
 # Of each joint: what the FR3's own description says about speed near the ends of its range.
 VELOCITY_OFFSET = (0.30, 0.20, 0.20, 0.30, 0.35, 0.35, 0.35)

@@ -10,7 +10,7 @@ import numpy as np
 
 from arena_robot.drivers.franka.wire import HEADER, Dialect, FciCommand
 
-LARGEST = 1 << 16
+LARGEST = 1 << 16    # bytes of a datagram or message, at most
 
 
 @dataclass

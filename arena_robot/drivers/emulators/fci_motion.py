@@ -11,14 +11,14 @@ from arena_robot.drivers.sim.arm_control import Phase
 from arena_robot.drivers.sim.station import SimStation
 from arena_robot.robots.arms import DOF
 
-TICK_S = 0.001
-LOST = 20                       # commands in a row that may be missing
-FIRST = 1000                    # states until the first command must have come
-START_RAD = 1e-3
-JUMP_RAD_S2 = 1000.0            # of a set-point; the real box allows less
-ASYNC_RAD_S2 = 10.0             # of what the box itself interpolates
-TORQUE_STEP_NM = 1.0001
-FASTER = 1.05
+TICK_S = 0.001             # the FCI's 1 kHz
+LOST = 20                  # commands in a row that may be missing
+FIRST = 1000               # states until the first command must have come
+START_RAD = 1e-3           # the first set-point's distance from the arm, at most
+JUMP_RAD_S2 = 1000.0       # of a set-point; the real box allows less
+ASYNC_RAD_S2 = 10.0        # of what the box itself interpolates
+TORQUE_STEP_NM = 1.0001    # per ms: libfranka's rate limit of 1, and rounding
+FASTER = 1.05              # of the speed limit, for rounding of the client's set-points
 
 
 class FciMotion:

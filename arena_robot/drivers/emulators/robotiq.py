@@ -33,13 +33,13 @@ from arena_robot.robots.grippers import ROBOTIQ_2F85
 
 CHARACTER_S = 10 / 115200       # on the wire: start, eight data bits, stop
 TURN_S = 0.002                  # between request and reply
-LOOK_S = 0.002
+LOOK_S = 0.002    # how often the thread looks whether it is to end, and for the end of a frame
 ACTIVATION_S = 1.0              # the fingers close and open fully; the real one takes about 1.5
-SLOWEST_M_S, FASTEST_M_S = 0.020, 0.150
+SLOWEST_M_S, FASTEST_M_S = 0.020, 0.150    # of the manual, at speed 0 and 255
 CURRENT_COUNTS = 12             # while the fingers move
-MOVING, STOPPED_OPENING, STOPPED_CLOSING, ARRIVED = 0, 1, 2, 3
+MOVING, STOPPED_OPENING, STOPPED_CLOSING, ARRIVED = 0, 1, 2, 3    # gOBJ
 LATCHED = 0xA                   # this fault and those above need a new activation
-UNKNOWN_FUNCTION, UNKNOWN_REGISTER = 1, 2
+UNKNOWN_FUNCTION, UNKNOWN_REGISTER = 1, 2    # Modbus exception codes
 
 
 class EmulatedFingers:

@@ -27,7 +27,7 @@ from arena_robot.core.observation import EYES, ROLES, Pixels
 
 CAMERAS = 'cameras.json'
 SDK = Path(__file__).parent / 'zed_sdk' / 'pyzed'
-RENDERED = (1280, 720)
+RENDERED = (1280, 720)    # each resolution of the SDK is scaled from this one rendering
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,12 @@ from arena_robot.safety.reflexes import CollisionThresholds
 
 log = logging.getLogger(__name__)
 
-OPEN_S, STOP_S, ANSWER_S, RECOVERY_S, TOLD_S, LOOK_S = 25.0, 0.3, 1.2, 20.0, 1.5, 0.004
+OPEN_S = 25.0        # until the process has the first state
+STOP_S = 0.3         # until the arm brakes
+ANSWER_S = 1.2       # until a hold shows in the state
+RECOVERY_S = 20.0    # of the robot's own error recovery
+TOLD_S = 1.5         # until a setting is answered, or a log says that nothing answers
+LOOK_S = 0.004       # between two looks at the state, which comes at 250 Hz
 
 
 class FrankaArm(Polled[ArmState]):

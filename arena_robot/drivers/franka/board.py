@@ -14,11 +14,11 @@ import numpy as np
 from arena_robot.core.observation import Floats
 from arena_robot.robots.arms import DOF
 
-SIZE = 8192
+SIZE = 8192                                        # two pages, with room behind each record
 ERRORS, ERROR_LENGTH, TEXT_LENGTH = 6, 100, 400    # with every character escaped below 3 KB
-TRIES = 1000
-_WORD = 8                               # bytes of a counter
-_HEAD = struct.Struct('<II')            # size of the payload, its CRC
+TRIES = 1000                                       # a writer holds a record for microseconds
+_WORD = 8                                          # bytes of a counter
+_HEAD = struct.Struct('<II')                       # size of the payload, its CRC
 _BEAT, _STATE, _COMMAND, _REQUEST = 0, 64, 4096, 6144
 _STATE_NUMBERS = struct.Struct(f'<6Q3Bx{1 + 5 * DOF}d')
 _COMMAND_NUMBERS = struct.Struct(f'<QBQQ{1 + DOF}d')

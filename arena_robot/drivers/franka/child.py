@@ -36,10 +36,10 @@ from arena_robot.drivers.franka.client import (
 )
 from arena_robot.safety.limits import min_jerk
 
-PERIOD_NS = 4_000_000
+PERIOD_NS = 4_000_000    # 250 Hz, where the client does not pace the loop
 # A robot takes some 10 ms to be connected (franka_ros2's logs), libfranka misses states after 1 s.
 CONNECT_NS, RECOVERY_NS, START_NS = 1_250_000_000, 15_000_000_000, 1_000_000_000
-BEAT_NS = 500_000_000
+BEAT_NS = 500_000_000     # a parent that is silent for so long has ended or hangs: the arm holds
 REST_NS = 400_000_000     # a motion begins at rest, or so much later
 NEAR_RAD, LONGER_MS = 0.002, 300        # a motion ends near its goal, or so much after it was sent
 RUNS = (RobotMode.IDLE, RobotMode.MOVE)

@@ -8,9 +8,10 @@ from arena_robot.robots.arms import DOF, FRICTION, ROTORS, Link
 from arena_robot.safety.kinematics import AFTER, FLANGE, NEXT, frames
 from arena_robot.safety.limits import robot_of
 
-STEP_S, LONGEST_MS = 0.001, 100
-LEAD_RAD = 0.3      # how far the model may be ahead of a joint
-TURNED_RAD = 0.01   # by which a joint turns until gains and inertia are computed again
+STEP_S = 0.001       # DROID's controller runs at 1 kHz
+LONGEST_MS = 100     # a longer pause counts as so many ms
+LEAD_RAD = 0.3       # how far the model may be ahead of a joint
+TURNED_RAD = 0.01    # by which a joint turns until gains and inertia are computed again
 # A Robotiq 2F-85 with DROID's wrist camera, as a body at the flange.
 HAND = Link(0.963, (0.0078, 0.0, 0.0587), (0.00212, 0.00221, 0.00090, 0.0, 0.0, 0.0))
 

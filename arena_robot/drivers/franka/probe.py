@@ -26,7 +26,7 @@ from arena_robot.drivers.franka.wire import (
     VERSIONS,
 )
 
-ANSWER_S, STATE_S = 0.8, 1.0
+ANSWER_S, STATE_S = 0.8, 1.0    # for the connection and each answer; for the first state
 OTHER = 1       # a version that no supported system has: the box says its own, sends no states
 CLOSED = (ConnectionResetError, BrokenPipeError)
 # A robot in programming mode, or stopped by a safety rule, shows the mode of the user stop.

@@ -18,14 +18,14 @@ FINGERS = ('finger_left', 'finger_right')
 TCP_M = 0.152                    # flange to the middle of the pads, along the flange's z
 TIP_M = 0.167                    # flange to the fingertips
 PAD_SITE = 'tcp'
-BAR_PIVOT = (0.030, 0.082)       # outer bars: pivot's distance from the middle, and height
-BAR_END = (0.0135, 0.110)        # outer bars: end's distance from the pad's face, and height
-SPEED_M_S = (0.020, 0.150)
-FORCE_N = (20.0, 235.0)
-_SQUEEZE_M = 0.012       # the ramp may run ahead of a blocked finger by this much
-_STALL_S = 0.06
+BAR_PIVOT = (0.030, 0.082)    # outer bars: pivot's distance from the middle, and height
+BAR_END = (0.0135, 0.110)     # outer bars: end's distance from the pad's face, and height
+SPEED_M_S = (0.020, 0.150)    # of the manual, at speed 0 and 1
+FORCE_N = (20.0, 235.0)       # of the manual, at force 0 and 1
+_SQUEEZE_M = 0.012            # the ramp may run ahead of a blocked finger by this much
+_STALL_S = 0.06               # fingers that push and stand still so long hold something
 _AT_M = 0.0015
-_STILL_M_S = 0.004
+_STILL_M_S = 0.004    # a fifth of the slowest speed
 
 
 def add_gripper(flange: Node) -> Node:

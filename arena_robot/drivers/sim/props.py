@@ -22,8 +22,8 @@ COLOURS: dict[str, Rgb] = {
     'white': (0.92, 0.92, 0.90), 'black': (0.12, 0.12, 0.13), 'pink': (0.90, 0.50, 0.60),
 }
 SUFFIX = '_grip'
-PEG = (0.009, 0.007, 0.022)
-_SWIVEL = (1.4, 0.002, 0.0005)
+PEG = (0.009, 0.007, 0.022)       # half sizes that fit between the open pads
+_SWIVEL = (1.4, 0.002, 0.0005)    # sliding, torsional and rolling friction of a peg
 _METAL = (0.35, 0.36, 0.38, 1)
 Rgba = tuple[float, float, float, float]
 _SEGMENTS = 10

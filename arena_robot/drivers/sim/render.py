@@ -23,7 +23,7 @@ from arena_robot.drivers.sim.gripper_model import BAR_END, BAR_PIVOT, FINGERS
 from arena_robot.drivers.sim.scene import CompiledScene
 from arena_robot.drivers.sim.world import Snapshot
 
-MAX_WIDTH, MAX_HEIGHT = 1280, 720
+MAX_WIDTH, MAX_HEIGHT = 1280, 720    # the ZED's HD720, and the size of the OpenGL buffer
 _PLAIN = ((256, 12, 3), (480, 16, 4), (MAX_HEIGHT, 28, 8))  # up to height: slices, stacks
 _OFFSCREEN = mujoco.mjtFramebuffer.mjFB_OFFSCREEN
 _STATIC, _MOVING = mujoco.mjtCatBit.mjCAT_STATIC, mujoco.mjtCatBit.mjCAT_DYNAMIC

@@ -31,9 +31,9 @@ from arena_robot.drivers.sim.world import FULL_STATE, SimWorld, full_state
 from arena_robot.robots.arms import Robot
 from arena_robot.safety.limits import robot_of
 
-SETTLE_S = 0.15
-_ORACLE_TICKS = 5
-VERSION = 1
+SETTLE_S = 0.15      # until placed props are at rest
+_ORACLE_TICKS = 5    # every 20 ms
+VERSION = 1          # of kept starts
 
 
 @dataclass(frozen=True)

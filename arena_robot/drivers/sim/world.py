@@ -24,9 +24,9 @@ from arena_robot.drivers.sim.scene import CompiledScene
 from arena_robot.robots.grippers import ROBOTIQ_2F85
 
 log = logging.getLogger(__name__)
-TICK_STEPS = 4
+TICK_STEPS = 4    # physics steps per control tick: 250 Hz
 FULL_STATE = mujoco.mjtState.mjSTATE_INTEGRATION
-_LATE_S = 0.25
+_LATE_S = 0.25    # later than this the world does not catch up, and counts the time as lost
 
 
 @dataclass(frozen=True)

@@ -20,17 +20,17 @@ from arena_robot.policy.conformance.probe import (
 )
 from arena_robot.robots.arms import ROBOTS
 
-JOINT_MARGIN = 0.1
+JOINT_MARGIN = 0.1    # rad beyond the hardware's range that a network may overshoot
 JOINT_MIN = np.min([r.limits.hardware_lower for r in ROBOTS.values()], axis=0) - JOINT_MARGIN
 JOINT_MAX = np.max([r.limits.hardware_upper for r in ROBOTS.values()], axis=0) + JOINT_MARGIN
-REACH_M = 1.2
-SLACK = 1e-3
-GRIPPER_SLACK = 0.1
+REACH_M = 1.2          # of a Franka's flange, with some room
+SLACK = 1e-3           # for rounding to float32
+GRIPPER_SLACK = 0.1    # regression heads overshoot 0 and 1 by some hundredths
 LONG_PROMPT = 'pick up the naïve 红色 block and then ' * 50
 SEED_HINT = ('seed every random generator per episode and renew it in reset; a policy that '
              'samples on purpose says samples=True in its PolicySpec')
-DRAWS = 16
-SHUFFLES = 999
+DRAWS = 16         # answers per side that are compared
+SHUFFLES = 999     # the smallest p-value is 1/1000
 ALIKE_P = 0.002    # so rarely are two groups of one distribution taken for different ones
 
 

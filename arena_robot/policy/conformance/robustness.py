@@ -36,10 +36,10 @@ GARBAGE = b'\xc1\xff\x00 this is no request ' * 8
 WRONG_VERSION = 99
 REFUSE_STATE = 'check that joint positions are finite and refuse others with a sentence'
 REFUSE = 'check the images before using them and refuse with a sentence that names what is wrong'
-SLOWEST_S = 1.0
-WARM_UP_CALLS = 3
-PARALLEL_QUERIES = 5
-APART = 100   # between the seeds of callers, so that their queries differ
+SLOWEST_S = 1.0         # even a one-step policy may take so long: a step waits for it
+WARM_UP_CALLS = 3       # compilation and caches; they do not count
+PARALLEL_QUERIES = 5    # of each caller
+APART = 100             # between the seeds of callers, so that their queries differ
 
 
 def odd_images_are_survived(probe: Probe) -> str:

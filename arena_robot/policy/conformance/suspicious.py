@@ -11,12 +11,12 @@ from arena_robot.policy.conformance.probe import PROMPT, Nature, Probe, ask, for
 
 OTHER_PROMPTS = ('open the drawer', 'push the blue cup away from you', 'do nothing')
 EXACTLY = 1e-9
-FAR_RAD, FAR_M = 0.5, 0.15
+FAR_RAD, FAR_M = 0.5, 0.15    # of the first action from where the arm is
 SMALL_FRACTION = 0.06
-TIMES = 5.0
-FIRST_EXTRA_S = 0.5
-BLOCKS, BLOCK = 3, 20
-GROWTH_BYTES = 50_000
+TIMES = 5.0              # slower than the median is no jitter of the machine
+FIRST_EXTRA_S = 0.5      # a first query may take so much longer unnoticed
+BLOCKS, BLOCK = 3, 20    # growth in every block of queries is a leak, in one a cache
+GROWTH_BYTES = 50_000    # per query: 2.7 GB in an hour at 15 Hz
 
 
 def output_varies(probe: Probe) -> str:

@@ -22,7 +22,7 @@ from arena_robot.policy.examples.vision_sight import labelled
 from arena_robot.policy.examples.vision_verbs import Traits, Worker, work
 
 LENGTH = 8
-EPISODES = 256
+EPISODES = 256    # more are forgotten, the oldest first
 
 
 class Vision:

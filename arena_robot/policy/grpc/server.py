@@ -31,7 +31,7 @@ from arena_robot.policy.serving import ServedPolicy
 
 logger = logging.getLogger(__name__)
 
-HANDSHAKE_MS = 10_000
+HANDSHAKE_MS = 10_000    # a connection that says nothing is closed after this
 Reply = TypeVar('Reply')
 OPEN_TO_ALL = (f'/{health.SERVICE_NAME}/',)
 AT_ONCE, PATIENCE_S = 2, 0.003

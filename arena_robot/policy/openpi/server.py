@@ -31,7 +31,7 @@ LINE_LOGGER = logging.getLogger('arena_robot.policy.openpi.server.line')
 LINE_LOGGER.setLevel(logging.INFO)
 
 HEALTH_PATH = '/healthz'
-CONNECTIONS_PER_ADDRESS = 64
+CONNECTIONS_PER_ADDRESS = 64    # so that one caller does not take all
 
 
 class _Caller:

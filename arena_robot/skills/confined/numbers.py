@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from arena_robot.core.errors import CodeRefused
 
-MOST_ELEMENTS = 64
+MOST_ELEMENTS = 64    # poses, boxes and small matrices
 MOST_NESTED = 2
-MOST_EXPONENT = 8.0
+MOST_EXPONENT = 8.0    # squares and cubes; large powers only overflow
 LARGEST = 1e12
 Number = bool | int | float | NDArray[Any]
 

@@ -20,8 +20,8 @@ from arena_robot.skills.confined.numbers import (
     truth,
 )
 
-FUEL = 3000
-MOST_LOOPS = 100
+FUEL = 3000         # steps of a run
+MOST_LOOPS = 100    # rounds of a loop
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
     ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,

@@ -20,7 +20,8 @@ from arena_robot.drivers.sim.props import COLOURS, Prop
 from arena_robot.drivers.sim.truth import SceneTruth
 
 X_RANGE, Y_RANGE = (0.38, 0.62), (-0.24, 0.24)
-ALMOST = 0.99
+ALMOST = 0.99    # the most that a task not yet done can have
+# A prop so near the pads and so high is still held when one finger loses touch.
 _NEAR_M, _LIFTED_M = 0.05, 0.012
 
 

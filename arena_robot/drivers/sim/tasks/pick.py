@@ -21,7 +21,7 @@ from arena_robot.drivers.sim.tasks.base import (
 )
 from arena_robot.drivers.sim.truth import SceneTruth
 
-HALF = 0.022
+HALF = 0.022    # half the side of a cube, m
 
 
 def scatter(rng: np.random.Generator, layout: Layout, names: list[str]) -> dict[str, Place]:

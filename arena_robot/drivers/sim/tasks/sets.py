@@ -25,7 +25,7 @@ from arena_robot.drivers.sim.tasks.base import (
 from arena_robot.drivers.sim.tasks.pick import HALF, scatter
 from arena_robot.drivers.sim.truth import SceneTruth
 
-_SMALL = 0.016
+_SMALL = 0.016    # half the side of the cube that fits under a cup, m
 
 
 class StackBlocks(CarryTask):
