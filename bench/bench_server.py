@@ -52,6 +52,7 @@ from arena_robot.server.store.policies import NewPolicy, Policies
 from arena_robot.session.arena.contract import PROMPT, observation
 
 PACE_S = 8.0    # no session is as short as that
+CHUNK = 8       # steps from one query of a station to the next
 ROUNDS = 3
 REAL = Path(__file__).parents[2] / 'shared' / 'data' / 'roboarena'
 
@@ -137,9 +138,9 @@ async def inference(targets, seconds):
     async def caller(k, target, token):
         infer = channels[target].unary_unary(f'/{SERVICE}/Infer')
         due = time.perf_counter() + k / len(targets) / RATE_HZ
-        request = infer_request(data, f'e{k}').SerializeToString()
         for turn in range(int(seconds * RATE_HZ)):
             await asyncio.sleep(max(0.0, due + turn / RATE_HZ - time.perf_counter()))
+            request = infer_request(data, f'e{k}', CHUNK * turn).SerializeToString()
             started = time.perf_counter()
             await infer(request, timeout=10.0, metadata=(
                 ('authorization', f'Bearer {token}'),))

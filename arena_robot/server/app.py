@@ -295,11 +295,12 @@ class ArenaServer:
         server = grpc.aio.server(interceptors=(let_in, MalformedRequests()),
                                  options=listening.options(limits))
         service, self._relay = self._services()
-        arena_server_pb2_grpc.add_ArenaServiceServicer_to_server(service, server)
+        generic = listening.Unregistered(server)
+        arena_server_pb2_grpc.add_ArenaServiceServicer_to_server(service, generic)
         add_policy(server, self._relay)
         healthy = HealthServicer()
         await healthy.set('', health_pb2.HealthCheckResponse.SERVING)
-        health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
+        health_pb2_grpc.add_HealthServicer_to_server(healthy, generic)
         port = listening.bind(server, f'{self.config.host}:{self.config.port}', self.config.tls)
         await server.start()
         self._server = server

@@ -4,6 +4,7 @@ import asyncio
 import time
 from types import SimpleNamespace
 
+import grpc
 import pytest
 
 from arena_robot.core.errors import DataError
@@ -11,33 +12,38 @@ from arena_robot.server.access import admission
 from arena_robot.server.access.admission import Admission
 
 
-async def after(seconds, *messages):
-    await asyncio.sleep(seconds)
-    for message in messages:
-        yield message
+class Call:
+    """A call whose message arrives after some seconds; '' stands for none."""
+
+    def __init__(self, seconds, message=''):
+        self._seconds, self._message = seconds, message
+
+    async def read(self):
+        await asyncio.sleep(self._seconds)
+        return self._message or grpc.aio.EOF
 
 
-def message(requests):
-    return Admission({}, SimpleNamespace(), SimpleNamespace())._message(requests)
+def message(call):
+    return Admission({}, SimpleNamespace(), SimpleNamespace())._message(None, call)
 
 
 def test_a_message_that_comes_is_returned():
-    assert asyncio.run(message(after(0.01, 'here'))) == 'here'
+    assert asyncio.run(message(Call(0.01, 'here'))) == 'here'
 
 
 def test_a_call_without_its_message_is_over(monkeypatch):
     monkeypatch.setattr(admission, 'MESSAGE_S', 0.05)
     begun_s = time.monotonic()
     with pytest.raises(DataError, match=r'did not arrive within 0\.05 s'):
-        asyncio.run(message(after(5.0, 'late')))
+        asyncio.run(message(Call(5.0, 'late')))
     assert time.monotonic() - begun_s < 2.0
     with pytest.raises(DataError, match='without its message'):
-        asyncio.run(message(after(0.0)))
+        asyncio.run(message(Call(0.0)))
 
 
 def test_a_call_that_the_caller_gives_up_is_cancelled_not_late():
     async def given_up():
-        call = asyncio.ensure_future(message(after(5.0, 'late')))
+        call = asyncio.ensure_future(message(Call(5.0, 'late')))
         await asyncio.sleep(0.02)
         call.cancel()
         await call
@@ -50,7 +56,7 @@ def test_the_time_of_a_message_that_came_does_not_end_the_call(monkeypatch):
     monkeypatch.setattr(admission, 'MESSAGE_S', 0.05)
 
     async def call():
-        await message(after(0.0, 'here'))
+        await message(Call(0.0, 'here'))
         await asyncio.sleep(0.2)
         return 'answered'
 

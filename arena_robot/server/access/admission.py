@@ -109,13 +109,13 @@ class Admission(grpc.aio.ServerInterceptor):  # type: ignore[misc]
             return await handler.unary_unary(handler.request_deserializer(b''), context)
         return self._counted(method, work)
 
-    def _call(self, method: str, check: TokenCheck, read: Callable[[Any], Awaitable[Any]],
+    def _call(self, method: str, check: TokenCheck, read: Callable[[Any, Any], Awaitable[Any]],
               behaviour: Callable[..., Any]) -> Callable[..., Any]:
         async def work(requests: Any, context: Any) -> Any:
             name = await self._admitted(method, check, context)
             check.at_once.begin(name)
             try:
-                return await behaviour(await read(requests), context)
+                return await behaviour(await read(requests, context), context)
             finally:
                 check.at_once.end(name)
         return self._counted(method, work)
@@ -180,14 +180,16 @@ class Admission(grpc.aio.ServerInterceptor):  # type: ignore[misc]
                 self._strangers.threads, self._strangers.note, method, refusal)
             raise refusal from error
 
-    async def _message(self, requests: Any) -> Any:
+    async def _message(self, _: Any, context: Any) -> Any:
         try:
-            return await self._deadlines.wait(anext(aiter(requests)))
-        except StopAsyncIteration:
-            raise DataError('the call came without its message') from None
+            # Of an iterator that is not read to its end, the event loop makes one more task.
+            message = await self._deadlines.wait(context.read())
         except asyncio.TimeoutError:
             raise DataError(f'the message of the call did not arrive within {MESSAGE_S:g} s'
                             ) from None
+        if message is grpc.aio.EOF:
+            raise DataError('the call came without its message')
+        return message
 
     def _counted(self, method: str, work: Callable[[Any, Any], Awaitable[Any]],
                  ) -> Callable[..., Any]:
@@ -212,7 +214,7 @@ def _without_reading(handler: Handler, call: Callable[..., Any]) -> Handler:
     return handler._replace(request_streaming=True, unary_unary=None, stream_unary=call)
 
 
-async def _all_parts(requests: Any) -> AsyncIterator[Any]:
+async def _all_parts(requests: Any, _: Any) -> AsyncIterator[Any]:
     return _parts(requests)
 
 

@@ -155,15 +155,16 @@ class Relay:
         least_s, started_s = await self._least_s(route), time.monotonic()
 
         kept: dict[str, str] = {}
+        observation = request.observation    # protobuf copies it for each access
 
         async def ask(way: Upstream) -> tuple[PolicySpec, pb.InferReply]:
             spec = route.specs.get(route.slot) or await known_spec(way, wait_s)
             left = request.left_over if spec.real_time_chunking and request.HasField(
                 'left_over') else None
-            seen = observation_of(request.observation)
+            seen = observation_of(observation)
             if is_looked_at(step):
                 kept.update(await asyncio.to_thread(thumbnails, seen))
-            passed = infer_request(await self._fitted(request.observation, seen, spec),
+            passed = infer_request(await self._fitted(observation, seen, spec),
                                    route.episode, step, seed_of(route.episode), left)
             return spec, checked(await way.infer(passed, wait_s), spec)
 
@@ -172,7 +173,7 @@ class Relay:
             await asyncio.sleep(least_s - (time.monotonic() - started_s))
         took_s, (count, proof) = time.monotonic() - started_s, executable(reply, spec)
         self._record.answered(route.key, step, took_s, count, proof._replace(
-            observation_sha256=sha256(request.observation).hexdigest(), pictures=kept))
+            observation_sha256=sha256(observation).hexdigest(), pictures=kept))
         return reply
 
     async def _fitted(self, observation: bytes, seen: pb.Observation,
