@@ -144,6 +144,9 @@ def run_session(server: ArenaServer, folder: Path) -> tuple[str, str]:
         progress_b=1.0 if expert is Slot.B else 0.8, preference=Preference(expert.value),
         explanation=WHY.format(*(expert.value, 'B' if expert is Slot.A else 'A')),
         lighting=Lighting.NORMAL, clutter=Clutter.LOW))
+    counts, why_not = server.acceptance.told(session.id)
+    if not counts:
+        raise SystemExit(f'the session of the pictures is not shown: {why_not}')
     for slot, clip in clips.items():
         for judge in JUDGES:
             write_audit(server.blobs.local_path(f'{session.id}/{slot.value}/x').parent,
@@ -166,10 +169,12 @@ def upload(server: ArenaServer, caller: Caller, home: Path, episode: Episode) ->
 
 @contextlib.contextmanager
 def started() -> Iterator[ArenaServer]:
-    """Run an empty server in a temporary folder."""
+    """Run an empty server in a temporary folder; no recording is read, bags are made up."""
     with tempfile.TemporaryDirectory() as folder:
-        config = ServerConfig(data=Path(folder), port=0, probe_period_s=3600.0, max_pace=0.0)
-        with ArenaServer(config, SystemClock(), lambda _: '', lambda _: '') as server:
+        config = ServerConfig(data=Path(folder), port=0, probe_period_s=3600.0, max_pace=0.0,
+                              photo_code_share=0.0)
+        with ArenaServer(config, SystemClock(), lambda _: '', lambda _: '',
+                         read_recordings=lambda _: dict.fromkeys(('A', 'B'), '')) as server:
             yield server
 
 
@@ -249,6 +254,7 @@ def site_pages(page: webdriver.Chrome, tables: Path, out: Path, only: list[str])
     with started() as server, SiteServer(server, '127.0.0.1', 0) as site:
         insert_evaluations(server.database, SystemClock(), read_folder(tables).sessions)
         command(['report', '--all', '--data', str(server.config.data), '--save'])
+        server.acceptance.consider_all()    # enters the imported sessions into the log
         server.results.settle()    # pages show what was computed last
         for name, path in PAGES.items():
             if name in (only or PAGES):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INK, LINE = '#22303c', '#2a6f97'
-COLOURS = ('#2a6f97', '#c1666b', '#4c956c', '#d4a017', '#6d597a', '#5c677d', '#e07a5f', '#118ab2')
+COLOURS = ('#2a6f97', '#c1666b', '#4c956c', '#d4a017', '#8e3fa8', '#5c677d', '#e07a5f', '#118ab2')
 SUFFIXES = ('.png', '.svg')
 _STYLE = threading.Lock()    # Matplotlib's settings are those of the process
 
