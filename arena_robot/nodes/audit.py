@@ -148,9 +148,9 @@ class AuditNode(Listening):
         self.judge = judge.name
         self._time = RosClock(self.get_clock(), self.context)
         self._work = Deriver()
-        self._asked: dict[Path, bool] = {}    # whether its audit was published
-        self._told: list[dict[str, Any]] = []
-        self._looked: dict[Path, float] = {}
+        self._is_published: dict[Path, bool] = {}    # of the sessions whose audit is wanted
+        self._audits: list[dict[str, Any]] = []
+        self._changed_s: dict[Path, float] = {}
         self._report = qos.publisher(self, String, '~/report', qos.LATCHED)
         self._reports = qos.publisher(self, DiagnosticArray, '/diagnostics')
         self._live = self._following(judge) if v.live else None
@@ -164,14 +164,14 @@ class AuditNode(Listening):
         v = self.params
         for path in session_paths(self._root):
             folder = path.parent
-            if folder not in self._asked and self._is_new(path) and self._is_done(folder):
-                self._asked[folder] = False
+            if folder not in self._is_published and self._is_new(path) and self._is_done(folder):
+                self._is_published[folder] = False
                 if not has_audits(folder, self.judge):
                     self._work.add(folder, audit_session, v.judge, *v.judge_settings)
         self._work.step()
-        for folder, published in self._asked.items():
+        for folder, published in self._is_published.items():
             if not published and has_audits(folder, self.judge):
-                self._asked[folder] = True
+                self._is_published[folder] = True
                 self._publish(folder)
 
     def close(self) -> None:
@@ -186,7 +186,7 @@ class AuditNode(Listening):
             changed_s = path.stat().st_mtime
         except OSError:
             return False
-        before, self._looked[path] = self._looked.get(path), changed_s
+        before, self._changed_s[path] = self._changed_s.get(path), changed_s
         return changed_s != before and time.time() - changed_s < RECENT_S
 
     def _is_done(self, folder: Path) -> bool:
@@ -197,8 +197,8 @@ class AuditNode(Listening):
 
     def _publish(self, folder: Path) -> None:
         try:
-            self._told = [*self._told, session_audit(folder, self.judge)][-KEPT:]
-            self._report.publish(String(data=json.dumps(self._told)))
+            self._audits = [*self._audits, session_audit(folder, self.judge)][-KEPT:]
+            self._report.publish(String(data=json.dumps(self._audits)))
             log.info('%s is audited by %s', folder, self.judge)
         except ArenaError as error:
             log.error('the audit of %s cannot be read: %s', folder, error)
@@ -227,10 +227,10 @@ class AuditNode(Listening):
             v.live_rate, lambda value: progress.publish(Float64(data=value)))
 
     def _each_second(self) -> None:
-        open_ = sum(not published for published in self._asked.values())
+        open_ = sum(not published for published in self._is_published.values())
         self._reports.publish(diagnostics.report(self._time.now_ns(), diagnostics.status(
             self, 'audits', str(self._root), diagnostics.OK, 'running',
-            {'Judge': self.judge, 'Audited': len(self._asked) - open_, 'Waiting': open_,
+            {'Judge': self.judge, 'Audited': len(self._is_published) - open_, 'Waiting': open_,
              'Live': self._live is not None})))
 
 

@@ -268,7 +268,8 @@ class GripperNode(PartNode[GripperParams]):
             handle.abort()
         return self.action.result(position, force, stalled, reached)
 
-    def _follow(self, handle: ServerGoalHandle, wanted: float, mine: int) -> tuple[bool, bool]:
+    def _follow(self, handle: ServerGoalHandle, wanted: float,
+                goal_number: int) -> tuple[bool, bool]:
         """Wait for the end of a goal; return whether it stalled and whether it was reached."""
         v, clock = self.params, self.timeline.part
         begin_ns = moved_ns = clock.steady_ns()
@@ -283,7 +284,7 @@ class GripperNode(PartNode[GripperParams]):
             stalled = state.object_status in GRIPPED and still_s >= v.stall_timeout
             handle.publish_feedback(
                 self.action.feedback(at, self._effort(state), stalled, reached))
-            if reached or stalled or handle.is_cancel_requested or self._goals != mine:
+            if reached or stalled or handle.is_cancel_requested or self._goals != goal_number:
                 return stalled, reached
             time.sleep(0.01)
         return False, False

@@ -76,12 +76,12 @@ def require_free(node: Node, topics: Sequence[str]) -> None:
 
     The topics below a node's own name are its own, such as its commands.
     """
-    mine = node.get_fully_qualified_name()
+    own = node.get_fully_qualified_name()
     nodes = {f"{space.rstrip('/')}/{name}" for name, space in node.get_node_names_and_namespaces()}
     for topic in topics:
-        owners = [name for name in nodes if name != mine and topic.startswith(f'{name}/')]
-        there = [owner(info) for info in node.get_publishers_info_by_topic(topic)]
-        others = sorted({*owners, *(name for name in there if name != mine)})
+        owners = [name for name in nodes if name != own and topic.startswith(f'{name}/')]
+        publishers = [owner(info) for info in node.get_publishers_info_by_topic(topic)]
+        others = sorted({*owners, *(name for name in publishers if name != own)})
         if others:
             raise ConfigError(f"{topic} is in use by {', '.join(others)}: a recording is never "
                               'played into a running node; choose another name')
@@ -124,8 +124,8 @@ class ReplayPublisher:
         """
         end_s = time.monotonic() + timeout_s
         while time.monotonic() < end_s and not stop.is_set():
-            heard = [p.get_subscription_count() > 0 for p in self._publishers.values()]
-            if heard and (all(heard) if everyone else any(heard)):
+            has_listener = [p.get_subscription_count() > 0 for p in self._publishers.values()]
+            if has_listener and (all(has_listener) if everyone else any(has_listener)):
                 return True
             stop.wait(0.02)
         return False
@@ -283,7 +283,7 @@ def _publish(spin: Spin, node: Node, bag: BagReader, params: ReplayParams, pace:
     clock = RecordedClock(node, pace, Tempo(params.rate, params.clock, end_ns), spin.stopped) \
         if params.clock else None
     threading.Thread(target=_end_with, args=(spin, pace), daemon=True).start()
-    heard = publisher.wait_for_listeners(params.wait, spin.stopped, everyone=True)
+    everyone_listened = publisher.wait_for_listeners(params.wait, spin.stopped, everyone=True)
     require_free(node, list(names.remap.values()))  # what was discovered meanwhile
     if clock:
         clock.start()
@@ -294,7 +294,7 @@ def _publish(spin: Spin, node: Node, bag: BagReader, params: ReplayParams, pace:
     finally:
         if clock:
             clock.end()
-    return Replayed(report, tuple(publisher.left_out), heard)
+    return Replayed(report, tuple(publisher.left_out), everyone_listened)
 
 
 def _end_with(spin: Spin, pace: PausablePace) -> None:

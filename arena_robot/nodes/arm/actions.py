@@ -62,7 +62,7 @@ class Follower:
         try:
             goal = self._accepted(request)
             begin_ns = self._begin_ns(begin_ns)
-            mine = self.commands.run(goal.path, begin_ns, goal.settle_s, before)
+            takeover = self.commands.run(goal.path, begin_ns, goal.settle_s, before)
             begin_ns += self.clock.steady_ns() - self.clock.now_ns()    # steady from here on
         except GoalRefused as error:
             return GoalEnd(error.goal_code, str(error))
@@ -71,14 +71,14 @@ class Follower:
         end: GoalEnd | None = None
         try:
             while end is None:
-                end = self._look(goal, begin_ns, mine, interrupted, tell)
+                end = self._look(goal, begin_ns, takeover, interrupted, tell)
                 if end is None:
                     self.wait(LOOK_S)
         except ArenaError as error:
             end = GoalEnd(GoalCode.INVALID_GOAL, str(error))
         finally:
             reached = end is not None and end.code is GoalCode.SUCCESSFUL
-            if self.commands.drop(mine) and not reached:
+            if self.commands.drop(takeover) and not reached:
                 self.commands.guard.stop()
         return end
 
@@ -98,13 +98,13 @@ class Follower:
                               f'the trajectory should have begun {late_s:.3f} s ago')
         return now_ns if wanted_ns is None else wanted_ns
 
-    def _look(self, goal: TrajectoryGoal, begin_ns: int, mine: int, interrupted: Interrupted,
+    def _look(self, goal: TrajectoryGoal, begin_ns: int, takeover: int, interrupted: Interrupted,
               tell: Tell) -> GoalEnd | None:
         playing = self.commands.playing
         state = self.commands.guard.state(0.5)
         elapsed_s = (self.clock.steady_ns() - begin_ns) * 1e-9
         tell(goal, elapsed_s, state)
-        why = interrupted(state, mine)
+        why = interrupted(state, takeover)
         if why:
             return GoalEnd(GoalCode.INVALID_GOAL, why)
         end = goal.judge(elapsed_s, state.q, state.dq)
@@ -144,19 +144,20 @@ class ArmActions:
             goal = convert.in_order(request.q or self._node.params.reset_joints,
                                     request.joint_names, self._commands.names)
             self._commands.drop()
-            mine = self._commands.takeovers
+            takeover = self._commands.takeovers
             duration_s = self._guard.move_to(goal, float(request.duration_s) or None)
-            said = self._watch(handle, goal, duration_s, mine)
+            problem = self._watch(handle, goal, duration_s, takeover)
             state = self._guard.state()
             result.q = convert.doubles(state.q)
             result.error = float(np.max(np.abs(goal - state.q)))
         except ArenaError as error:
-            said = str(error)
-        result.success, result.message = said == '', said or 'arrived'
+            problem = str(error)
+        result.success, result.message = problem == '', problem or 'arrived'
         _end(handle, result.success)
         return result
 
-    def _watch(self, handle: ServerGoalHandle, goal: Floats, duration_s: float, mine: int) -> str:
+    def _watch(self, handle: ServerGoalHandle, goal: Floats, duration_s: float,
+               takeover: int) -> str:
         """Wait for the end of a motion; return the error, or an empty string."""
         clock = self._node.timeline.part
         begin_ns = clock.steady_ns()
@@ -167,9 +168,9 @@ class ArmActions:
             handle.publish_feedback(MoveToJoints.Feedback(
                 joint_names=self._commands.names, q=convert.doubles(state.q),
                 fraction=min(elapsed_s / duration_s, 1.0), duration_s=duration_s))
-            said = self._interrupted(handle, state, mine)
-            if said:
-                return said
+            problem = self._interrupted(handle, state, takeover)
+            if problem:
+                return problem
             error = float(np.max(np.abs(goal - state.q)))
             if elapsed_s >= duration_s and error < tolerance:
                 return ''
@@ -177,11 +178,11 @@ class ArmActions:
                 return f'{error:.3f} rad from the goal after {elapsed_s:.1f} s'
             time.sleep(LOOK_S)
 
-    def _interrupted(self, handle: ServerGoalHandle, state: ArmState, mine: int) -> str:
-        if self._commands.takeovers != mine:
+    def _interrupted(self, handle: ServerGoalHandle, state: ArmState, takeover: int) -> str:
+        if self._commands.takeovers != takeover:
             return 'replaced by another command or a stop'
         if handle.is_cancel_requested:
-            self._commands.drop(mine)
+            self._commands.drop(takeover)
             self._guard.stop()
             return 'cancelled: the arm holds'
         if state.recovery_required:
@@ -200,7 +201,8 @@ class ArmActions:
             stamp = request.trajectory.header.stamp
             begin_ns = self._commands.part_stamp(stamp) if convert.stamp_of(stamp) else None
             end = follower.follow(
-                request, begin_ns, lambda state, mine: self._interrupted(handle, state, mine),
+                request, begin_ns,
+                lambda state, takeover: self._interrupted(handle, state, takeover),
                 lambda goal, elapsed_s, state: handle.publish_feedback(
                     self._feedback(goal, elapsed_s, state)))
         else:

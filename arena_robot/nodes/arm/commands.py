@@ -78,14 +78,14 @@ class ArmCommands:
         """Whether a trajectory is being sent."""
         return self._playing is not None
 
-    def drop(self, mine: int | None = None) -> bool:
+    def drop(self, takeover: int | None = None) -> bool:
         """
         Drop a running trajectory; ``takeovers`` changes for those who wait for a motion.
 
-        With ``mine``, only while that is the takeover number; tell whether it was.
+        With ``takeover``, only while that is the takeover number; tell whether it was.
         """
         with self._lock:
-            if mine is not None and mine != self.takeovers:
+            if takeover is not None and takeover != self.takeovers:
                 return False
             self._take_over()
             return True

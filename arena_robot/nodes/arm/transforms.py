@@ -40,7 +40,7 @@ class ArmTransforms:
         self._links = [f'{arm}_link{i}' for i in range(DOF + 2)]
         self._origins = joint_origins(robot)
         self._tf: Publisher | None = None
-        self._params, self._said = v, ''
+        self._params, self._description = v, ''
         self._gripper = gripper_of(v)
         self._own = link_names(v.robot_type, v.arm_prefix, self._gripper)
         self._frames: dict[str, FixedFrame] = {}
@@ -76,10 +76,10 @@ class ArmTransforms:
 
     def _describe(self) -> None:
         v = self._params
-        said = urdf(v.robot_type, v.arm_prefix, self._gripper, list(self._frames.values()))
-        if said != self._said:
-            self._said = said
-            self._text.publish(String(data=said))
+        description = urdf(v.robot_type, v.arm_prefix, self._gripper, list(self._frames.values()))
+        if description != self._description:
+            self._description = description
+            self._text.publish(String(data=description))
 
     def publish(self, q: Floats, stamp_ns: int) -> None:
         """Publish the links' poses for the joints ``q`` (7,) rad, while somebody listens."""

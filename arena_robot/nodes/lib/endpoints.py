@@ -105,9 +105,10 @@ def problems(node: Node, other: str, wanted: Iterable[NodeEndpoint]) -> list[str
     if not runs(node, other):
         return [f'there is no node {name}; start it, in the same ROS domain and namespace']
     services = _named(node.get_service_names_and_types_by_node, name)
-    said = (_topic_problem(node, name, endpoint) if endpoint.way in (Way.PUBLISHES, Way.SUBSCRIBES)
-            else _service_problem(node, name, endpoint, services) for endpoint in wanted)
-    return [words for words in said if words]
+    sentences = (_topic_problem(node, name, endpoint)
+                 if endpoint.way in (Way.PUBLISHES, Way.SUBSCRIBES)
+                 else _service_problem(node, name, endpoint, services) for endpoint in wanted)
+    return [words for words in sentences if words]
 
 
 def _named(look: Callable[[str, str], Any], name: str) -> dict[str, list[str]]:
@@ -131,18 +132,18 @@ def _service_problem(node: Node, name: str, endpoint: NodeEndpoint,
 
 
 def _topic_problem(node: Node, name: str, endpoint: NodeEndpoint) -> str:
-    there = ends(node, endpoint.name, endpoint.way)
-    mine = [info for info in there if owner(info) == name]
-    if not mine:
+    endpoints = ends(node, endpoint.name, endpoint.way)
+    own = [info for info in endpoints if owner(info) == name]
+    if not own:
         return _lacks(name, endpoint)
-    if mine[0].topic_type != endpoint.kind:
-        return (f'{name} has {endpoint.name} with the type {mine[0].topic_type}, '
+    if own[0].topic_type != endpoint.kind:
+        return (f'{name} has {endpoint.name} with the type {own[0].topic_type}, '
                 f'wanted is {endpoint.kind}')
     others = strangers(node, endpoint.name, name) if endpoint.way is Way.PUBLISHES else []
     if others:
         return (f"{endpoint.name} is also published by {', '.join(others)}; stop that, or play a "
                 'bag with the remaps of `arena episode replay DIR --remaps`')
-    return _qos_problem(endpoint, mine[0].qos_profile)
+    return _qos_problem(endpoint, own[0].qos_profile)
 
 
 def _qos_problem(endpoint: NodeEndpoint, theirs: QoSProfile) -> str:
@@ -151,22 +152,22 @@ def _qos_problem(endpoint: NodeEndpoint, theirs: QoSProfile) -> str:
         return ''
     sends, hears = ((theirs, endpoint.profile) if endpoint.way is Way.PUBLISHES
                     else (endpoint.profile, theirs))
-    said = []
+    mismatches = []
     if (sends.reliability == QoSReliabilityPolicy.BEST_EFFORT
             and hears.reliability == QoSReliabilityPolicy.RELIABLE):
-        said.append('the publisher is best effort and the subscriber reliable')
+        mismatches.append('the publisher is best effort and the subscriber reliable')
     if (sends.durability == QoSDurabilityPolicy.VOLATILE
             and hears.durability == QoSDurabilityPolicy.TRANSIENT_LOCAL):
-        said.append('the publisher is volatile and the subscriber transient local')
-    if not said:
+        mismatches.append('the publisher is volatile and the subscriber transient local')
+    if not mismatches:
         return ''
-    return (f"the QoS of {endpoint.name} does not fit: {' and '.join(said)}; change it with "
+    return (f"the QoS of {endpoint.name} does not fit: {' and '.join(mismatches)}; change it with "
             'qos_overrides in the parameter file of either node')
 
 
 def _lacks(name: str, endpoint: NodeEndpoint) -> str:
-    said = f'{name} does not {endpoint.way.value} {endpoint.name} ({endpoint.kind})'
-    return f'{said}; {endpoint.hint}' if endpoint.hint else said
+    sentence = f'{name} does not {endpoint.way.value} {endpoint.name} ({endpoint.kind})'
+    return f'{sentence}; {endpoint.hint}' if endpoint.hint else sentence
 
 
 class PlayedInto:
@@ -184,13 +185,13 @@ class PlayedInto:
     def look(self) -> str:
         """Look at the graph; return :attr:`problem`."""
         intruder = self._intruder(list(self._made))
-        said = intruder and (
+        problem = intruder and (
             f'{intruder}; is a bag played into this station? Commands are refused. Stop it, or '
             'play it with the remaps of `arena episode replay DIR --remaps`')
-        if said and said != self.problem:
-            self._node.get_logger().error(said)
-        self.problem = said
-        return said
+        if problem and problem != self.problem:
+            self._node.get_logger().error(problem)
+        self.problem = problem
+        return problem
 
     def report(self) -> list[DiagnosticStatus]:
         """Return a status while there is a problem."""

@@ -106,30 +106,31 @@ class Listening(Node):
 
     def _listen(self) -> None:
         while not self._deaf and self.context.ok():
-            mine = self._mine()
+            subscriptions = self._unspun_subscriptions()
             try:
                 with ExitStack() as handles:
-                    for handle in (self.context.handle, self._news, *(m.handle for m in mine)):
+                    for handle in (self.context.handle, self._news,
+                                   *(subscription.handle for subscription in subscriptions)):
                         handles.enter_context(handle)
-                    self._serve(mine)
-                    for subscription in mine:
+                    self._serve(subscriptions)
+                    for subscription in subscriptions:
                         take_events(self.context, list(subscription.event_handlers))  # type: ignore[call-overload]
             except (InvalidHandle, AttributeError):
                 continue  # one was destroyed meanwhile: build the list again
 
-    def _mine(self) -> list[Subscription]:
+    def _unspun_subscriptions(self) -> list[Subscription]:
         group = self.__dict__.get('_unspun')
         return [subscription for subscription in self.subscriptions
                 if subscription.callback_group is group]
 
-    def _serve(self, mine: list[Subscription]) -> None:
+    def _serve(self, subscriptions: list[Subscription]) -> None:
         """Take messages until the subscriptions change, or events are due."""
-        waits = _rclpy.WaitSet(len(mine), 1, 0, 0, 0, 0, self.context.handle)
-        by_pointer = {subscription.handle.pointer: subscription for subscription in mine}
+        waits = _rclpy.WaitSet(len(subscriptions), 1, 0, 0, 0, 0, self.context.handle)
+        by_pointer = {subscription.handle.pointer: subscription for subscription in subscriptions}
         end_s = time.monotonic() + EVENTS_S
         while not self._deaf and self.context.ok() and time.monotonic() < end_s:
             waits.clear_entities()
-            for subscription in mine:
+            for subscription in subscriptions:
                 waits.add_subscription(subscription.handle)
             waits.add_guard_condition(self._news)
             waits.wait(LOOK_NS)

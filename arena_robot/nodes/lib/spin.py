@@ -213,15 +213,15 @@ def start_ros(context: Context, args: Sequence[str] | None) -> None:
         raise ConfigError(_sentence(str(error))) from error
 
 
-def _sentence(said: str) -> str:
+def _sentence(error: str) -> str:
     enclave = os.environ.get('ROS_SECURITY_ENCLAVE_OVERRIDE', '')
-    if 'security libraries' in said:
+    if 'security libraries' in error:
         return ('ROS_SECURITY_ENABLE is true, but this ROS was built without security, as the '
                 'Python wheels are: use the ROS packages of Ubuntu, or unset ROS_SECURITY_ENABLE '
                 'and keep ROS on this machine (ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST)')
     return (f'ROS_SECURITY_ENABLE is true, but no protected node can be made with the enclave '
             f'{enclave or "/"} of ROS_SECURITY_KEYSTORE='
-            f'{os.environ.get("ROS_SECURITY_KEYSTORE", "")}: {said.splitlines()[0]}. Make the '
+            f'{os.environ.get("ROS_SECURITY_KEYSTORE", "")}: {error.splitlines()[0]}. Make the '
             'enclave as docs/operations.md says, and set both variables')
 
 

@@ -54,7 +54,7 @@ class TopicSubscription:
     pending: int = 0
     missing: int = 0
     reported: int = 0
-    told: int = 0
+    returned: int = 0
 
     def count(self, sequence: int) -> None:
         """Count missing numbers."""
@@ -75,7 +75,7 @@ class TopicSubscription:
     def new_losses(self) -> int:
         """Return the losses that were not yet returned; call it after :meth:`follow`."""
         lost = max(self.missing, self.reported)
-        fresh, self.told = lost - self.told, lost
+        fresh, self.returned = lost - self.returned, lost
         return fresh
 
 

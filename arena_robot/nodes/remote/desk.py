@@ -121,7 +121,7 @@ class RemoteDesk(Opened):
         if self._presence.gone_s() > GONE_S:
             raise NotConnected(f"the session node '{self._session}' has ended; start it again: "
                                '`arena station --session`. The session is continued')
-        return self._presence.told(self._state)
+        return self._presence.with_notice(self._state)
 
     def wait_change(self, seen: DeskState, timeout_s: float) -> DeskState:
         """Return the state once it is not ``seen`` any more, or after ``timeout_s``."""
@@ -215,10 +215,11 @@ class RemoteDesk(Opened):
     def press(self, button: str, text: str = '') -> str:
         """Press a button; return what happened."""
         request = SessionCommand.Request(control=self._token, command=button, text=text)
-        said = str(self._call('command', request, SLOW_S if button in SLOW else QUICK_S).message)
+        timeout_s = SLOW_S if button in SLOW else QUICK_S
+        message = str(self._call('command', request, timeout_s).message)
         if button in COUNTS:
             self._await(lambda: self.state().verdict.valid is COUNTS[button])
-        return said
+        return message
 
     def start(self, slot: Slot, attended: Callable[[], bool] = always) -> None:
         """Start a slot's rollout; returns once it runs, or ended at once."""
@@ -339,7 +340,7 @@ class Presence:
 
     def __init__(self, node: Node, session: str) -> None:
         self._node, self._topic = node, f'{session}/state'
-        self._seen_s = self._looked_s = time.monotonic()
+        self._seen_s = self._checked_s = time.monotonic()
         self._beat_s: float | None = None
         self._known: set[bytes] = set()
         qos.subscription(node, Empty, f'{session}/alive', self._on_beat)
@@ -347,11 +348,11 @@ class Presence:
     def gone_s(self) -> float:
         """Return for how long nobody has published the topic; 0 while somebody does."""
         now_s = time.monotonic()
-        if now_s - self._looked_s >= GRAPH_LOOK_S:
-            self._looked_s = now_s
+        if now_s - self._checked_s >= GRAPH_LOOK_S:
+            self._checked_s = now_s
             if self._node.count_publishers(self._topic):
                 self._seen_s = now_s
-        return max(self._looked_s - self._seen_s, 0.0)
+        return max(self._checked_s - self._seen_s, 0.0)
 
     def restarts(self) -> int:
         """Return how many session nodes were seen, those that had ended included."""
@@ -376,7 +377,7 @@ class Presence:
                 changed.wait(WATCH_S)
         return True
 
-    def told(self, state: DeskState) -> DeskState:
+    def with_notice(self, state: DeskState) -> DeskState:
         """Return the state, with a notice while the node is silent."""
         beat_s = self._beat_s
         if beat_s is None or time.monotonic() - beat_s < SILENT_S:

@@ -46,10 +46,10 @@ class RemoteRecorder:
         self._services = ServiceClients(node, other, {
             'start': StartRecording, 'stop': StopRecording, 'check_streams': CheckStreams})
         self._parameters = ServiceClients(node, other, {'get_parameters': GetParameters})
-        self._heard_s = 0.0
+        self._status_s = 0.0
         self._elsewhere = 0
         self._episode = ('', '')
-        qos.subscription(node, RecorderStatus, f'{other}/status', self._hear)
+        qos.subscription(node, RecorderStatus, f'{other}/status', self._on_status)
 
     def check(self) -> Check:
         """Return whether the recorder runs."""
@@ -81,18 +81,18 @@ class RemoteRecorder:
         if not reply.success:
             raise RecordingError(reply.message)
         self._episode, self._elsewhere = (session_id, slot.value), 0
-        self._heard_s = time.monotonic()
+        self._status_s = time.monotonic()
 
     def lost(self) -> str:
         """Return why the episode is no longer recorded; empty while it is."""
-        name, silent_s = self._services.other, time.monotonic() - self._heard_s
+        name, silent_s = self._services.other, time.monotonic() - self._status_s
         if silent_s > SILENT_S:
             return f'{name} has sent no status for {silent_s:.1f} s'
         # One status may have been sent before the recording began.
         return f'{name} was restarted and does not record this' if self._elsewhere > 1 else ''
 
-    def _hear(self, status: RecorderStatus) -> None:
-        self._heard_s = time.monotonic()
+    def _on_status(self, status: RecorderStatus) -> None:
+        self._status_s = time.monotonic()
         here = status.recording and (status.session_id, status.slot) == self._episode
         self._elsewhere = 0 if here else self._elsewhere + 1
 

@@ -46,8 +46,8 @@ class RemoteArm(RemotePart):
         self._failure = ''
         self._stamp_ns = self._actions = 0
         # Stamp and answer of each, oldest first. Simulated time gives several the same stamp.
-        self._asked: deque[tuple[int, futures.Future[SafeCommand]]] = deque()
-        self._asking = threading.Lock()
+        self._unanswered: deque[tuple[int, futures.Future[SafeCommand]]] = deque()
+        self._unanswered_lock = threading.Lock()
         self.frame = ''     # of the poses, as the node's messages say; '' before the first
 
     def open(self) -> None:
@@ -181,19 +181,19 @@ class RemoteArm(RemotePart):
     def _expect(self, stamp_ns: int) -> 'futures.Future[SafeCommand]':
         """Return a future for what becomes of the command stamped ``stamp_ns``."""
         answer: futures.Future[SafeCommand] = futures.Future()
-        with self._asking:
-            self._asked.append((stamp_ns, answer))
+        with self._unanswered_lock:
+            self._unanswered.append((stamp_ns, answer))
         return answer
 
     def _on_decision(self, message: ArmDecision) -> None:
         """Answer a command; one that was sent before it and has no answer did not arrive."""
         stamp_ns = convert.stamp_of(message.header.stamp)
         answers: list[tuple[futures.Future[SafeCommand], SafeCommand | ArenaError]] = []
-        with self._asking:
-            if all(stamp != stamp_ns for stamp, _ in self._asked):
+        with self._unanswered_lock:
+            if all(stamp != stamp_ns for stamp, _ in self._unanswered):
                 return    # somebody else's
-            while self._asked:
-                stamp, answer = self._asked.popleft()
+            while self._unanswered:
+                stamp, answer = self._unanswered.popleft()
                 if stamp == stamp_ns:
                     answers.append((answer, convert.decision(message)))
                     break

@@ -32,7 +32,7 @@ class SceneClient(Opened):
         self._patience_s = patience_s
         self._spin = Spin()
         self._progress = 0.0
-        self._heard = threading.Condition()
+        self._progressed = threading.Condition()
         self._count = 0
         self.instruction = ''
 
@@ -47,8 +47,8 @@ class SceneClient(Opened):
         qos.subscription(node, String, f'{self._name}/instruction', self._on_instruction,
                          qos.LATCHED)
         self._spin.add(node, threads=2)
-        with self._heard:
-            if not self._heard.wait_for(lambda: self._count > 0, self._patience_s):
+        with self._progressed:
+            if not self._progressed.wait_for(lambda: self._count > 0, self._patience_s):
                 self.close()
                 raise NotConnected(f"no simulated station '{self._name}' answers; start one with "
                                    '`arena station --sim`, in the same ROS domain')
@@ -74,9 +74,9 @@ class SceneClient(Opened):
 
     def progress(self) -> float:
         """Return the oracle's next progress message, 0 to 1. Raises DriverError."""
-        with self._heard:
+        with self._progressed:
             seen = self._count
-            if not self._heard.wait_for(lambda: self._count > seen, CALL_S):
+            if not self._progressed.wait_for(lambda: self._count > seen, CALL_S):
                 raise DriverError(f'{self._name} publishes no progress any more')
             return self._progress
 
@@ -86,10 +86,10 @@ class SceneClient(Opened):
         return self._progress
 
     def _on_progress(self, message: Float64) -> None:
-        with self._heard:
+        with self._progressed:
             self._progress = float(message.data)
             self._count += 1
-            self._heard.notify_all()
+            self._progressed.notify_all()
 
     def _on_instruction(self, message: String) -> None:
         self.instruction = str(message.data)

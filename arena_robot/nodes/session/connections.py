@@ -127,18 +127,18 @@ class Connections:
         return ''
 
     def _check(self, name: str, other: str, wanted: Sequence[NodeEndpoint]) -> Check:
-        said = problems(self._node, other, wanted)
-        if said and runs(self._node, other) and (why := self._reports.words(other)):
+        lacks = problems(self._node, other, wanted)
+        if lacks and runs(self._node, other) and (why := self._reports.words(other)):
             return Check(name, False, f'{name}: {other} is {why}' if why.startswith('not ')
                          else f'{name}: {why}')
-        if said:
-            return Check(name, False, f"{name}: {'; '.join(said)}")
+        if lacks:
+            return Check(name, False, f"{name}: {'; '.join(lacks)}")
         own = self._node.get_fully_qualified_name()
-        also = sorted({who for endpoint in wanted if endpoint.way is Way.SUBSCRIBES
+        commanders = sorted({who for endpoint in wanted if endpoint.way is Way.SUBSCRIBES
                        for who in strangers(self._node, endpoint.name, own)})
-        if also:
-            return Check(name, True, f"{', '.join(also)} can command it too; end what does not "
-                                     'belong to the session', warning=True)
+        if commanders:
+            return Check(name, True, f"{', '.join(commanders)} can command it too; end what does "
+                                     'not belong to the session', warning=True)
         return Check(name, True, other)
 
 
@@ -158,14 +158,14 @@ class Namesakes:
     def __init__(self, node: Node, parts: Sequence[str]) -> None:
         self._node, self._parts = node, parts
         self._id = f'{socket.gethostname()} {os.getpid()} {uuid.uuid4().hex[:8]}'
-        self._heard: dict[str, float] = {}
+        self._others: dict[str, float] = {}
         self._since: dict[str, float] = {}
-        self._said = qos.publisher(node, String, '~/instance')
-        qos.subscription(node, String, '~/instance', self._hear)
+        self._instance = qos.publisher(node, String, '~/instance')
+        qos.subscription(node, String, '~/instance', self._on_instance)
 
     def look(self) -> None:
         """Publish this node's identity and look at the graph; call it about every two seconds."""
-        self._said.publish(String(data=self._id))
+        self._instance.publish(String(data=self._id))
         names = [f"{space.rstrip('/')}/{name}"
                  for name, space in self._node.get_node_names_and_namespaces()]
         now_s = time.monotonic()
@@ -178,7 +178,7 @@ class Namesakes:
     def check(self) -> Check:
         """Return a check that fails while there is a second station."""
         now_s = time.monotonic()
-        others = [who for who, at_s in list(self._heard.items()) if now_s - at_s < HEARD_S]
+        others = [who for who, at_s in list(self._others.items()) if now_s - at_s < HEARD_S]
         twice = [part for part, at_s in list(self._since.items()) if now_s - at_s > LEASE_S]
         if others:
             host, number, _ = others[0].split(' ')
@@ -191,9 +191,9 @@ class Namesakes:
                          'them, or give each station its own --namespace or ROS_DOMAIN_ID')
         return Check(CHECK, True, 'no other station has these names')
 
-    def _hear(self, message: String) -> None:
+    def _on_instance(self, message: String) -> None:
         if message.data != self._id and message.data.count(' ') == 2:
-            self._heard[message.data] = time.monotonic()
+            self._others[message.data] = time.monotonic()
 
 
 class PartReports:
@@ -208,12 +208,12 @@ class PartReports:
         """Take a message of /diagnostics."""
         for status in message.status:
             name, _, task = status.name.partition(': ')
-            kept = self._bad.setdefault(name, {})
-            kept.pop(task, None)
+            bad = self._bad.setdefault(name, {})
+            bad.pop(task, None)
             if status.level in (diagnostics.ERROR, diagnostics.STALE):
-                kept[task] = status.message
+                bad[task] = status.message
             if task != diagnostics.LIFECYCLE:
-                kept.pop(diagnostics.LIFECYCLE, None)
+                bad.pop(diagnostics.LIFECYCLE, None)
 
     def words(self, other: str) -> str:
         """Return what is wrong with the node that this one calls ``other``; or ''."""

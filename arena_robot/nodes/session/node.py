@@ -83,7 +83,7 @@ class SessionNode(Listening):
             self.arena.sign_in if isinstance(self.arena, RemoteArena) else None)
         self._reports = qos.publisher(self, DiagnosticArray, '/diagnostics')
         self._photos: tuple[str, ...] = ()
-        self._said: tuple[str, tuple[str, ...]] = '', ()
+        self._announced: tuple[str, tuple[str, ...]] = '', ()
         self._over = threading.Event()
         self._offer: SessionServices | None = None
         self._connected: set[int] = set()
@@ -148,8 +148,8 @@ class SessionNode(Listening):
 
     def _tell_changes(self) -> None:
         now = self.conductor.motions.waiting, self.conductor.repairs
-        if now != self._said:
-            self._said = now
+        if now != self._announced:
+            self._announced = now
             self.audience.changed()
 
     def _look(self) -> None:

@@ -90,11 +90,11 @@ def session_config(v: SessionParams) -> SessionConfig:
     if len(set(v.roles)) != len(v.roles):
         raise ConfigError(f'two cameras have one role, found roles: {list(v.roles)}; policies are '
                           'given one camera of each role')
-    there = eyes_of(v.topic_style)
-    if not v.eyes or not set(v.eyes) <= set(there):
+    available = eyes_of(v.topic_style)
+    if not v.eyes or not set(v.eyes) <= set(available):
         raise ConfigError(f'cameras with topic_style {v.topic_style} have the eyes '
-                          f'{list(there)}, found eyes: {list(v.eyes)}; set eyes: '
-                          f'{list(there)}')
+                          f'{list(available)}, found eyes: {list(v.eyes)}; set eyes: '
+                          f'{list(available)}')
     outside = sorted((role for role in v.roles if role != 'wrist'),
                      key=lambda role: role != v.third_person)
     info = StationInfo(v.station, '', len(outside),

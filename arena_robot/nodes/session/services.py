@@ -135,7 +135,7 @@ class SessionServices:
         self._aborting = JoinedCall('abort', self._abort)
         create_deferred_service(node, Trigger, 'abort', self._aborting.ask, group)
         node.create_service(ListSessions, '~/list_sessions', self._list, callback_group=group)
-        self._heard_s = 0.0
+        self._watched_s = 0.0
         self._running: set[threading.Event] = set()
         qos.subscription(node, Empty, '~/watching', self._on_watching, qos.STREAM)
         self._action = ActionServer(
@@ -208,7 +208,7 @@ class SessionServices:
     # -- the rollout ---------------------------------------------------------------------------
 
     def _on_watching(self, _: Empty) -> None:
-        self._heard_s = time.monotonic()
+        self._watched_s = time.monotonic()
 
     def _may_run(self, goal: RunEpisode.Goal) -> GoalResponse:
         try:
@@ -240,7 +240,7 @@ class SessionServices:
         over = threading.Event()
         self._running.add(over)
         goal, result = handle.request, RunEpisode.Result()
-        self._heard_s = time.monotonic()
+        self._watched_s = time.monotonic()
         threading.Thread(target=self._tell, args=(handle, over), daemon=True).start()
         try:
             episode = self._conductor.run(Slot(goal.slot), goal.max_steps)
@@ -273,9 +273,9 @@ class SessionServices:
                 return     # the node is being closed while the arm comes to rest
 
     def _see_who_watches(self, patience_s: float) -> None:
-        silent_s = time.monotonic() - self._heard_s
+        silent_s = time.monotonic() - self._watched_s
         if 0.0 < patience_s < silent_s:
-            self._heard_s = time.monotonic()
+            self._watched_s = time.monotonic()
             try:
                 self._conductor.stop(EndReason.INTERRUPTED, 'nobody watched for '
                                      f"{silent_s:.1f} s: the evaluator's page was closed or lost")

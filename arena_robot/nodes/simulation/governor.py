@@ -38,7 +38,7 @@ class Governor:
 
     def __init__(self, node: Node, world: SimWorld, asked: float) -> None:
         self._world = world
-        self._asked = asked
+        self._wanted = asked
         self._slowest = asked
         qos.subscription(node, PolicyAction, 'arm_node/arm_action', self._on_command, qos.COMMAND)
         qos.subscription(node, StepRecord, 'session_node/step', self._on_step, qos.SENSOR)
@@ -52,11 +52,11 @@ class Governor:
 
     def heard(self, age_s: float, limit_s: float, what: str) -> None:
         """Report the age of a command or image when it is used, and its limit."""
-        factor = self._world.real_time_factor or self._asked
+        factor = self._world.real_time_factor or self._wanted
         if age_s > limit_s:
             factor = max(factor * SLOWER, LEAST)
         else:
-            factor = min(factor * FASTER, self._asked)
+            factor = min(factor * FASTER, self._wanted)
         if factor < self._slowest:
             self._slowest = factor
             log.info('%s was %.0f ms old: simulated time runs at %.2f now', what, 1e3 * age_s,

@@ -145,9 +145,9 @@ def with_parameters(text: str, node: str, values: Mapping[str, object]) -> str:
     indent = next((re.match(r'\s*', line)[0] for line in lines[start + 1:end]  # type: ignore[index]
                    if line.strip() and not line.strip().startswith('#')), '    ')
     names = '|'.join(map(re.escape, values))
-    kept = _without(lines[start + 1:end], indent, names)
+    others = _without(lines[start + 1:end], indent, names)
     added = [f'{indent}{name}: {_plain(value)}' for name, value in values.items()]
-    out = '\n'.join([*lines[:start + 1], *added, *kept, *lines[end:]]) + '\n'
+    out = '\n'.join([*lines[:start + 1], *added, *others, *lines[end:]]) + '\n'
     _require_only(text, out, node, values)
     return out
 
@@ -241,16 +241,16 @@ def renamed(value: Any, of: Callable[[str], str]) -> Any:
 
 def names_in(sections: dict[str, Any], namespace: str) -> ViewNames:
     """Return the names of a station file's station; what it does not say is the default."""
-    def said(node: str, name: str, default: str) -> str:
+    def parameter(node: str, name: str, default: str) -> str:
         for key, section in sections.items():
             if str(key).rsplit('/', 1)[-1].endswith(node):
                 return str((section.get('ros__parameters') or {}).get(name, default))
         return default
-    robot = said('arm_node', 'robot_type', said('sim_station', 'robot_type', PANDA.name))
-    style = said('_camera', 'topic_style', 'zed5')
+    robot = parameter('arm_node', 'robot_type', parameter('sim_station', 'robot_type', PANDA.name))
+    style = parameter('_camera', 'topic_style', 'zed5')
     if style not in STYLES:
         raise ConfigError(f"topic_style is '{style}', known are {', '.join(STYLES)}")
-    return ViewNames(namespace, robot, said('arm_node', 'arm_prefix', ''), style)
+    return ViewNames(namespace, robot, parameter('arm_node', 'arm_prefix', ''), style)
 
 
 def _path(name: str) -> Path:

@@ -179,14 +179,14 @@ def session_processes(folder: Path, files: Sequence[Path], options: SessionOptio
         defaults['session_node'] = {'arena_file': str(example_pool(folder)),
                                     'scene': 'sim_station', 'min_free_gb': SMALL_DISK_GB}
         defaults['recorder_node'] |= {'min_free_disk': SMALL_DISK_GB}
-    said = _said(files, options)
-    made = {name: _arguments(folder, name, defaults[name], files, said[name], namespace)
+    overrides = _overrides(files, options)
+    made = {name: _arguments(folder, name, defaults[name], files, overrides[name], namespace)
             for name in defaults}
     names = ['recorder_node', 'session_node'] if options.record else ['session_node']
     if any(_names(file, 'audit_node') for file in files):
         names.append('audit_node')
         made['audit_node'] = _arguments(folder, 'audit_node', {'data_dir': str(data)}, files,
-                                        said['audit_node'], namespace)
+                                        overrides['audit_node'], namespace)
     return [NodeProcess(name, name, (*made[name], *words)) for name in names]
 
 
@@ -205,7 +205,7 @@ def _names(file: Path, name: str) -> bool:
     return any(str(key).rsplit('/', 1)[-1] == name for key in read_yaml(file))
 
 
-def _said(files: Sequence[Path], options: SessionOptions) -> dict[str, dict[str, object]]:
+def _overrides(files: Sequence[Path], options: SessionOptions) -> dict[str, dict[str, object]]:
     """Return the parameters by node that the command line overrides."""
     session = {'arena_file': _text(options.policies), 'data_dir': _text(options.data),
                'max_steps': options.max_steps,
@@ -221,10 +221,10 @@ def _said(files: Sequence[Path], options: SessionOptions) -> dict[str, dict[str,
 
 
 def _arguments(folder: Path, name: str, defaults: Mapping[str, object], files: Sequence[Path],
-               said: Mapping[str, object], namespace: str) -> list[str]:
+               overrides: Mapping[str, object], namespace: str) -> list[str]:
     """Return the parameter files of a node: defaults, the station's, the command line's."""
     before = write_parameters(folder / f'{name}_defaults.yaml', {name: defaults})
-    after = write_parameters(folder / f'{name}_options.yaml', {name: said}, namespace,
+    after = write_parameters(folder / f'{name}_options.yaml', {name: overrides}, namespace,
                              files)
     order = [before, *files, after]
     return [word for path in order for word in ('--params-file', str(path))]

@@ -162,11 +162,11 @@ class RosControlArm(Opened):
         topic = self._params.robot_description
         if not topic:
             return
-        heard: Queue[str] = Queue()
-        made = qos.subscription(self._node, String, topic, lambda message: heard.put(message.data),
-                                qos.LATCHED)
+        descriptions: Queue[str] = Queue()
+        made = qos.subscription(self._node, String, topic,
+                                lambda message: descriptions.put(message.data), qos.LATCHED)
         try:
-            require_description(heard.get(timeout=self._params.open_timeout), self._robot,
+            require_description(descriptions.get(timeout=self._params.open_timeout), self._robot,
                                 self._prefix)
         except Empty as error:
             raise NotConnected(

@@ -47,7 +47,7 @@ class RosControlGripper(Opened):
         self._newest: Newest[GripperState] = Newest(
             node.resolve_topic_name(params.joint_states), clock, lambda s: s.stamp_ns)
         self._last: GripperState | None = None
-        self._heard_s = 0.0
+        self._arrived_s = 0.0
         self._wrong = f'no joint {joint}'
         self._sent: tuple[float, float, float] | None = None
         self._stalled = False
@@ -163,7 +163,7 @@ class RosControlGripper(Opened):
             self._publish(position)
             return
         self._goals += 1
-        mine, goal = self._goals, self._kind.Goal()
+        goal_number, goal = self._goals, self._kind.Goal()
         joint, effort = position * self._model.closed_rad, force * self._model.effort_n
         if self._params.command == PARALLEL:
             goal.command.name = [self._joint]
@@ -172,35 +172,35 @@ class RosControlGripper(Opened):
         else:
             goal.command.position, goal.command.max_effort = joint, effort
         self._action.send_goal_async(goal).add_done_callback(
-            lambda future: self._accepted(mine, future.result()))
+            lambda future: self._accepted(goal_number, future.result()))
 
     def _publish(self, position: float) -> None:
         self._publisher.publish(Float64MultiArray(data=convert.doubles(
             [position * self._model.closed_rad])))
 
-    def _accepted(self, mine: int, handle: Any) -> None:
+    def _accepted(self, goal_number: int, handle: Any) -> None:
         if handle is None or not handle.accepted:
             self._node.get_logger().warning(f'{self._params.name} refused a goal',
                                             throttle_duration_sec=1.0)
             return
         with self._lock:
-            if mine != self._goals:    # a stop or a newer goal came first
+            if goal_number != self._goals:    # a stop or a newer goal came first
                 handle.cancel_goal_async()
                 return
             self._handle = handle
         handle.get_result_async().add_done_callback(
-            lambda future: self._ended(mine, future.result()))
+            lambda future: self._ended(goal_number, future.result()))
 
-    def _ended(self, mine: int, answer: Any) -> None:
-        if mine == self._goals and answer is not None:
+    def _ended(self, goal_number: int, answer: Any) -> None:
+        if goal_number == self._goals and answer is not None:
             self._stalled = bool(answer.result.stalled)
 
     def _on_joints(self, message: JointState) -> None:
         now_s = time.monotonic()
-        if now_s - self._heard_s > GONE_S:
+        if now_s - self._arrived_s > GONE_S:
             with self._lock:
                 self._sent = None
-        self._heard_s = now_s
+        self._arrived_s = now_s
         if self._joint not in message.name:
             if self._last is None:
                 self._wrong = (f"{self._params.joint_states} has no joint {self._joint}, it has "

@@ -157,7 +157,7 @@ class Conductor:
         jump_s = self._jumps.jump_s()
         with self._lock:
             if self._session and self._session.upkeep(jump_s):
-                self._told(self.record)
+                self._shown_to_all(self.record)
 
     def open_session(self, evaluator: str, instruction: str, repeat: bool = False,
                      third_person: str = '') -> DeskState:
@@ -174,8 +174,8 @@ class Conductor:
         checks += [self._recorder.check(), *self._more_checks()]
         with self._lock:
             session = self._fresh()
-            return self._told(session.checked(self._config.station.station,
-                                              [check.plain() for check in checks]))
+            return self._shown_to_all(session.checked(
+                self._config.station.station, [check.plain() for check in checks]))
 
     def enter_task(self, evaluator: str, prompt: str, repeat: bool = False,
                    third_person: str = '') -> SessionRecord:
@@ -202,14 +202,14 @@ class Conductor:
                 session.record.prompt, session.record.third_person)
             session.assigned(pair, station.equal_latency, arm.backend)
             session.adopt_id()
-            return self._told(session.record)
+            return self._shown_to_all(session.record)
 
     def photograph(self) -> SessionRecord:
         """Move the arm to its reset pose and photograph the start scene."""
         session = self._in(State.ASSIGNED, State.START_PHOTOGRAPHED)
         announced(lambda: self.motions.photograph(session.folder / START), self._audience.changed)
         self._scene.keep()
-        return self._told(session.photographed(self.motions.start_photos))
+        return self._shown_to_all(session.photographed(self.motions.start_photos))
 
     def run(self, slot: Slot, max_steps: int = 0) -> Episode:
         """Run a slot's policy to its end; blocks until then. ``max_steps`` above 0 shortens it."""
@@ -231,7 +231,7 @@ class Conductor:
         try:
             with self.motions.rollout(job, policy, self._audience, max_steps, stops) as rollout:
                 self._audience.episode(job, None)
-                self._told(session.started(slot))
+                self._shown_to_all(session.started(slot))
                 over = self._watch(session)
                 try:
                     episode = rollout.run()
@@ -248,7 +248,7 @@ class Conductor:
         with self._lock:
             if session.state.running is slot:
                 session.ended(kept)
-        self._told(session.record)
+        self._shown_to_all(session.record)
         return kept
 
     def stop(self, reason: EndReason = EndReason.STOPPED, detail: str = '') -> None:
@@ -257,11 +257,11 @@ class Conductor:
 
     def score(self, slot: Slot, verdict: Verdict) -> SessionRecord:
         """Store the verdict on a slot's rollout."""
-        return self._said(lambda session: session.score(slot, verdict))
+        return self._change(lambda session: session.score(slot, verdict))
 
     def rerun(self, reason: str = '') -> SessionRecord:
         """Run the slot that has just ended again, after a reset; see :meth:`Session.rerun`."""
-        return self._said(lambda session: session.rerun(reason))
+        return self._change(lambda session: session.rerun(reason))
 
     def prepare_reset(self) -> None:
         """Move the arm to its reset pose; in simulation, also restore the scene."""
@@ -284,27 +284,27 @@ class Conductor:
             if self.live:
                 session.matched(overall(self.live), {k: m.score for k, m in self.live.items()})
             self._stops_confirmed = stops
-            return self._told(session.confirm_reset())
+            return self._shown_to_all(session.confirm_reset())
 
     def judge(self, verdict: Verdict) -> SessionRecord:
         """Store the verdict on the pair."""
-        return self._said(lambda session: session.judge(verdict))
+        return self._change(lambda session: session.judge(verdict))
 
     def draft(self, words: Mapping[str, Plain]) -> SessionRecord:
         """Store what was typed and is not final."""
-        return self._said(lambda session: session.draft(words))
+        return self._change(lambda session: session.draft(words))
 
     def invalidate(self, reason: str) -> SessionRecord:
         """Mark the session as not counting, with the reason."""
-        return self._said(lambda session: session.invalidate(reason))
+        return self._change(lambda session: session.invalidate(reason))
 
     def revalidate(self) -> SessionRecord:
         """Mark the session as counting again."""
-        return self._said(lambda session: session.revalidate())
+        return self._change(lambda session: session.revalidate())
 
     def submit(self) -> SessionRecord:
         """Submit the session; :meth:`deliver` then uploads it."""
-        return self._said(lambda session: session.submit())
+        return self._change(lambda session: session.submit())
 
     def deliver(self) -> None:
         """Upload finished sessions; what cannot be sent now is sent by the next call."""
@@ -316,7 +316,7 @@ class Conductor:
             self.problem = ''
         except ArenaError as error:
             self.problem = f'the session is safe here and will be sent: {error}'
-        self._told(self.record)
+        self._shown_to_all(self.record)
 
     def heartbeat(self) -> None:
         """Send a heartbeat; a session that the arena has cancelled is aborted here."""
@@ -336,7 +336,7 @@ class Conductor:
         with self._lock:
             session = self._open_session()
             give_up(session, self._arena, reason)
-            return self._told(session.record)
+            return self._shown_to_all(session.record)
 
     def _fresh(self) -> KeptSession:
         session = self._session
@@ -366,12 +366,12 @@ class Conductor:
             raise
         finally:
             if session.is_open:
-                self._try(lambda: self._told(session.repaired(repair, result)),
+                self._try(lambda: self._shown_to_all(session.repaired(repair, result)),
                           'the end of the repair could not be stored')
 
-    def _said(self, change: Callable[[KeptSession], SessionRecord]) -> SessionRecord:
+    def _change(self, change: Callable[[KeptSession], SessionRecord]) -> SessionRecord:
         with self._lock:
-            return self._told(change(self._open_session()))
+            return self._shown_to_all(change(self._open_session()))
 
     def _open_session(self) -> KeptSession:
         if self._session is None:
@@ -416,7 +416,7 @@ class Conductor:
         return replace(episode, end=end, detail='; '.join(
             part for part in (ended, episode.detail, problem) if part))
 
-    def _told(self, record: SessionRecord) -> SessionRecord:
+    def _shown_to_all(self, record: SessionRecord) -> SessionRecord:
         if self._session is not None and not record.state.is_final:
             self._try(self._session.write_summary, 'session.json could not be written')
         self._audience.changed()
