@@ -349,23 +349,25 @@ def test_arm_and_gripper_share_one_poll(slow_nuc):
 
 
 def test_a_stop_does_not_wait_for_the_poll(slow_nuc, monkeypatch):
-    counts, call, hang = slow_nuc.server.counts, ZerorpcClient.call, threading.Event()
+    counts, call = slow_nuc.server.counts, ZerorpcClient.call
+    hung, go_on = threading.Event(), threading.Event()
 
     def hanging(self, method, *args, **options):
         if method == 'get_robot_state':
-            hang.wait(BUSY_S)
+            hung.set()
+            go_on.wait(BUSY_S)
         return call(self, method, *args, **options)
     with arm_of(slow_nuc) as arm:
         arm.command(ArmCommand(arm.wait_state(BUSY_S).q, 0))
         until(lambda: counts['update_joints'])
         monkeypatch.setattr(ZerorpcClient, 'call', hanging)
-        time.sleep(0.1)     # until the poll hangs
+        assert hung.wait(BUSY_S)
         before = counts['update_joints']
         try:
             arm.stop()
             assert counts['update_joints'] == before + 1
         finally:
-            hang.set()
+            go_on.set()
 
 
 def rest_ms(arm, clock):

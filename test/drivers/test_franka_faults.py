@@ -22,7 +22,6 @@ from franka_rig import ARMS, BUSY_S, HOST, LONG, again, follow, needs, rest_afte
 from arena_robot.core.action import ArmCommand
 from arena_robot.core.errors import DriverError, NotConnected
 from arena_robot.core.observation import RobotMode
-from arena_robot.drivers.emulators.fci_motion import measured_q
 from arena_robot.drivers.emulators.fr3 import Fr3Emulator
 from arena_robot.drivers.franka import arm as arm_module
 from arena_robot.drivers.franka.wire import ROBOT_PORT, FciCommand, FciError
@@ -85,7 +84,8 @@ def does_not_start(box, arm, inject, words):
     with in_time():
         arm.command(ArmCommand(start, 0))
         until(lambda: words in ' '.join(arm.state(BUSY_S).errors) + arm._trouble(), 'the words')
-    assert np.max(np.abs(measured_q(box.station) - start)) < 0.01
+    world = box.station.world
+    assert np.max(np.abs(world.data.qpos[world.arm.impedance.qpos] - start)) < 0.01
 
 
 def stays_in_reflex(box, arm, inject, words, monkeypatch):

@@ -1,6 +1,5 @@
 """The simulated arm: kinematics, DROID's impedance, limits, stopping in time."""
 
-import time
 from math import cos, sin
 
 import mujoco
@@ -136,7 +135,7 @@ def test_a_stream_that_ceases_stops_the_arm_in_time(station):
 def test_stops_in_real_time_too(panda):
     panda.world.start()
     panda.arm.move_to(np.array(RESET_JOINTS) + SWING, 1.0)
-    time.sleep(0.5)
+    panda.clock.sleep_until_ns(panda.clock.now_ns() + 500_000_000)
     panda.arm.stop()
     stopped_ns = panda.clock.now_ns()
     panda.clock.sleep_until_ns(stopped_ns + 150_000_000)

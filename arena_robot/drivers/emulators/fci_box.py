@@ -13,7 +13,7 @@ import numpy as np
 
 from arena_robot.core.observation import STILL_RAD_S, RobotMode
 from arena_robot.drivers.emulators.fci_client import FciClient, FciFaults
-from arena_robot.drivers.emulators.fci_motion import TICK_S, FciMotion, braking, collided, fill
+from arena_robot.drivers.emulators.fci_motion import TICK_S, FciMotion, collided, fill
 from arena_robot.drivers.franka.wire import (
     BAD_VALUE,
     CONNECT,
@@ -33,6 +33,7 @@ from arena_robot.drivers.franka.wire import (
     FciGenerator,
     MoveStatus,
 )
+from arena_robot.drivers.sim.arm_control import Phase
 from arena_robot.drivers.sim.station import SimStation
 from arena_robot.robots.arms import DOF, Robot
 from arena_robot.safety.urdf import joint_origins
@@ -172,11 +173,11 @@ class FciBox:
         self._move_call = call
 
         def begin() -> None:
-            if self._move_call == call and braking(self.station):
+            if self._move_call == call and self.station.world.arm.phase is Phase.BRAKE:
                 self._due.append((self.ticks + 1, begin))
             elif self._move_call == call:
                 self._motion = FciMotion(self.station, self._dialect, FciController(asked),
-                                      FciGenerator(shown + 1), speed)
+                                         FciGenerator(shown + 1), speed)
                 self._enter(RobotMode.MOVE)
                 self._log(f'moves: {self._motion.generator.name}, {FciController(asked).name}')
         self._due.append((self.ticks + 2, begin))

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from arena_robot.drivers.emulators import CountedFaults
 from arena_robot.drivers.franka.wire import HEADER, Dialect, FciCommand
 
 LARGEST = 1 << 16    # bytes of a datagram or message, at most
 
 
 @dataclass
-class FciFaults:
+class FciFaults(CountedFaults):
     """
     Faults of the network and of the box; numbers count down with the packets that they affect.
 
@@ -42,13 +43,6 @@ class FciFaults:
     def broken(self) -> bool:
         """Return whether no command can be expected."""
         return self.silent or self.unplugged
-
-    def spend(self, name: str) -> bool:
-        """Return whether a fault affects this packet, and count it down."""
-        left = int(getattr(self, name))
-        if left:
-            setattr(self, name, left - 1)
-        return bool(left)
 
     def mend(self) -> None:
         """End all of them."""

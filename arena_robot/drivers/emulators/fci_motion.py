@@ -139,20 +139,11 @@ class FciMotion:
         self._arm.follow(self.q_d, self.dq_d)
 
 
-def measured_q(station: SimStation) -> Floats:
-    """Return the simulated joints (7,) rad."""
-    return np.array(station.world.data.qpos[station.world.arm.impedance.qpos])
-
-
-def braking(station: SimStation) -> bool:
-    """Return whether the simulated arm still comes to rest."""
-    return station.world.arm.phase is Phase.BRAKE
-
-
 def held_q(station: SimStation) -> Floats:
     """Return where the resting arm is held (7,) rad, and its joints while it is not."""
     arm = station.world.arm
-    return arm.q_des.copy() if arm.phase is Phase.HOLD else measured_q(station)
+    return np.array(arm.q_des if arm.phase is Phase.HOLD
+                    else station.world.data.qpos[arm.impedance.qpos])
 
 
 def fill(state: Any, station: SimStation, motion: FciMotion | None) -> float:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from typing_extensions import Self
 
+from arena_robot.drivers.emulators import CountedFaults
 from arena_robot.drivers.robotiq import (
     ACTIVATING,
     ACTIVE,
@@ -112,7 +113,7 @@ class EmulatedFingers:
 
 
 @dataclass
-class WireFaults:
+class WireFaults(CountedFaults):
     """
     What goes wrong on the wire: each counts the requests that it will still affect.
 
@@ -128,13 +129,6 @@ class WireFaults:
     late: int = 0
     late_s: float = 0.2
     refused: int = 0
-
-    def spend(self, name: str) -> bool:
-        """Return whether a fault affects this reply, and count it down."""
-        left = getattr(self, name)
-        if left:
-            setattr(self, name, left - 1)
-        return bool(left)
 
 
 class RobotiqEmulator:

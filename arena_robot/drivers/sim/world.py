@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import mujoco
 import numpy as np
@@ -281,16 +280,6 @@ class SimWorld:
                 due = time.monotonic()
 
 
-class Steppable(Protocol):
-    """Interface of a world for the clock."""
-
-    def now_ns(self) -> int:
-        """Return the world's time."""
-
-    def run_until_ns(self, stamp_ns: int) -> None:
-        """Return once the world's time is ``stamp_ns`` or later."""
-
-
 class SimClock:
     """
     Simulated time; integer nanoseconds since the world's epoch.
@@ -299,7 +288,7 @@ class SimClock:
     itself advances the simulation, so code written against a Clock runs as fast as it can.
     """
 
-    def __init__(self, world: Steppable) -> None:
+    def __init__(self, world: SimWorld) -> None:
         self._world = world
 
     def now_ns(self) -> int:
