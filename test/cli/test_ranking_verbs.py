@@ -130,7 +130,7 @@ def test_without_intervals_the_bounds_are_null(tables, capsys):
 
 def test_pairs_and_evaluators_are_reported(tables, capsys):
     words = ('rank', '--sessions', tables[0], '--episodes', tables[1], '--intervals', '0',
-             '--pair', 'dun,amber', '--evaluators')
+             '--pair', 'dun,amber', '--evaluators', '--influence')
     _, out, _ = ask(capsys, *words, '--json')
     report = json.loads(out)
     assert report['evidence']['better'] == 'dun'
@@ -138,10 +138,13 @@ def test_pairs_and_evaluators_are_reported(tables, capsys):
     assert {row['name'] for row in report['institutions']} == {'h0', 'h1'}
     assert {row['name'] for row in report['influence']} == {'e0', 'e1', 'e2'}
     assert all(row['largest'] > 0 for row in report['influence'])
+    assert [row['kind'] for row in report['fragility']['found']] == [
+        'verdict', 'evaluator', 'institution']
     _, out, _ = ask(capsys, *words)
     assert 'dun is better, decided after' in out
     assert 'evaluators' in out
     assert 'largest change' in out
+    assert report['fragility']['words'] in out
 
 
 def test_study_methods_has_the_agreed_form(tables, capsys, tmp_path):

@@ -15,6 +15,7 @@ from scipy.special import expit
 
 from arena_robot.core.errors import RankingError
 from arena_robot.ranking.base import Comparisons
+from arena_robot.ranking.evaluators.fragility import fragility, fragility_words
 from arena_robot.ranking.evaluators.reports import evaluators, influence, institutions
 from arena_robot.ranking.evaluators.robust import (
     RobustBradleyTerry,
@@ -216,6 +217,41 @@ def test_without_a_reached_limit_it_is_bradley_terry():
                                BradleyTerry()(case.votes).scores, atol=1e-9)
     with pytest.raises(RankingError, match='limit > 0'):
         RobustBradleyTerry(limit=0)(case.votes)
+
+
+@pytest.mark.parametrize('lead', [0.1, 1.0, 4.0])
+def test_on_how_few_the_first_place_hangs(lead):
+    """What is left out is enough, and one evaluator or lab fewer is never enough."""
+    rng = np.random.default_rng(4)
+    i = rng.integers(0, 4, 300)
+    j = (i + rng.integers(1, 4, 300)) % 4
+    ability = np.array([lead, 0, 0, -1.0])
+    who = rng.integers(0, 12, 300)
+    votes = Comparisons.build(
+        [*i, 4], [*j, 0], [*(rng.random(300) < expit(ability[i] - ability[j])).astype(float), 1],
+        items=['best', 'b', 'c', 'd', 'new'], evaluator=[f'e{k}' for k in [*who, 0]],
+        institution=[f'h{k % 4}' for k in [*who, 0]])
+    rest = votes.only(['best', 'b', 'c', 'd'])
+
+    def first(kept):
+        return rest.items[int(np.argmax(BradleyTerry()(rest.take(kept)).scores))]
+
+    found = {one.kind: one for one in fragility(votes)}
+    assert [one.of for one in found.values()] == [300, 12, 4]
+    for kind, names, code in (('evaluator', rest.evaluators, rest.evaluator),
+                              ('institution', rest.institutions, rest.institution)):
+        one = found[kind]
+        alone = {first(code != k) for k in range(len(names))} - {'best'}
+        assert (one.left_out == 1) == bool(alone)
+        if one.left_out:
+            gone = [names.index(name) for name in one.names]
+            assert len(gone) == one.left_out
+            assert first(~np.isin(code, gone)) == one.then != 'best'
+    assert (found['verdict'].left_out is None) == (lead == 4.0)
+    words = fragility_words(list(found.values()))
+    assert ('best stays first without any one of 4 institutions' in words) == (lead > 0.5)
+    assert 'e1' not in words
+    assert fragility(votes.take(np.arange(4))) == []
 
 
 def test_influence_says_how_the_standing_moves_without_each():

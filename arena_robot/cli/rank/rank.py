@@ -53,6 +53,9 @@ def rank_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--waiting', action='store_true',
                         help='also tell how much it decides that an arm waits for its policy, '
                              'and the scores without that')
+    parser.add_argument('--influence', action='store_true',
+                        help='also tell how few verdicts, evaluators or institutions, when left '
+                             'out, change who is first')
     parser.add_argument('--evaluators', action='store_true',
                         help='also report vote statistics of evaluators and institutions')
     parser.add_argument('--plot', metavar='FILE', help='plot the standings (.png or .svg)')
@@ -172,6 +175,8 @@ def _extras(args: argparse.Namespace, comparisons: Any, fitter: Any) -> dict[str
         extras['evidence'] = weighed
     if args.needed:
         extras['needed'] = needed(args, comparisons)
+    if args.influence:
+        extras['fragility'] = _fragility(comparisons)
     if args.waiting:
         extras['waiting'] = waiting_effect(comparisons, args.level)
     if args.evaluators:
@@ -185,8 +190,17 @@ def _extras(args: argparse.Namespace, comparisons: Any, fitter: Any) -> dict[str
     return dict(plain(extras))
 
 
+def _fragility(comparisons: Any) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from arena_robot.ranking.evaluators.fragility import fragility, fragility_words
+    found = fragility(comparisons)
+    return {'words': fragility_words(found, named=True), 'found': [asdict(one) for one in found]}
+
+
 def _extra_lines(report: dict[str, Any]) -> list[str]:
-    lines = ['', report['needed']['words']] if 'needed' in report else []
+    lines = [line for key in ('needed', 'fragility') if key in report
+             for line in ('', report[key]['words'])]
     lines += waiting_lines(report['waiting']) if 'waiting' in report else []
     if 'evidence' in report:
         e = report['evidence']

@@ -126,11 +126,11 @@ def fit_robust(votes: Comparisons, limit: float = 1.5, *, start: Floats | None =
 
 def verdict_weights(votes: Comparisons, theta: Floats, limit: float) -> Floats:
     """Return (M,) the factor of each verdict's weight at the abilities ``theta``."""
-    named = _named(votes.evaluators, votes.evaluator)
+    named = named_rows(votes.evaluators, votes.evaluator)
     weight = np.where(named, _bounded(votes, theta, votes.evaluator, limit,
                                       np.ones(len(votes))), 1.0)
     new, group = newcomers(votes), votes.evaluator
-    places = _named(votes.institutions, votes.institution) & ~new
+    places = named_rows(votes.institutions, votes.institution) & ~new
     if len(np.unique(votes.institution[places])) >= LEAST_GROUPS:
         group = np.where(new, len(votes.institutions), votes.institution)
         weight = weight * np.where(new, 1.0, _bounded(votes, theta, group, limit, weight))
@@ -147,7 +147,8 @@ def newcomers(votes: Comparisons) -> NDArray[np.bool_]:
     return np.asarray(~trusted[votes.evaluator] & (trusted.sum() >= LEAST_GROUPS))
 
 
-def _named(names: tuple[str, ...], code: Ints) -> NDArray[np.bool_]:
+def named_rows(names: tuple[str, ...], code: Ints) -> NDArray[np.bool_]:
+    """Return (M,) whose code is that of a name."""
     return np.array([bool(name) for name in names], dtype=bool)[code]
 
 

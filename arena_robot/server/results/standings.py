@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from arena_robot.core.episode import Comparison
 from arena_robot.core.errors import RankingError
 from arena_robot.ranking.base import Comparisons
+from arena_robot.ranking.evaluators.fragility import fragility, fragility_words
 from arena_robot.ranking.intervals.choice import Differences
 from arena_robot.ranking.intervals.needed import sessions_needed
 from arena_robot.ranking.methods import METHODS, rank_comparable
@@ -203,8 +204,9 @@ class Results:
         diagnostics, needed = ranked.diagnostics, self.kept.get(
             ('needed', open_source),
             lambda: sessions_needed(self._votes(open_source).dated.comparisons))
-        details = {**diagnostics.details, **votes.basis,
-                   'needed': asdict(needed) if needed else None}
+        details = {**diagnostics.details, **votes.basis, 'needed': asdict(needed) if needed else None,
+                   'fragility': self.kept.get(('fragility', open_source), lambda: fragility_words(
+                       fragility(self._votes(open_source).dated.comparisons)))}
         return replace(ranked, diagnostics=replace(diagnostics, details=details)), others
 
     def _count(self) -> dict[tuple[int, int, str], int]:

@@ -51,7 +51,7 @@ class Board:
     ``about`` is a sentence on the method and its intervals, ``basis`` what they are based on.
     ``method`` is the one that was used, ``instead`` says why it is not the one that was asked for.
     ``axis`` are the ends of the bars' axis. ``needed`` says how many more sessions are needed
-    until it is known who is first.
+    until it is known who is first, ``fragility`` on how few verdicts that hangs.
     """
 
     rows: tuple[Row, ...]
@@ -65,6 +65,7 @@ class Board:
     instead: str = ''
     axis: tuple[float, float] = (0.0, 0.0)
     needed: str = ''
+    fragility: str = ''
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def board(results: Results, method: str, open_source: bool) -> Board:
     rows.sort(key=lambda row: row.shown.left is None)
     return Board(tuple(rows), row.unit, tuple(not_placed), standings.diagnostics.warnings, '',
                  f'{row.description}.', basis_words(standings), method, '', axis_ends(standings),
-                 _needed(details.get('needed')))
+                 _needed(details.get('needed')), details.get('fragility', ''))
 
 
 def _needed(needed: dict[str, Any] | None) -> str:
