@@ -94,8 +94,8 @@ def test_imported_sessions_are_counted_and_marked(place):
     assert diagnostics['origins'] == {'imported': 3, 'relayed': 18}
     assert diagnostics['needed']['sessions'] in (18, 21)
     assert 'more sessions are needed (in 9 of 10 cases' in page
-    assert told['fragility'] in page
-    assert ' verdicts' in told['fragility']
+    assert diagnostics['fragility'] in page
+    assert ' verdicts' in diagnostics['fragility']
 
 
 def test_two_policies_meet_on_a_page_with_their_videos_in_step(place):

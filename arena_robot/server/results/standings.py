@@ -204,7 +204,8 @@ class Results:
         diagnostics, needed = ranked.diagnostics, self.kept.get(
             ('needed', open_source),
             lambda: sessions_needed(self._votes(open_source).dated.comparisons))
-        details = {**diagnostics.details, **votes.basis, 'needed': asdict(needed) if needed else None,
+        details = {**diagnostics.details, **votes.basis,
+                   'needed': asdict(needed) if needed else None,
                    'fragility': self.kept.get(('fragility', open_source), lambda: fragility_words(
                        fragility(self._votes(open_source).dated.comparisons)))}
         return replace(ranked, diagnostics=replace(diagnostics, details=details)), others
