@@ -4,11 +4,11 @@ import dataclasses
 import gc
 import os
 import signal
-import time
 from contextlib import contextmanager
 
 import httpx
 import pytest
+from waiting import until
 
 from arena_robot.cli.main import main
 from arena_robot.core import tuning
@@ -241,7 +241,7 @@ def test_the_desk_is_attended_while_the_page_in_the_seat_asks(web, desk, monkeyp
     seat = web.post('/api/sit', json={}).json()['seat']
     web.post('/api/start', json={'slot': 'A'}, headers={'X-Seat': seat})
     assert desk.attended()
-    time.sleep(0.3)
+    until(lambda: not desk.attended())
     web.get('/api/state')
     assert not desk.attended()  # somebody else's page
     web.get('/api/state', headers={'X-Seat': seat})

@@ -15,20 +15,19 @@ import threading
 from email.parser import BytesParser
 from email.policy import HTTP
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any
 from uuid import uuid4
 
 import httpx
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import Self
 
 from arena_robot.audit.base import Capabilities, Judge, Pair, Trace, difference, invalid, trace_of
 from arena_robot.audit.opd import SUCCESS_MP
 from arena_robot.core.clip import Clip
 from arena_robot.core.errors import ArenaError, ConfigError, ModelBadReply, ModelError
 from arena_robot.core.observation import Floats, Pixels
+from arena_robot.core.opened import Opened
 from arena_robot.models.http import HttpCaller, HttpSettings
 
 PATH, INFO = '/evaluate_batch_npy', '/model_info'
@@ -131,7 +130,7 @@ def frames_in(data: bytes) -> list[Pixels]:
     return list(frames)
 
 
-class RobometerServer:
+class RobometerServer(Opened):
     """
     Serves ``judge`` on ``host:port`` (0: any free one) while it is open.
 
@@ -182,14 +181,6 @@ class RobometerServer:
             self._server.server_close()
             self._thread.join(5.0)
             self._server = self._thread = None
-
-    def __enter__(self) -> Self:
-        self.open()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        self.close()
 
     def model_info(self) -> dict[str, Any]:
         """Return what ``/model_info`` says."""

@@ -11,7 +11,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator
 from operator import attrgetter
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, TypeVar
 
 from mcap.data_stream import ReadDataStream
@@ -20,9 +19,9 @@ from mcap.reader import SeekingReader
 from mcap.records import Chunk, ChunkIndex
 from mcap.stream_reader import get_chunk_data_stream
 from mcap.summary import Summary
-from typing_extensions import Self
 
 from arena_robot.core.errors import RecordingError
+from arena_robot.core.opened import Opened
 from arena_robot.recording.bag import metadata as bag_metadata
 from arena_robot.recording.bag.base import Decoder, Message, Topic
 from arena_robot.recording.bag.metadata import BagMetadata
@@ -33,7 +32,7 @@ _RECORD = struct.Struct('<BQ')       # opcode and length, before every record
 _log_ns = attrgetter('log_ns')
 
 
-class BagReader:
+class BagReader(Opened):
     """
     A complete bag: a folder with ``metadata.yaml`` and the files it names.
 
@@ -62,14 +61,6 @@ class BagReader:
         for file, _ in self._files:
             file.close()
         self._files.clear()
-
-    def __enter__(self) -> Self:
-        self.open()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        self.close()
 
     def messages(self, topics: Iterable[str] | None = None, start_ns: int | None = None,
                  end_ns: int | None = None) -> Iterator[Message]:

@@ -2,11 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
-
-from typing_extensions import Self
 
 from arena_robot.core.errors import RecordingError
+from arena_robot.core.opened import Opened
 from arena_robot.recording.bag import metadata as bag_metadata
 from arena_robot.recording.bag.base import Custom, Message, Topic
 from arena_robot.recording.bag.mcap_file import McapFile
@@ -18,7 +16,7 @@ _STATIC_TF = 'tf2_msgs/msg/TFMessage'
 _MOST = 64    # static transforms that are repeated in each file; a station has a dozen
 
 
-class BagWriter:
+class BagWriter(Opened):
     """
     Writes one bag into ``folder`` (made if missing).
 
@@ -55,14 +53,6 @@ class BagWriter:
             raise RecordingError(f"{self.folder} holds {', '.join(present)} already; recordings "
                                  'are never overwritten, name another folder')
         self._open_file()
-
-    def __enter__(self) -> Self:
-        self.open()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        self.close()
 
     @property
     def bytes_written(self) -> int:

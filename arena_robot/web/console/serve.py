@@ -4,13 +4,12 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
 from typing import Any
 
 import uvicorn
-from typing_extensions import Self
 
 from arena_robot.core.errors import NotConnected
+from arena_robot.core.opened import Opened
 from arena_robot.core.tuning import switch_threads_soon
 from arena_robot.session.evaluator.desk import Desk
 from arena_robot.web.bounds import BodyLimit, bounded_http
@@ -24,7 +23,7 @@ HANDSHAKE_S = 3.0
 LOOPBACK = ('127.0.0.1', 'localhost', '::1')
 
 
-class ConsoleServer:
+class ConsoleServer(Opened):
     """
     Serves a desk at ``http://host:port``; ``port`` 0 uses a free one.
 
@@ -72,14 +71,6 @@ class ConsoleServer:
         self._server.should_exit = True
         if self._thread is not None:
             self._thread.join(timeout=5.0)
-
-    def __enter__(self) -> Self:
-        self.open()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        self.close()
 
     def _serve(self) -> None:
         try:

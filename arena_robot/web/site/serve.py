@@ -10,6 +10,7 @@ import uvicorn
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.errors import ConfigError, ServerError
+from arena_robot.core.opened import Opened
 from arena_robot.server.app import ArenaServer
 from arena_robot.server.store.browse import Browse, rollout_notes
 from arena_robot.server.store.categories import Categories
@@ -36,7 +37,7 @@ def site_parts(arena: ArenaServer) -> SiteParts:
                      CitationChecks(arena.database, SystemClock()))
 
 
-class SiteServer:
+class SiteServer(Opened):
     """Serves a server's site; ``port`` 0 uses a free one; ``address`` is the address in use."""
 
     def __init__(self, server: ArenaServer, host: str, port: int) -> None:
@@ -46,13 +47,6 @@ class SiteServer:
         self._web: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
         self.address = ''
-
-    def __enter__(self) -> 'SiteServer':
-        self.open()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def open(self) -> None:
         """Listen; ConfigError when the port is taken."""
