@@ -52,7 +52,7 @@ def run_check(args: argparse.Namespace) -> int:
         return _shown(args)
     results: list[Result] = []
 
-    def told(result: 'Result') -> None:
+    def show(result: 'Result') -> None:
         results.append(result)
         if not args.json:
             print(result.text(), flush=True)
@@ -62,7 +62,7 @@ def run_check(args: argparse.Namespace) -> int:
     ended = ''
     try:
         with driver_rig(args.part, args.backend, parse_kwargs(args.param)) as rig:
-            ended = _checked(args, rig, told)
+            ended = _checked(args, rig, show)
     except KeyboardInterrupt:
         ended = f'interrupted; the {args.part} was stopped and closed'
     report = ConformanceReport(f'{args.part} {args.backend}', tuple(results))

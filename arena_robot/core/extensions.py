@@ -45,19 +45,19 @@ def load_object(address: str) -> object:
     except Exception as error:  # whatever a module does while it is imported
         raise ConfigError(f"cannot import '{module_name}' from {folder}: {error}") from error
     for name in names.split('.'):
-        names_of = [word for word in dir(loaded) if word[0] != '_']
-        if name not in names_of and not hasattr(loaded, name):
-            raise ConfigError(f"'{module_name}' has no '{name}'.{nearest(name, names_of)}")
+        names_in = [word for word in dir(loaded) if word[0] != '_']
+        if name not in names_in and not hasattr(loaded, name):
+            raise ConfigError(f"'{module_name}' has no '{name}'.{nearest(name, names_in)}")
         loaded = getattr(loaded, name)
     return loaded
 
 
 def callable_as(kind: str) -> Callable[[object, str], Callable[..., Any]]:
     """Return a check for a :class:`Table` whose rows are called to make a ``kind``."""
-    def check(found: object, name: str) -> Callable[..., Any]:
-        if not callable(found):
-            raise ConfigError(f"the {kind} '{name}' is not a class or function, found {found!r}")
-        return found
+    def check(loaded: object, name: str) -> Callable[..., Any]:
+        if not callable(loaded):
+            raise ConfigError(f"the {kind} '{name}' is not a class or function, found {loaded!r}")
+        return loaded
     return check
 
 
@@ -130,9 +130,9 @@ class Table(Generic[Row]):
         return {name: list(points.values()) for name, points in by_name.items()}
 
 
-def broken_members(found: object, protocol: type) -> list[str]:
+def broken_members(loaded: object, protocol: type) -> list[str]:
     """
-    Return what ``found`` lacks of ``protocol``, such as ``'stop()'``; empty when nothing.
+    Return what ``loaded`` lacks of ``protocol``, such as ``'stop()'``; empty when nothing.
 
     Methods must be callable with the protocol's arguments, by position and by name. Attributes
     that the protocol only annotates are looked for in objects, not in classes.
@@ -141,16 +141,16 @@ def broken_members(found: object, protocol: type) -> list[str]:
     for name in sorted(get_protocol_members(protocol)):
         wanted = inspect.getattr_static(protocol, name, None)
         if not inspect.isfunction(wanted):
-            if (wanted is not None or not isinstance(found, type)) and not hasattr(found, name):
+            if (wanted is not None or not isinstance(loaded, type)) and not hasattr(loaded, name):
                 broken.append(name)
             continue
-        made = getattr(found, name, None)
+        made = getattr(loaded, name, None)
         shape = _shape(wanted)
         if made is None:
             broken.append(f'{name}{shape}')
         elif not callable(made):
             broken.append(f'{name}{shape} (it is not a method)')
-        elif not _fits(made, found, name, shape):
+        elif not _fits(made, loaded, name, shape):
             broken.append(f'{name}{shape} (it takes {inspect.signature(made)})')
     return broken
 
@@ -161,13 +161,13 @@ def _shape(method: Callable[..., Any]) -> inspect.Signature:
     return inspect.Signature([a.replace(annotation=inspect.Parameter.empty) for a in arguments])
 
 
-def _fits(made: Callable[..., Any], found: object, name: str, shape: inspect.Signature) -> bool:
+def _fits(made: Callable[..., Any], loaded: object, name: str, shape: inspect.Signature) -> bool:
     try:
         signature = inspect.signature(made)
     except ValueError:      # a method written in C may have no signature
         return True
-    static = inspect.getattr_static(found, name, None)
-    unbound = isinstance(found, type) and not isinstance(static, staticmethod | classmethod)
+    static = inspect.getattr_static(loaded, name, None)
+    unbound = isinstance(loaded, type) and not isinstance(static, staticmethod | classmethod)
     unbound_self = (None,) if unbound else ()
     names = list(shape.parameters)
     needed = [name for name, a in shape.parameters.items() if a.default is a.empty]

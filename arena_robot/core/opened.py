@@ -10,7 +10,7 @@ class Opened:
         """Acquire what it needs."""
         raise NotImplementedError
 
-    def close(self) -> None:
+    def close(self) -> object:
         """Release it."""
         raise NotImplementedError
 

@@ -65,7 +65,7 @@ def run_camera(args: argparse.Namespace) -> int:
     which, parent, on_flange = station_camera(args)
     say = print_nothing if args.json else print
     shots, k = recorded(args, which) if args.episode else live(args, which, say)
-    views = found_in(board, shots, say)
+    views = board_views(board, shots, say)
     result = calibrate(views, k, on_flange)
     values = {'extrinsics': [round(v, 6) for v in result.pose], 'extrinsics_frame': parent}
     old_file = ''
@@ -175,8 +175,8 @@ def poses_in(path: Path) -> 'list[Floats]':
     return out
 
 
-def found_in(board: 'CharucoBoard', shots: 'Sequence[tuple[Floats, Pixels]]', say: Any
-             ) -> 'list[BoardView]':
+def board_views(board: 'CharucoBoard', shots: 'Sequence[tuple[Floats, Pixels]]', say: Any
+                ) -> 'list[BoardView]':
     """Return the views in which the board was found."""
     from arena_robot.drivers.calibration import BoardView
     from arena_robot.safety.urdf import matrix_of

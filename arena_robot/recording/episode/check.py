@@ -144,18 +144,18 @@ def _steps(tracks: EpisodeTracks) -> Iterator[Finding]:
                    'the episode has no end')
     if not ended:
         yield _warn(False, 'end', 'nobody said how the episode ended')
-    yield _arm_found(tracks)
-    yield from _pictures_found(tracks)
+    yield _arm_states(tracks)
+    yield from _pictures_used(tracks)
     yield _chunks_agree(tracks)
 
 
-def _arm_found(tracks: EpisodeTracks) -> Finding:
+def _arm_states(tracks: EpisodeTracks) -> Finding:
     missing = int((~np.isin(tracks.steps.arm_stamps, tracks.arm.stamps)).sum())
     return _finding(missing == 0, 'arm stamps', 'the arm state of every step is in the bag'
                     if not missing else f'the arm states of {missing} steps are not in the bag')
 
 
-def _pictures_found(tracks: EpisodeTracks) -> Iterator[Finding]:
+def _pictures_used(tracks: EpisodeTracks) -> Iterator[Finding]:
     for column, name in enumerate(tracks.steps.views):
         used = tracks.steps.image_stamps[:, column]
         track = tracks.views.get(name)

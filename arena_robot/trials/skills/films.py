@@ -79,13 +79,13 @@ def replay(scene: LiveScene, steps: Sequence[Subtask], outcomes: Sequence[Subtas
         for number, (step, outcome) in enumerate(zip(steps, outcomes, strict=False)):
             begins()
             scene.station.restore(scene.station.save())
-            _one(scene, step, outcome, f'{number:016x}')
+            _replay_step(scene, step, outcome, f'{number:016x}')
         scene.judged()
     finally:
         scene.close()
 
 
-def _one(scene: LiveScene, step: Subtask, outcome: SubtaskOutcome, key: str) -> None:
+def _replay_step(scene: LiveScene, step: Subtask, outcome: SubtaskOutcome, key: str) -> None:
     if step.kind is SubtaskKind.PRIMITIVE:
         run_subtask(scene, step, RewardSearch, key)
     elif outcome.motion is not None:

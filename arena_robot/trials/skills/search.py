@@ -104,7 +104,7 @@ class RewardSearch:
     def _proposals(self) -> list[MotionProposal]:
         links, motions = self._links, self._motions
         bodies, joints = list(self._view.asked_bodies), list(self._view.asked_joints)
-        grasped = self._held(bodies, joints)
+        grasped = self._grasped(bodies, joints)
         targets = [self._place(body) for body in bodies if body != grasped]
         if grasped is not None:
             motions.begin(_ROLLOUT_STEPS)
@@ -112,7 +112,7 @@ class RewardSearch:
         moving = joints or [joint for body in bodies for joint in links.joints_of(body)]
         return list(pushed_proposals(links, bodies, moving, 0.0, targets))
 
-    def _held(self, bodies: list[str], joints: list[str]) -> str | None:
+    def _grasped(self, bodies: list[str], joints: list[str]) -> str | None:
         """Return what the fingers hold now: of what the code reads, else anything."""
         if self._motions.station.gripper.state().width_m < _EMPTY_M:
             return None

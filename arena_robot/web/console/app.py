@@ -113,7 +113,7 @@ def create_app(desk: Desk, token: str = '', hosts: tuple[str, ...] = LOCAL,
     console = Console(desk)
     app.add_middleware(ConsoleGuard, token=token)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
-    app.exception_handler(ArenaError)(_told)
+    app.exception_handler(ArenaError)(_refused)
     add_stop(app, desk)
     _watching(app, console)
     _picturing(app, desk)
@@ -290,6 +290,6 @@ def _verdict(words: dict[str, Any], fields: Iterable[VerdictField]) -> Verdict:
     return Verdict(**{**values, **shares})
 
 
-async def _told(request: Request, error: Exception) -> JSONResponse:
+async def _refused(request: Request, error: Exception) -> JSONResponse:
     code = 409 if isinstance(error, Conflict) else 400
     return JSONResponse({'detail': str(error)}, code)
