@@ -1,4 +1,9 @@
-"""What an object needs to be opened and closed by ``with``."""
+"""
+Objects that are opened before their use and closed after it.
+
+Their constructors only store. :meth:`Opened.open` acquires files, sockets and threads, all or
+nothing; :meth:`Opened.close` releases them and can be called twice. ``with`` does both.
+"""
 
 from typing_extensions import Self
 
@@ -7,11 +12,11 @@ class Opened:
     """An object that ``with`` opens, and closes at the end of the block."""
 
     def open(self) -> None:
-        """Acquire what it needs."""
+        """Acquire what the object needs."""
         raise NotImplementedError
 
     def close(self) -> object:
-        """Release it."""
+        """Release what was acquired; the result, such as a summary, is each class's own."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
