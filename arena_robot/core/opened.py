@@ -9,7 +9,14 @@ from typing_extensions import Self
 
 
 class Opened:
-    """An object that ``with`` opens, and closes at the end of the block."""
+    """
+    An object that ``with`` opens, and closes at the end of the block.
+
+    ::
+
+        with BagReader(folder) as bag:
+            print(bag.topics)
+    """
 
     def open(self) -> None:
         """Acquire what the object needs."""
