@@ -27,7 +27,7 @@ from arena_robot.audit.opd import SUCCESS_MP
 from arena_robot.core.clip import Clip
 from arena_robot.core.errors import ArenaError, ConfigError, ModelBadReply, ModelError
 from arena_robot.core.observation import Floats, Pixels
-from arena_robot.core.opened import Opened
+from arena_robot.core.openable import Openable
 from arena_robot.models.http import HttpCaller, HttpSettings
 
 PATH, INFO = '/evaluate_batch_npy', '/model_info'
@@ -130,7 +130,7 @@ def frames_in(data: bytes) -> list[Pixels]:
     return list(frames)
 
 
-class RobometerServer(Opened):
+class RobometerServer(Openable):
     """
     Serves ``judge`` on ``host:port`` (0: any free one) while it is open.
 

@@ -21,7 +21,7 @@ from mcap.stream_reader import get_chunk_data_stream
 from mcap.summary import Summary
 
 from arena_robot.core.errors import RecordingError
-from arena_robot.core.opened import Opened
+from arena_robot.core.openable import Openable
 from arena_robot.recording.bag import metadata as bag_metadata
 from arena_robot.recording.bag.base import Decoder, Message, Topic
 from arena_robot.recording.bag.metadata import BagMetadata
@@ -32,7 +32,7 @@ _RECORD = struct.Struct('<BQ')       # opcode and length, before every record
 _log_ns = attrgetter('log_ns')
 
 
-class BagReader(Opened):
+class BagReader(Openable):
     """
     A complete bag: a folder with ``metadata.yaml`` and the files it names.
 

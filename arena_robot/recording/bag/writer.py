@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from arena_robot.core.errors import RecordingError
-from arena_robot.core.opened import Opened
+from arena_robot.core.openable import Openable
 from arena_robot.recording.bag import metadata as bag_metadata
 from arena_robot.recording.bag.base import Custom, Message, Topic
 from arena_robot.recording.bag.mcap_file import McapFile
@@ -16,7 +16,7 @@ _STATIC_TF = 'tf2_msgs/msg/TFMessage'
 _MOST = 64    # static transforms that are repeated in each file; a station has a dozen
 
 
-class BagWriter(Opened):
+class BagWriter(Openable):
     """
     Writes one bag into ``folder`` (made if missing).
 

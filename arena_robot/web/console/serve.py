@@ -9,7 +9,7 @@ from typing import Any
 import uvicorn
 
 from arena_robot.core.errors import NotConnected
-from arena_robot.core.opened import Opened
+from arena_robot.core.openable import Openable
 from arena_robot.core.tuning import switch_threads_soon
 from arena_robot.session.evaluator.desk import Desk
 from arena_robot.web.bounds import BodyLimit, bounded_http
@@ -23,7 +23,7 @@ HANDSHAKE_S = 3.0
 LOOPBACK = ('127.0.0.1', 'localhost', '::1')
 
 
-class ConsoleServer(Opened):
+class ConsoleServer(Openable):
     """
     Serves a desk at ``http://host:port``; ``port`` 0 uses a free one.
 

@@ -10,7 +10,7 @@ import uvicorn
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.errors import ConfigError, ServerError
-from arena_robot.core.opened import Opened
+from arena_robot.core.openable import Openable
 from arena_robot.server.app import ArenaServer
 from arena_robot.server.store.browse import Browse, rollout_notes
 from arena_robot.server.store.categories import Categories
@@ -37,7 +37,7 @@ def site_parts(arena: ArenaServer) -> SiteParts:
                      CitationChecks(arena.database, SystemClock()))
 
 
-class SiteServer(Opened):
+class SiteServer(Openable):
     """Serves a server's site; ``port`` 0 uses a free one; ``address`` is the address in use."""
 
     def __init__(self, server: ArenaServer, host: str, port: int) -> None:

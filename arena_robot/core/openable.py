@@ -1,14 +1,14 @@
 """
 Objects that are opened before their use and closed after it.
 
-Their constructors only store. :meth:`Opened.open` acquires files, sockets and threads, all or
-nothing; :meth:`Opened.close` releases them and can be called twice. ``with`` does both.
+Their constructors only store. :meth:`Openable.open` acquires files, sockets and threads, all or
+nothing; :meth:`Openable.close` releases them and can be called twice. ``with`` does both.
 """
 
 from typing_extensions import Self
 
 
-class Opened:
+class Openable:
     """
     An object that ``with`` opens, and closes at the end of the block.
 
