@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import pytest
+from waiting import until
 
 from arena_robot.core.action import ArmCommand, GripperCommand
 from arena_robot.core.errors import (
@@ -64,13 +65,6 @@ def arm(nuc):
 def gripper(nuc):
     with gripper_of(nuc) as gripper:
         yield gripper
-
-
-def until(condition, what='it'):
-    end_s = time.monotonic() + BUSY_S
-    while not condition():
-        assert time.monotonic() < end_s, f'{what} did not happen'
-        time.sleep(0.002)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pytest
+from waiting import until
 
 from arena_robot.core.observation import RobotMode
 from arena_robot.drivers.emulators.fr3 import Fr3Emulator
@@ -107,9 +108,7 @@ def client(box):
             client.ask(FciCommand.AUTOMATIC_ERROR_RECOVERY)
         client.newest(lambda state: state['robot_mode'] == RobotMode.IDLE)
         yield client
-    end_s = time.monotonic() + BUSY_S
-    while box._client is not None and time.monotonic() < end_s:
-        time.sleep(0.001)
+    until(lambda: box._client is None, 'the end of the connection')
 
 
 def position(client):
@@ -284,9 +283,7 @@ def test_a_lost_client_brakes_a_moving_arm_within_150_ms(box, client):
         state = client.state()
     assert abs(state['dq'][6]) > 0.2
     client.close()
-    end_s = time.monotonic() + BUSY_S
-    while box.events[-1][1] != 'at rest' and time.monotonic() < end_s:
-        time.sleep(0.001)
+    until(lambda: box.events[-1][1] == 'at rest')
     last = list(box.events)[-3:]
     assert [words for _, words in last] == [
         'the client left', 'aborted reflex communication_constraints_violation', 'at rest']

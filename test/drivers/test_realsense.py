@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from bad_input import TOLD_S, told
+from waiting import until
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.errors import ConfigError, NotConnected, ReadTimeout, StaleData
@@ -135,10 +136,7 @@ class TestRealsense(CameraConformance):
 
         def silence():
             library.plugged.clear()
-            end_s = time.monotonic() + BUSY_S
-            while not part._problem:        # frames from before are still under way
-                assert time.monotonic() < end_s
-                time.sleep(0.01)
+            until(lambda: part._problem)    # frames from before are still under way
         return CameraRig(part, SystemClock(), silence=silence,
                          mend=lambda: library.plugged.update(there), max_age_s=1.0, rate_hz=4.0,
                          harmless=True, own_rate=True)

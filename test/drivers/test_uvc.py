@@ -8,6 +8,7 @@ import cv2
 import numpy as np
 import pytest
 from bad_input import TOLD_S, told
+from waiting import until
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.errors import ConfigError, NotConnected, ReadTimeout, StaleData
@@ -88,10 +89,7 @@ class TestUvc(CameraConformance):
 
         def silence():
             frames.rename(away)
-            end_s = time.monotonic() + BUSY_S
-            while not part._problem:        # frames from before are still under way
-                assert time.monotonic() < end_s
-                time.sleep(0.01)
+            until(lambda: part._problem)    # frames from before are still under way
 
         def mend():
             if away.exists():

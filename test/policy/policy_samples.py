@@ -1,10 +1,18 @@
 """Observations as a station makes them, and policies that keep what they were asked."""
 
 import numpy as np
+import pytest
 
 from arena_robot.core.action import Chunk
 from arena_robot.core.observation import ArmState, GripperState, Image, Observation
 from arena_robot.policy.base import PolicySpec
+from arena_robot.policy.options import CallOptions
+
+HASTY = CallOptions(connect_timeout_s=1.0, infer_timeout_s=0.3, reset_timeout_s=0.3)
+both = pytest.mark.parametrize('protocol', ['grpc', 'openpi'])
+KINDS = [('grpc', CallOptions()), ('grpc', CallOptions(stream=True)), ('openpi', CallOptions())]
+all_three = pytest.mark.parametrize(('protocol', 'options'), KINDS,
+                                    ids=['grpc', 'grpc-stream', 'openpi'])
 
 
 def photograph(height=720, width=1280, seed=0, exponent=1.2):
@@ -40,6 +48,12 @@ def pictures(spec, height=224, width=224, seed=0):
     """Return random pixels for every view that ``spec`` wants."""
     random = np.random.default_rng(seed)
     return {name: random.integers(0, 256, (height, width, 3), np.uint8) for name in spec.views()}
+
+
+def fitting(spec, **kwargs):
+    """Return an observation with the pictures that ``spec`` wants, in their size."""
+    size = spec.image_size or (48, 64)
+    return observation(pictures(spec, *size), **kwargs)
 
 
 class Noted:

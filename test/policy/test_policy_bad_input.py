@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 from broken_servers import deaf, free_port, raw_actions, raw_grpc, raw_openpi
-from policy_samples import Noted, observation, pictures
+from policy_samples import HASTY, Noted, all_three, both, fitting, observation, pictures
 
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.errors import (
@@ -20,17 +20,6 @@ from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.connect import SERVERS, connect
 from arena_robot.policy.examples.simple import Echo
 from arena_robot.policy.options import CallOptions, ServeOptions
-
-HASTY = CallOptions(connect_timeout_s=1.0, infer_timeout_s=0.3, reset_timeout_s=0.3)
-both = pytest.mark.parametrize('protocol', ['grpc', 'openpi'])
-KINDS = [('grpc', CallOptions()), ('grpc', CallOptions(stream=True)), ('openpi', CallOptions())]
-all_three = pytest.mark.parametrize(('protocol', 'options'), KINDS,
-                                    ids=['grpc', 'grpc-stream', 'openpi'])
-
-
-def fitting(spec, **kwargs):
-    size = spec.image_size or (48, 64)
-    return observation(pictures(spec, *size), **kwargs)
 
 
 @both
