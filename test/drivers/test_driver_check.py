@@ -6,13 +6,12 @@ import pty
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 from broken_drivers import BROKEN, FinishesFirst
-from lab_drivers import LabArm, LabCamera, LabGripper
+from lab_drivers import LabArm, LabCamera, LabGripper, QuickClock
 
 from arena_robot.cli.main import main
 from arena_robot.core.conformance import FAIL, PASS, SKIP
@@ -167,22 +166,6 @@ def test_ctrl_c_stops_the_part_and_says_so(terminal):
     rest = process.stdout.read()
     assert process.wait(30) == 130
     assert rest.rstrip().endswith('interrupted; the gripper was stopped and closed')
-
-
-class QuickClock:
-    """Its sleeps take no time."""
-
-    def __init__(self):
-        self._now_ns, self._lock = 10 ** 18 + 3_000_000, threading.Lock()
-
-    def now_ns(self):
-        return self._now_ns
-
-    def sleep_until_ns(self, stamp_ns):
-        with self._lock:
-            self._now_ns = max(self._now_ns, stamp_ns)
-
-    steady_ns, sleep_until_steady_ns = now_ns, sleep_until_ns
 
 
 def rig_of(driver, **options):

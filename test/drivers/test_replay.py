@@ -1,10 +1,10 @@
 """Recordings: reading folders, shifting time, saying what is wrong; the contracts on them."""
 
-import threading
 
 import cv2
 import numpy as np
 import pytest
+from lab_drivers import QuickClock
 
 from arena_robot.core.action import ArmCommand
 from arena_robot.core.clock import ManualClock, SystemClock
@@ -142,23 +142,6 @@ def test_wrong_arrays_are_named(tmp_path):
         read_recorded(tmp_path)
 
 
-class SteppingClock:
-    """A clock whose sleeps take no time."""
-
-    def __init__(self):
-        self._now_ns = 10**18
-        self._lock = threading.Lock()
-
-    def now_ns(self):
-        return self._now_ns
-
-    def sleep_until_ns(self, stamp_ns):
-        with self._lock:
-            self._now_ns = max(self._now_ns, stamp_ns)
-
-    steady_ns, sleep_until_steady_ns = now_ns, sleep_until_ns
-
-
 def short_episode(seconds=2.0):
     arm = np.arange(0, seconds, 0.01)
     frames = np.arange(0, seconds, 1 / 15)
@@ -172,7 +155,7 @@ def short_episode(seconds=2.0):
                     np.linspace(0, 1, len(arm)), views)
 
 
-@pytest.fixture(params=[SteppingClock, SystemClock])
+@pytest.fixture(params=[QuickClock, SystemClock])
 def clock(request):
     return request.param()
 
