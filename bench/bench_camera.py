@@ -109,7 +109,7 @@ def measure(frames, fps, **params):
     """Return ms from hand-over to publication, to reception, and of processor time by frame."""
     import pyzed.sl as sl
     path = overrides_file({'left_camera': {
-        'backend': 'zed', 'serial_number': SERIAL, 'pub_frame_rate': float(fps), 'zed.fps': fps,
+        'backend': 'zed', 'serial_number': SERIAL, 'pub_frame_rate': float(fps), 'driver.fps': fps,
         **params}})
     gone = {}
     plain = sl.Camera.grab

@@ -149,17 +149,16 @@ class CameraNode(PartNode[CameraParams]):
 
 
 def image_message(pixels: Pixels, stamp_ns: int, frame_id: str, encoding: str) -> ImageMessage:
-    """Return (H, W, 3) RGB pixels as an Image in one of ENCODINGS; it may share their memory."""
+    """Return (H, W, 3) RGB pixels as an Image in one of ENCODINGS."""
     height, width = pixels.shape[:2]
     if encoding != 'rgb8':
         pixels = pixels[:, :, ENCODINGS[encoding]]
     if encoding == 'bgra8':
         pixels = np.dstack([pixels, np.full((height, width), 255, np.uint8)])
-    out = ImageMessage(header=convert.header(stamp_ns, frame_id), height=height, width=width,
-                       encoding=encoding, step=width * pixels.shape[2])
-    # publish() takes any buffer, but the setter of ``data`` only arrays: they would be a copy.
-    out._data = np.ascontiguousarray(pixels).data.cast('B')
-    return out
+    data = array('B')
+    data.frombytes(np.ascontiguousarray(pixels).data)
+    return ImageMessage(header=convert.header(stamp_ns, frame_id), height=height, width=width,
+                        encoding=encoding, step=width * pixels.shape[2], data=data)
 
 
 def jpeg_message(pixels: Pixels, stamp_ns: int, frame_id: str, quality: int) -> CompressedImage:

@@ -13,12 +13,6 @@ from arena_robot.nodes.camera import CameraNode, Eye, image_message
 from arena_robot.nodes.lib.part_params import CameraParams
 
 
-def test_a_picture_is_not_copied_for_its_message():
-    pixels = np.zeros((720, 1280, 3), np.uint8)
-    message = image_message(pixels, 0, 'eye', 'rgb8')
-    assert np.shares_memory(np.frombuffer(message.data, np.uint8), pixels)
-
-
 @pytest.mark.parametrize('encoding', ['rgb8', 'bgr8', 'bgra8'])
 @pytest.mark.parametrize('step', [1, 2])
 def test_a_message_arrives_as_it_was_published(encoding, step):

@@ -150,9 +150,10 @@ def turned(seen: pb.Observation, spec: PolicySpec) -> bool:
 
     Its pictures then have the names of the left one's, which are dropped.
     """
+    if spec.external_cameras != 1 or seen.third_person != 'right':
+        return False
     kept = [image for image in seen.images if not image.view.startswith('left_')]
-    if spec.external_cameras != 1 or seen.third_person != 'right' or not any(
-            image.view.startswith('right_') for image in kept):
+    if not any(image.view.startswith('right_') for image in kept):
         return False
     for image in kept:
         image.view = image.view.replace('right_', 'left_', 1) if image.view.startswith(
