@@ -48,7 +48,7 @@ class Opened:
 
 class Polled(Opened, abc.ABC, Generic[State]):
     """
-    Base of such drivers; ``what`` is the part's name, such as 'gripper'.
+    Base of drivers with a reading thread; ``what`` is the part's name, such as 'gripper'.
 
     ``_new`` guards ``_state``, ``_read_ns`` (steady) and ``_count``; each state notifies it.
     """

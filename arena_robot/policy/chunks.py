@@ -205,17 +205,20 @@ class ChunkProgress:
 
 class ChunkExecutor:
     """
-    A policy that answers one action at a time and queries the inner one when it has run out.
+    A policy that answers one action at a time, and queries the inner policy when none is left.
 
     Queries run on a thread of their own, so that :meth:`cancel` ends a wait at once.
-    ``timeout_s`` bounds every wait. When the inner spec is ``pipelined``, the next chunk is
-    queried before it is due: as many steps as the slowest of the newest answers took and one
-    more, ``lead_steps`` at least and before there is an answer, but not so early that the chunk
-    after it comes too late: half of a chunk at most. A chunk that is due and not there is no
-    reason to stand still while actions are left. As many of its first actions as were executed
-    since the query are dropped. So the arm never waits for answers that take D steps, when a
-    chunk has 2 D + 1 actions or more; with 2 D + 2, one of them may take a step longer, because a
-    chunk that is there is used before the last one ends where too few of its own would be left.
+    ``timeout_s`` bounds every wait.
+
+    When the inner spec is ``pipelined``, the next chunk is queried before it is due. The lead is
+    one step more than the slowest of the newest answers took. It is at least ``lead_steps``, as
+    before the first answer, and at most half of a chunk: with more, the chunk after it would come
+    too late. While a due chunk has not come, the actions that are left are executed. Of a chunk
+    that comes, the first actions are dropped: as many as were executed since its query.
+
+    For answers that take D steps, the arm never waits if a chunk has 2 D + 1 actions. With
+    2 D + 2, one answer may take a step longer: a chunk that is there replaces the last one early
+    where too few of its own actions would be left.
 
     ``now_s`` measures at ``control_rate_hz`` (None: that of the spec).
     """

@@ -25,12 +25,11 @@ class Rig(Generic[P]):
     """
     One part, not yet open, and its surroundings.
 
-    ``clock`` is the one of its stamps. ``silence`` makes the part give no new readings from now
-    on, ``trip`` causes its fault, ``mend`` undoes both; None where that cannot be done by
-    a program. ``rate_hz`` is the rate that readings have at least, ``max_age_s`` the age that the
-    newest may have, ``latency_s`` how long it takes at most until a reading shows a command.
-    ``harmless`` says that nothing real moves. ``withheld`` are the names of checks that are not
-    to be made, each with the reason.
+    The part's stamps are times of ``clock``. ``silence`` makes the part give no new readings from
+    now on, ``trip`` causes its fault, ``mend`` undoes both; None where no program can do that.
+    Readings come at ``rate_hz`` or faster, the newest may be ``max_age_s`` old, and a reading
+    shows a command within ``latency_s``. ``harmless``: nothing real moves. ``withheld`` names the
+    checks that are left out, each with the reason.
     """
 
     protocol: ClassVar[type] = Part

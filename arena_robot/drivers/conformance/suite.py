@@ -85,13 +85,13 @@ def run_still(suite: Suite, rig: AnyRig, report: Callable[[Result], None]) -> li
 
 
 def run_moving(suite: Suite, rig: AnyRig, report: Callable[[Result], None]) -> list[Result]:
-    """Run the others; where something real moves, nothing more is run after a failure."""
+    """Run the checks that move; where something real moves, a failure is the last one."""
     return _run(suite.moving, rig, report, go_on=rig.harmless)
 
 
 def leave_out(checks: Sequence[AnyCheck], why: str, report: Callable[[Result], None],
               ) -> list[Result]:
-    """Skip checks for one reason."""
+    """Skip checks for the reason ``why``; hand each result to ``report``."""
     results = skipped(checks, why)
     for result in results:
         report(result)

@@ -48,12 +48,11 @@ class DroidNucArm(Polled[ArmState]):
     """
     A Franka behind DROID's server; see :class:`arena_robot.drivers.base.Arm`.
 
-    The server has no method that stops or recovers: to stop is to send targets behind the motion
-    until the arm rests, then the measured pose. Only a stamp that stands still tells that the
-    robot does not run. Then states have the mode REFLEX,
-    the pose that the robot gave last, and the time of the server's answer. External torques are
-    not known (zero). ``relaunch`` allows launch_controller: it runs sudo on the NUC, and the
-    gripper's fingers open and close.
+    The server has no method that stops or recovers. To stop, the driver sends targets behind the
+    motion until the arm rests, then the measured pose. A robot that does not run shows only by a
+    stamp that stands still; its states have the mode REFLEX, the pose that the robot gave last,
+    and the time of the server's answer. External torques are not known (zero). ``relaunch`` allows
+    launch_controller, which runs sudo on the NUC and opens and closes the gripper's fingers.
     """
 
     def __init__(self, robot_ip: str = '172.16.0.2', robot_type: str = 'panda', port: int = PORT,

@@ -51,8 +51,8 @@ class FciBox:
     """
     A control box for one client at a time; its owner calls ``_tick`` a thousand times a second.
 
-    ``events`` are its own log: milliseconds of its own time and words, among them ``at rest``.
-    ``settings`` has what clients have set.
+    ``events`` is the box's log: milliseconds of its time and words, among them ``at rest``.
+    ``settings`` has the values that clients have set.
     """
 
     def __init__(self, robot: str, version: int | None, task: str, patience_s: float) -> None:

@@ -25,10 +25,9 @@ class FciMotion:
     """
     One motion of the emulated arm, from the Move to its end; the box's thread calls it.
 
-    ``generator`` and ``controller`` are what states show. ``speed`` (7,) rad/s is set for targets
-    that the box itself interpolates, None otherwise. ``shown`` is the number of the first state
-    that has shown it, ``began`` is set with the first command; clients look at two states before
-    that.
+    States show ``generator`` and ``controller``. ``speed`` (7,) rad/s is set for targets that the
+    box itself interpolates, None otherwise. ``shown`` is the number of the first state that showed
+    the motion; ``began`` is set with the first command, which clients send after two states.
     """
 
     def __init__(self, station: SimStation, dialect: Dialect, controller: FciController,

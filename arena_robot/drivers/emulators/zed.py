@@ -87,7 +87,7 @@ class Cameras:
         return self._cameras
 
     def hold(self, serial: str) -> int:
-        """Open a camera for this program; return what ``let_go`` needs, or -1: it is open."""
+        """Open a camera for this program; return its file descriptor, or -1: it is open."""
         handle = os.open(self._folder / f'{serial}.lock', os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
