@@ -151,15 +151,13 @@ class Batches:
     """
     Collects the queries that wait while the policy is busy, and calls it with them together.
 
-    The oldest come first, at most ``most`` in a call, those of one episode one after the other. A
-    query that is alone does not wait; with more than one, others have ``window_s`` to come too. A
-    call that fails is repeated for each of its queries alone, so that an error stays with its own.
+    The oldest come first, at most MAX_BATCH in a call, those of one episode one after the other.
+    A query that is alone does not wait; with more than one, others have ``window_s`` to come too.
+    A call that fails is repeated for each of its queries alone: an error stays with its own.
     """
 
-    def __init__(self, call: BatchCall, most: int = MAX_BATCH,
-                 window_s: float = WINDOW_S) -> None:
+    def __init__(self, call: BatchCall, window_s: float = WINDOW_S) -> None:
         self._call = call
-        self._most = most
         self._window_s = window_s
         self._waiting: deque[_Waiting] = deque()
         self._turn = threading.Condition()
@@ -226,7 +224,7 @@ class Batches:
         batch: list[_Waiting] = []
         episodes: set[str] = set()
         for query in tuple(self._waiting):
-            if len(batch) < self._most and query.episode not in episodes:
+            if len(batch) < MAX_BATCH and query.episode not in episodes:
                 batch.append(query)
                 query.taken = True
                 self._waiting.remove(query)

@@ -16,7 +16,7 @@ from arena_robot.core.process import wait_until
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.connect import SERVERS, connect
 from arena_robot.policy.metered import MeteredPolicy
-from arena_robot.policy.serving import Batches, ServedPolicy
+from arena_robot.policy.serving import MAX_BATCH, Batches, ServedPolicy
 
 SPEC = PolicySpec(image_size=(24, 32))
 SEEN = observation(pictures(SPEC, 24, 32))
@@ -63,9 +63,9 @@ class OneBad(Together):
         return super().answer(name)
 
 
-def asked(policy, names, served=None):
+def asked(policy, names):
     """Ask for each name from a thread of its own, all behind a first call; return the answers."""
-    served = served or ServedPolicy(policy)
+    served = ServedPolicy(policy)
 
     def ask(name):
         try:
@@ -98,11 +98,9 @@ def test_two_queries_of_an_episode_are_never_in_one_call_and_keep_their_order():
 
 
 def test_a_call_has_at_most_so_many_the_oldest_first():
-    policy = Together()
-    served = ServedPolicy(policy)
-    served._batches._most = 2
-    asked(policy, ['a-1', 'b-2', 'c-3', 'd-4', 'e-5'], served)
-    assert policy.batches == [['first-0'], ['a-1', 'b-2'], ['c-3', 'd-4'], ['e-5']]
+    policy, names = Together(), [f'episode{k}-{k}' for k in range(MAX_BATCH + 1)]
+    asked(policy, names)
+    assert policy.batches == [['first-0'], names[:MAX_BATCH], names[MAX_BATCH:]]
 
 
 def test_an_error_stays_with_its_own_observation():
@@ -115,11 +113,9 @@ def test_an_error_stays_with_its_own_observation():
 
 def test_one_answer_too_few_is_said():
     policy = Together()
-    policy.begin.set()
-    served = ServedPolicy(policy)
-    served._batches = Batches(lambda observations, episodes: [])
+    policy.infer_batch = lambda observations, episodes: []
     with pytest.raises(BadReply, match='got 1 observations and returned 0 answers'):
-        served.infer(SEEN, 'a-1', S)
+        ServedPolicy(policy).infer(SEEN, 'a-1', S)
 
 
 def test_a_query_that_waits_too_long_is_given_up_and_not_asked():
@@ -141,9 +137,8 @@ def test_a_query_that_waits_too_long_is_given_up_and_not_asked():
 def test_one_alone_does_not_wait_for_others():
     policy = Together()
     policy.begin.set()
-    served = ServedPolicy(policy)
-    served._batches._window_s = 60.0
-    assert served.infer(SEEN, 'a-1', S).chunk.actions[0, 0] == 1.0
+    chunk, _, _ = Batches(policy.infer_batch, window_s=60.0).infer(SEEN, 'a-1', S)
+    assert chunk.actions[0, 0] == 1.0
 
 
 @pytest.mark.parametrize('protocol', ['grpc', 'openpi'])
