@@ -14,7 +14,8 @@ ARGS ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-demo walks attack lint lock sbom demo bench proto clean
+.PHONY: help setup test test-demo walks attack wheels install-check lint lock sbom demo bench
+.PHONY: proto clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1\t/p' Makefile | expand -t 20
@@ -61,6 +62,12 @@ walks: setup  ## sessions as people do them, from the pages alone; what is long 
 attack: setup  ## odd inputs, damaged bags, shams, a server leaned on, kills, full disks; 40 minutes
 	@$(PY) test/attack/campaign.py $(ARGS)
 
+wheels: setup  ## what is published, in dist/: the package and the ROS messages
+	@$(PY) .ci/wheels.py
+
+install-check: setup  ## build the wheels, install each extra alone, run its role's first command
+	@ARENA_TEST_WHEELS=1 $(PY) -m pytest --timeout=1800 -s $(ARGS) test/test_wheels.py
+
 lint: setup  ## check style, types, and that generated code matches its sources
 	@.venv/bin/ruff check --output-format concise .
 	@.venv/bin/mypy
@@ -88,5 +95,5 @@ proto: setup  ## generate code from the .proto files
 	@$(PY) .ci/proto.py
 
 clean:  ## remove the files that the other targets made
-	rm -rf .venv build install log out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build install log out dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -31,8 +31,8 @@ WHEELS = ('requirements-ros.txt', 'requirements.txt', 'requirements-dev.txt')
 BENCH = 'requirements-bench.txt'
 FRANKA = 'requirements-franka.txt'
 TF = '.ci/tf2_msgs'
-PACKAGE_FILES = ('setup.py', 'setup.cfg', 'package.xml', 'resource', 'launch', 'config',
-                 'arena_robot/__init__.py', 'arena_robot/nodes')
+PACKAGE_FILES = ('pyproject.toml', 'setup.py', 'setup.cfg', 'package.xml', 'resource', 'launch',
+                 'config', 'arena_robot/__init__.py', 'arena_robot/nodes')
 
 ARENA = """#!/bin/sh
 '''exec' {python} "$0" "$@"

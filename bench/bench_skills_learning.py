@@ -5,7 +5,7 @@ What finds the motions of reward subtasks: the search, and reinforcement learnin
 
 Executes the reference solutions of some tasks in SEEDS scenes (3) with each learner and prints,
 for their reward subtasks: how many succeed, and the mean of simulated control steps and of CPU
-seconds, failures included. ``sac`` needs `pip install arena-robot[rl]`.
+seconds, failures included. ``sac`` needs `pip install 'droid-arena[rl]'`.
 """
 
 import sys

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from arena_robot import DISTRIBUTION
 from arena_robot.core.config import load
 from arena_robot.server.config import ServerConfig
 
@@ -102,12 +103,11 @@ def test_the_container_of_a_policy_is_built_by_the_documented_steps():
     assert all((ROOT / name).exists() and f'!{name}' in passed for name in copied)
 
 
-def test_a_policy_server_needs_only_the_packages_of_its_container():
-    docker = (DEPLOY / 'Dockerfile.policy').read_text()
-    names = re.search(r"'\^\((.+?)\)=='", docker)[1].split('|')
-    pinned = [line.partition('==')[0]
-              for line in (ROOT / 'requirements.txt').read_text().splitlines()]
-    assert set(names) <= set(pinned)
+def test_a_policy_server_needs_only_the_packages_of_its_extra():
+    lists = re.findall(r'^(?:dependencies|policy) = \[(.+?)\]$',
+                       (ROOT / 'pyproject.toml').read_text(), re.MULTILINE | re.DOTALL)
+    assert len(lists) == 2
+    names = re.findall(r"'([\w-]+)[\[>]", ' '.join(lists))
     code = ('import sys\nfrom importlib.metadata import packages_distributions\n'
             'import arena_robot.cli.policy.serve, arena_robot.cli.policy.check\n'
             'import arena_robot.policy.connect, arena_robot.policy.metered\n'
@@ -118,8 +118,8 @@ def test_a_policy_server_needs_only_the_packages_of_its_container():
             '        for name in known.get(module, ())})')
     loaded = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True,
                             timeout=120, check=True).stdout.split()
-    # typing-extensions comes with grpcio, the others are tools of this environment.
-    extra = {'arena_robot', 'typing_extensions', 'setuptools', 'pip', 'grpcio-tools',
+    # Tools of this environment.
+    extra = {'arena_robot', DISTRIBUTION, 'setuptools', 'pip', 'grpcio-tools',
              'ros-wheels-bootstrapper'}
     assert {name for name in loaded if name not in extra} <= {
         *names, *(name.lower() for name in names)}

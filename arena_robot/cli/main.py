@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
+from arena_robot.cli.extras import what_is_missing
 from arena_robot.cli.verbs import parser, typed
 from arena_robot.core.errors import ArenaError, ConfigError, DataError, UnknownMethod
 from arena_robot.core.terminal import let_go_of_closed, plain_children
@@ -20,6 +21,28 @@ def complete() -> None:
     argcomplete.autocomplete(parser(typed(before)), always_complete_options='long')
 
 
+def interrupted() -> int:
+    """Say that the program was interrupted."""
+    with suppress(OSError):    # the terminal was closed
+        print('arena: interrupted', file=sys.stderr)
+    let_go_of_closed()
+    return INTERRUPTED
+
+
+def not_imported(error: ImportError, words: Sequence[str]) -> int:
+    """Say what to install; an interruption in a compiled module's start is one, ours is raised."""
+    first: BaseException = error
+    while first.__cause__ is not None:
+        first = first.__cause__
+    if isinstance(first, KeyboardInterrupt):
+        return interrupted()
+    missing = what_is_missing(error, words)
+    if not missing:
+        raise error
+    print(f'arena: {missing}', file=sys.stderr)
+    return FAILED
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """
     Run ``arena`` with ``argv`` (default: the process's own) and return the exit code.
@@ -28,10 +51,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     if '_ARGCOMPLETE' in os.environ:
         complete()
-    words = sys.argv[1:] if argv is None else argv
-    args = parser(typed(words)).parse_args(words)
-    plain_children()
+    words = sys.argv[1:] if argv is None else list(argv)
     try:
+        args = parser(typed(words)).parse_args(words)
+        plain_children()
         return int(args.run(args))
     except (ConfigError, DataError, UnknownMethod) as error:
         print(f'arena: {error}', file=sys.stderr)
@@ -39,17 +62,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ArenaError as error:
         print(f'arena: {error} [{error.code}]', file=sys.stderr)
         return FAILED
-    except (KeyboardInterrupt, ImportError) as error:
-        # A compiled module whose initialisation is interrupted raises ImportError from it.
-        first: BaseException = error
-        while first.__cause__ is not None:
-            first = first.__cause__
-        if not isinstance(first, KeyboardInterrupt):
-            raise
-        with suppress(OSError):    # the terminal was closed
-            print('arena: interrupted', file=sys.stderr)
-        let_go_of_closed()
-        return INTERRUPTED
+    except KeyboardInterrupt:
+        return interrupted()
+    except ImportError as error:
+        return not_imported(error, words)
     except BrokenPipeError:
         sys.stderr.close()
         return OK

@@ -34,7 +34,7 @@ GOOD = reference_solution(TASK)
 GRASP, OPEN, RELEASE = GOOD.subtasks
 STILL = np.array([0.0, 0.0, 0.0, 0.0, -1.0])
 KEY = '0' * 16
-MISSING = 'stable-baselines3 is missing: pip install arena-robot[rl]'
+MISSING = 'stable-baselines3 is missing: pip install droid-arena[rl]'
 LOW = 'def _compute_reward(self):\n    return -get_eef_pos(self)[0][2], 1 < 0\n'
 
 
@@ -152,7 +152,7 @@ def test_a_missing_package_is_named(monkeypatch, capsys):
     assert main(['skill', 'run', 'open_drawer', '--learner', 'sac']) == 2
     printed = capsys.readouterr().err
     assert 'stable_baselines3' in printed
-    assert 'pip install arena-robot[rl]' in printed
+    assert "pip install 'droid-arena[rl]'" in printed
     assert motion_finder('search') is RewardSearch
     assert [learner_of(EXECUTORS[name]) for name in EXECUTORS] == list(EXECUTORS)
     with pytest.raises(ConfigError, match="Did you mean 'sac'"):

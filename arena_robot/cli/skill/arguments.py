@@ -31,8 +31,8 @@ def add_learner_argument(parser: argparse.ArgumentParser) -> None:
     """Declare what finds the motions of reward subtasks."""
     parser.add_argument('--learner', choices=('search', 'sac'), default='search',
                         help='finds the motions of reward subtasks; search: over motions; sac: '
-                             'soft actor-critic, needs `pip install arena-robot[rl]` and far '
-                             'more time (default %(default)s)')
+                             'soft actor-critic, needs the extra rl (pip) and far more time '
+                             '(default %(default)s)')
 
 
 def executor(args: argparse.Namespace) -> 'tuple[str, Callable[[TaskSpec], SkillExecutor]]':

@@ -9,6 +9,7 @@ published it.
 
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,8 +98,8 @@ Custom = Mapping[str, str]
 
 
 def share_folders() -> tuple[Path, ...]:
-    """Return the ``share`` folders of the ROS installations in AMENT_PREFIX_PATH, in order."""
-    prefixes = os.environ.get('AMENT_PREFIX_PATH', '').split(os.pathsep)
+    """Return the ``share`` folders of AMENT_PREFIX_PATH in order, then that of ROS from wheels."""
+    prefixes = [*os.environ.get('AMENT_PREFIX_PATH', '').split(os.pathsep), sys.prefix]
     return tuple(Path(prefix, 'share') for prefix in prefixes if prefix)
 
 

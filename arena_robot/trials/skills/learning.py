@@ -2,7 +2,7 @@
 Reward subtasks by reinforcement learning: the station as an environment, and its learner.
 
 The environment is plain numpy. Soft actor-critic is that of stable-baselines3, which is imported
-when it is chosen; ``pip install arena-robot[rl]`` brings it, gymnasium and PyTorch. Actions go
+when it is chosen; the extra ``rl`` brings it, gymnasium and PyTorch. Actions go
 through the same motions as the search's, so safety filter, Arm and Gripper are the same.
 """
 
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from arena_robot import DISTRIBUTION
 from arena_robot.core.errors import ConfigError, DriverError, OutOfSteps, SafetyError
 from arena_robot.core.observation import Floats
 from arena_robot.drivers.sim.expert import PERIOD_S, SPEED_M_S, TURN_RAD_S
@@ -34,7 +35,6 @@ _GRIP_PART, _GRIP_AT = 0.3, 0.6
 _LOW, _HIGH = np.array([0.25, -0.5, 0.0]), np.array([0.85, 0.5, 0.5])
 _FAR_M = 0.2
 _MOST = 5.0                 # of an observation
-EXTRA = 'arena-robot[rl]'
 WARM_UP = 120           # random actions before the first update
 _SETTINGS = {'learning_rate': 1e-3, 'batch_size': 128, 'gamma': 0.95, 'ent_coef': 'auto_0.1',
              'learning_starts': WARM_UP, 'policy_kwargs': {'net_arch': [64, 64]},
@@ -254,4 +254,4 @@ def _imported(module: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise ConfigError(f"the learner 'sac' needs {module}, which cannot be imported here: "
-                          f'{error}; pip install {EXTRA}') from error
+                          f"{error}; pip install '{DISTRIBUTION}[rl]'") from error
