@@ -26,6 +26,7 @@ from arena_robot.nodes.arm.node import ArmNode
 from arena_robot.nodes.camera import CameraNode
 from arena_robot.nodes.gripper import GripperNode
 from arena_robot.nodes.lib import convert, diagnostics, qos
+from arena_robot.nodes.lib.calls import answering
 from arena_robot.nodes.lib.listener import Listening
 from arena_robot.nodes.lib.parameters import Current, Parameters, declare, param, refuse_unknown
 from arena_robot.nodes.lib.part_node import PartNode
@@ -139,14 +140,15 @@ class SimStationNode(Listening):
         group = MutuallyExclusiveCallbackGroup()
         for name, work in (('reset_scene', self._reset), ('save_start', self._save),
                            ('restore_start', self._restore)):
-            self.create_service(Trigger, f'~/{name}', _server(work), callback_group=group)
+            self.create_service(Trigger, f'~/{name}', answering(name, work),
+                                callback_group=group)
         self.add_on_set_parameters_callback(self._validate)
         self.create_timer(1.0 / self.params.progress_rate, self._publish_progress,
                           clock=STEADY)
         self.create_timer(1.0, self._report, clock=STEADY)
         self._last = (self.timeline.now_ns(), SystemClock().steady_ns())
 
-    def _reset(self) -> str:
+    def _reset(self, *_: Any) -> str:
         now = self._now.values
         self._drop_commands()
         self.station.reset(now.task, now.seed)
@@ -156,7 +158,7 @@ class SimStationNode(Listening):
         self._words.publish(String(data=self.station.instruction))
         return self.station.instruction
 
-    def _save(self) -> str:
+    def _save(self, *_: Any) -> str:
         self._saved = self.station.save()
         if self._start_file is not None:
             write_start(self._start_file, self.station.kept(self._saved))
@@ -172,7 +174,7 @@ class SimStationNode(Listening):
         self._words.publish(String(data=self.station.instruction))
         return saved
 
-    def _restore(self) -> str:
+    def _restore(self, *_: Any) -> str:
         self._saved = self._saved or self._load()
         now = self._now.values
         self._restores += 1
@@ -250,16 +252,6 @@ def compose(spin: Spin) -> SimStationNode:
         spin.add(part, threads=4 if isinstance(part, ArmNode | GripperNode) else 1)
     spin.add(owner, threads=2)
     return owner
-
-
-def _server(work: Any) -> Any:
-    def serve(request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        try:
-            response.message, response.success = work(), True
-        except ArenaError as error:
-            response.message, response.success = str(error), False
-        return response
-    return serve
 
 
 def main(args: Sequence[str] | None = None) -> int:
