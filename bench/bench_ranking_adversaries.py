@@ -7,7 +7,7 @@ through many accounts of one institution. The second: sixty accounts with three 
 one policy, or an owner submits one policy twenty times more. MMRV is against the true share of
 wins, the mean over data sets. Fails where `bt_robust` has more than 1.5 times the MMRV of honest
 votes by `bt` and in the first table more than 0.02, where in the second the pushed policy or the
-clones are wrongly first in 2 % more data sets than without the cheat, or where more than 5 % of
+clones are wrongly first in 2 % and a standard error more data sets than without the cheat, or where more than 5 % of
 honest evaluators are flagged. Takes 6 minutes; --scale 0.2 is coarser.
 """
 
@@ -67,7 +67,8 @@ def many_names(scale, seed):
         honest = strangers_flagged(kind, scale, seed) if kind in STRANGERS else 0.0
         cells.append(f'{100 * honest:.1f} %' if kind in STRANGERS else '')
         print(f"| {MORE_WORDS[kind]} | {' | '.join(cells)} |", flush=True)
-        if robust[0][0] > RATIO * clean[0][0] or robust[1] > clean[1] + MORE_WRONG \
+        chance = np.sqrt(2 * clean[1] * (1 - clean[1]) / len(seeds(seed, SETS, scale)))
+        if robust[0][0] > RATIO * clean[0][0] or robust[1] > clean[1] + MORE_WRONG + chance \
                 or honest > MOST_FLAGGED:
             missed.append(MORE_WORDS[kind])
     return missed

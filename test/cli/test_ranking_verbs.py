@@ -134,6 +134,7 @@ def test_pairs_and_evaluators_are_reported(tables, capsys):
     _, out, _ = ask(capsys, *words, '--json')
     report = json.loads(out)
     assert report['evidence']['better'] == 'dun'
+    assert report['evidence_of_progress']['better'] == 'dun'
     assert {row['name'] for row in report['evaluators']} == {'e0', 'e1', 'e2'}
     assert {row['name'] for row in report['institutions']} == {'h0', 'h1'}
     assert {row['name'] for row in report['influence']} == {'e0', 'e1', 'e2'}
@@ -141,7 +142,8 @@ def test_pairs_and_evaluators_are_reported(tables, capsys):
     assert [row['kind'] for row in report['fragility']['found']] == [
         'verdict', 'evaluator', 'institution']
     _, out, _ = ask(capsys, *words)
-    assert 'dun is better, decided after' in out
+    assert out.count('dun is better, decided after') == 2
+    assert 'dun against amber: got further in' in out
     assert 'evaluators' in out
     assert 'largest change' in out
     assert report['fragility']['words'] in out

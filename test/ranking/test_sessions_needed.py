@@ -1,8 +1,10 @@
 """How many more sessions are needed is told with an interval that holds."""
 
+import dataclasses
+
 import numpy as np
 import pytest
-from ranking_worlds import World, world
+from ranking_worlds import World, scored_votes, world
 from scipy.integrate import quad
 from scipy.stats import beta, binom
 
@@ -14,6 +16,7 @@ from arena_robot.ranking.intervals.needed import (
     first_known,
     log_capital,
     needed_words,
+    progress_verdicts,
     sessions_needed,
     win_interval,
 )
@@ -73,8 +76,13 @@ def test_what_cannot_be_told_is_not_told():
 
 def test_the_words_round_and_say_what_is_beyond():
     words = needed_words(SessionsNeeded('top', 2, 100, False, 12, 1234.4, np.inf))
-    assert 'Until which 2 policies are ahead of the others is known at 95 %, about 1200 ' in words
-    assert '(in 9 of 10 cases 12 to more than 20000)' in words
+    assert 'Until which 2 policies are ahead of the others is known at 95 %, about 1000 ' in words
+    assert '(in 9 of 10 cases 10 to more than 20000)' in words
+    words = needed_words(SessionsNeeded('first', 1, 517, False, 2345, np.inf, np.inf))
+    assert 'at 95 %, more than 100000 more sessions are needed (in 9 of 10' in words
+    assert 'cases 2000 to more than 100000)' in words
+    near = needed_words(SessionsNeeded('first', 1, 100, False, 123, 157.2, 233))
+    assert 'about 160 more sessions are needed (in 9 of 10 cases 120 to 230)' in near
     assert needed_words(SessionsNeeded('first', 1, 100, True, 0, 0, 0)) == \
         'Which policy is first is known at 95 %.'
 
@@ -160,6 +168,21 @@ def test_no_votes_are_no_evidence():
     for bad in ({'second': 'a'}, {'second': 'z'}, {'alpha': 0}, {'prior': 0}):
         with pytest.raises(RankingError):
             evidence(pair([1]), **{'first': 'a', 'second': 'b', **bad})
+
+
+def test_progress_decides_sooner_than_verdicts_and_errs_no_more_often():
+    def after(lead, seed):
+        votes = scored_votes(np.array([lead, 0.0]), 200, np.random.default_rng(seed))
+        return [evidence(x, 'p00', 'p01').decided_after or 201
+                for x in (votes, progress_verdicts(votes))]
+
+    verdicts, progress = np.median([after(1.0, k) for k in range(40)], axis=0)
+    assert progress < 0.7 * verdicts
+    equal = np.array([after(0.0, k) for k in range(200)]) <= 200
+    assert equal.mean(axis=0).max() <= 0.06
+    votes = scored_votes(np.zeros(2), 5, np.random.default_rng(0))
+    unscored = dataclasses.replace(votes, score_first=np.full(5, np.nan))
+    assert len(progress_verdicts(unscored)) == 0
 
 
 def visits(seed, own, people=40, votes=8, lead=0.0):

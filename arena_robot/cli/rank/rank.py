@@ -161,18 +161,13 @@ def _extras(args: argparse.Namespace, comparisons: Any, fitter: Any) -> dict[str
 
     from arena_robot.core.errors import ConfigError
     from arena_robot.ranking.evaluators.reports import evaluators, influence, institutions
-    from arena_robot.ranking.intervals.choice import chosen_cluster
-    from arena_robot.ranking.intervals.needed import evidence
     from arena_robot.ranking.standings import plain
     extras: dict[str, Any] = {}
     if args.pair:
         names = [name.strip() for name in args.pair.split(',')]
         if len(names) != 2:
             raise ConfigError(f"--pair '{args.pair}' is not two policies with a comma between")
-        weighed = asdict(evidence(comparisons, *names, alpha=1 - args.level,
-                                  by=chosen_cluster(comparisons, args.cluster_by)))
-        weighed.pop('log_e_path')
-        extras['evidence'] = weighed
+        extras |= _pair_evidence(args, comparisons, names)
     if args.needed:
         extras['needed'] = needed(args, comparisons)
     if args.influence:
@@ -190,6 +185,22 @@ def _extras(args: argparse.Namespace, comparisons: Any, fitter: Any) -> dict[str
     return dict(plain(extras))
 
 
+def _pair_evidence(args: argparse.Namespace, comparisons: Any, names: list[str]) -> dict[str, Any]:
+    """Return the evidence of the verdicts, and of progress where both rollouts have some."""
+    from dataclasses import asdict
+
+    from arena_robot.ranking.intervals.choice import chosen_cluster
+    from arena_robot.ranking.intervals.needed import evidence, progress_verdicts
+    pair = comparisons.only(names)
+    tested = {'evidence': pair, 'evidence_of_progress': progress_verdicts(pair)}
+    found = {key: asdict(evidence(votes, *names, alpha=1 - args.level,
+                                  by=chosen_cluster(comparisons, args.cluster_by)))
+             for key, votes in tested.items() if key == 'evidence' or len(votes)}
+    for weighed in found.values():
+        weighed.pop('log_e_path')
+    return found
+
+
 def _fragility(comparisons: Any) -> dict[str, Any]:
     from dataclasses import asdict
 
@@ -202,14 +213,10 @@ def _extra_lines(report: dict[str, Any]) -> list[str]:
     lines = [line for key in ('needed', 'fragility') if key in report
              for line in ('', report[key]['words'])]
     lines += waiting_lines(report['waiting']) if 'waiting' in report else []
-    if 'evidence' in report:
-        e = report['evidence']
-        verdict = 'not enough evidence yet' if e['better'] is None else \
-            f"{e['better']} is better, decided after {e['decided_after']} verdicts"
-        share = '' if e['low'] is None else f"share won {e['low']:.2f} to {e['high']:.2f}, "
-        lines += ['', f"{e['first']} against {e['second']}: {e['wins']} won, {e['losses']} lost, "
-                  f"{e['ties']} tied; {share}p {e['p_value']:.2g} however often looked at, by "
-                  f"{e['by']}: {verdict}"]
+    for key, counted in (('evidence', '{} won, {} lost, {} tied'),
+                         ('evidence_of_progress',
+                          'got further in {}, less far in {}, as far in {}')):
+        lines += _evidence_lines(report[key], counted) if key in report else []
     for group in ('evaluators', 'institutions') if 'evaluators' in report else ():
         lines += ['', f'{group:<20} votes  agree  expected  first  ties   own scores  suspicion']
         for voter in report[group]:
@@ -233,6 +240,16 @@ def _extra_lines(report: dict[str, Any]) -> list[str]:
                                      f"{moves or 'no rank'}")
         lines.append(f"{voter['name']:<20} {voter['votes']:>6}  {change}")
     return lines
+
+
+def _evidence_lines(weighed: dict[str, Any], counted: str) -> list[str]:
+    verdict = 'not enough evidence yet' if weighed['better'] is None else \
+        f"{weighed['better']} is better, decided after {weighed['decided_after']} sessions"
+    share = '' if weighed['low'] is None else \
+        f"share won {weighed['low']:.2f} to {weighed['high']:.2f}, "
+    counts = counted.format(*(weighed[key] for key in ('wins', 'losses', 'ties')))
+    return ['', f"{weighed['first']} against {weighed['second']}: {counts}; {share}"
+            f"p {weighed['p_value']:.2g} however often looked at, by {weighed['by']}: {verdict}"]
 
 
 def table(result: Any) -> str:

@@ -37,7 +37,7 @@ capital is the mean over both directions and λ = 0.25, 0.5, 0.75 and 1. It is v
 between the visits of evaluators, and needs at least six of them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy  # scipy.optimize loads when a root is first looked for
@@ -185,18 +185,19 @@ def needed_words(found: SessionsNeeded | None) -> str:
             'top': f'which {found.k} policies are ahead of the others'}[found.goal]
     if found.known:
         return f'{what[0].upper()}{what[1:]} is known at 95 %.'
-    low, middle, high = (_about(x, 200 * found.sessions) for x in
+    digits = 2 if found.high < 3 * found.low else 1
+    low, middle, high = (_about(x, 200 * found.sessions, digits) for x in
                          (found.low, found.middle, found.high))
-    return (f'Until {what} is known at 95 %, about {middle} more sessions are needed '
+    about = 'about ' if np.isfinite(found.middle) else ''
+    return (f'Until {what} is known at 95 %, {about}{middle} more sessions are needed '
             f'(in 9 of 10 cases {low} to {high}), if pairs and evaluators stay as they were.')
 
 
-def _about(number: float, most: int) -> str:
-    """Return a number of sessions with two digits, as text."""
+def _about(number: float, most: float, digits: int) -> str:
+    """Return a number of sessions with so many digits, as text; ``most`` is as far as is known."""
     if not np.isfinite(number):
-        return f'more than {most}'
-    digits = max(len(str(round(number))) - 2, 0)
-    return str(int(round(number, -digits)))
+        return f'more than {_about(most, most, digits)}'
+    return str(int(round(number, digits - len(str(round(number))))))
 
 
 @dataclass(frozen=True)
@@ -260,6 +261,18 @@ def evidence(comparisons: Comparisons, first: str, second: str, *, alpha: float 
                     float(path[-1]) if len(path) else 0.0, path,
                     float(np.exp(-path.max(initial=0.0))), low, high, better,
                     None if at is None else at + 1, by)
+
+
+def progress_verdicts(comparisons: Comparisons) -> Comparisons:
+    """
+    Return the comparisons with progress of both, each won by the rollout that got further.
+
+    :func:`evidence` of them tests whether one policy gets further than the other as often as the
+    other way round. It decides sooner than verdicts, which have the evaluator's noise beside.
+    """
+    apart = comparisons.score_first - comparisons.score_second
+    known = np.isfinite(apart)
+    return replace(comparisons.take(known), outcome=(1 + np.sign(apart[known])) / 2)
 
 
 def log_capital(wins: np.ndarray, losses: np.ndarray, prior: float = 1.0) -> Floats:
