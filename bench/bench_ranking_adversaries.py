@@ -7,8 +7,8 @@ through many accounts of one institution. The second: sixty accounts with three 
 one policy, or an owner submits one policy twenty times more. MMRV is against the true share of
 wins, the mean over data sets. Fails where `bt_robust` has more than 1.5 times the MMRV of honest
 votes by `bt` and in the first table more than 0.02, where in the second the pushed policy or the
-clones are wrongly first in 2 % and a standard error more data sets than without the cheat, or where more than 5 % of
-honest evaluators are flagged. Takes 6 minutes; --scale 0.2 is coarser.
+clones are wrongly first in 2 % and a standard error more data sets than without the cheat, or
+where more than 5 % of honest evaluators are flagged. Takes 6 minutes; --scale 0.2 is coarser.
 """
 
 import argparse
