@@ -35,7 +35,7 @@ def damaged_bags(folder: Path, count: int, seed: int = 1) -> Tally:
     tally, rng = Tally('damaged bags'), random.Random(seed)
     path = write(folder / 'whole' / 'A') / 'A_0.mcap'
     messages = {name_of(m): m for m in salvage(path) if isinstance(m, Message)}
-    table, data, wanted, found = chunks(path), path.read_bytes(), 0, 0
+    table, data, wanted, recovered = chunks(path), path.read_bytes(), 0, 0
     where = {name: next(k for k, (_, _, (low, high, ids)) in enumerate(table)
                         if low <= m.log_ns <= high and NUMBERS[m.topic] in ids)
              for name, m in messages.items()}
@@ -46,10 +46,10 @@ def damaged_bags(folder: Path, count: int, seed: int = 1) -> Tally:
         outside = [name for name in messages if where[name] not in hit]
         got = _recovered(tally, folder / str(number) / 'A', changed, messages)
         kept = sum(name in got for name in outside)
-        wanted, found = wanted + len(outside), found + kept
+        wanted, recovered = wanted + len(outside), recovered + kept
         if kept < SHARE * len(outside):
             tally.note('losses', f'{kept} of {len(outside)} messages, bytes {begin} to {end}')
-    tally.remarks.append(f'{100.0 * found / max(1, wanted):.2f} % of the messages outside of '
+    tally.remarks.append(f'{100.0 * recovered / max(1, wanted):.2f} % of the messages outside of '
                          'damaged chunks came back')
     return tally
 
@@ -62,18 +62,18 @@ def _recovered(tally: Tally, folder: Path, data: bytes,
     path.write_bytes(data)
     begin_s = time.monotonic()
     try:
-        told = any(isinstance(item, Damage) for item in salvage(path))
+        named = any(isinstance(item, Damage) for item in salvage(path))
         recover(folder)
         with BagReader(folder) as bag:
             got = {name_of(m): m for m in bag.messages()}
     except ArenaError:
-        got, told = {}, True
+        got, named = {}, True
     except Exception as error:
         tally.note('crashes', error)
         return set()
     if any(messages.get(name) != m for name, m in got.items()):
         tally.note('wrong', 'a message that was never written')
-    if len(got) < len(messages) and data.endswith(MAGIC) and not told:
+    if len(got) < len(messages) and data.endswith(MAGIC) and not named:
         tally.note('wrong', 'a damage that is not reported')
     if time.monotonic() - begin_s > STUCK_S:
         tally.note('stuck', folder.name)

@@ -95,8 +95,8 @@ def reported(name: str, part: Callable[[], list[Tally]]) -> list[Tally]:
     begin_s = time.monotonic()
     tallies = part()
     sys.stderr.write(f'{name}: {time.monotonic() - begin_s:.0f} s, '
-                     f'{sum(one.tried for one in tallies)} tried, '
-                     f'{sum(one.bad for one in tallies)} wrong\n')
+                     f'{sum(tally.tried for tally in tallies)} tried, '
+                     f'{sum(tally.bad for tally in tallies)} wrong\n')
     return tallies
 
 

@@ -60,8 +60,8 @@ def held(row: str) -> Tally:
     for case in cases:
         tally.tried += case.find('skipped') is None
         for kind, column in (('failure', 'wrong'), ('error', 'crashes')):
-            if (found := case.find(kind)) is not None:
-                tally.note('stuck' if 'Timeout' in found.get('message', '') else column,
-                           f'{case.get("name")}: {found.get("message", "")}')
+            if (outcome := case.find(kind)) is not None:
+                tally.note('stuck' if 'Timeout' in outcome.get('message', '') else column,
+                           f'{case.get("name")}: {outcome.get("message", "")}')
     tally.seconds = time.monotonic() - begin_s
     return tally

@@ -159,12 +159,12 @@ class Arena:
         for k in range(STATIONS):
             (self.folder / f'station{k}' / 'finish').touch()
         end_s = time.monotonic() + END_S
-        stations = [one.process for one in self.victims if one.name.startswith('station')]
-        while any(one.exitcode is None for one in stations) and time.monotonic() < end_s:
+        stations = [victim.process for victim in self.victims if victim.name.startswith('station')]
+        while any(process.exitcode is None for process in stations) and time.monotonic() < end_s:
             self.listen()
             time.sleep(0.05)
         self.listen()
-        return all(one.exitcode == 0 for one in stations)
+        return all(process.exitcode == 0 for process in stations)
 
     def close(self) -> None:
         """Kill everything."""
@@ -224,7 +224,7 @@ def check(arena: Arena, tally: Tally) -> None:
             check_session(arena, made, tally, session_id, words, kept[session_id])
         made.ledger.check()
         check_once(made, tally)
-    done = sum(one.state == 'done' for one in kept.values())
+    done = sum(session.state == 'done' for session in kept.values())
     tally.remarks.append(f'{done} sessions done, {len(arena.told)} entries told; kills: '
                          + ', '.join(f'{v.name} {v.kills}' for v in arena.victims))
 
@@ -264,7 +264,7 @@ def check_once(made: ArenaServer, tally: Tally) -> None:
         )).scalar_one()
         entries = [json.loads(row[0]) for row in connection.execute(sa.text(
             'SELECT body FROM log'))]
-    logged = [one['session'] for one in entries if one.get('kind') == 'session']
+    logged = [entry['session'] for entry in entries if entry.get('kind') == 'session']
     if not counted == earned == len(logged) == len(set(logged)):
         tally.note('wrong', f'{counted} sessions count, {earned} credits, {len(logged)} entries')
     if open_ones:

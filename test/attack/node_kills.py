@@ -74,8 +74,8 @@ class Station:
         pool.write_text(json.dumps(POOL))
         station = SimulatedStation(pool, self.data, max_steps=20, namespace=self.namespace,
                                    sim={'image_width': 128, 'image_height': 72})
-        commands = {one.name: (MODULES[one.executable], one.command()[3:])
-                    for one in station.processes(files)}
+        commands = {node.name: (MODULES[node.executable], node.command()[3:])
+                    for node in station.processes(files)}
         commands['session_node'][1].extend(['-p', 'max_image_age:=2.0'])
         commands[PAGE] = ('arena_robot.cli.main', [
             'console', '--port', str(self.port), '--namespace', self.namespace, '--wait', '60'])
@@ -135,7 +135,7 @@ class Evaluator(Scripted):
 
     def _act(self, seen: DeskState) -> None:
         super()._act(seen)
-        again = any(one.again == 'fault' for one in seen.slots)
+        again = any(slot.again == 'fault' for slot in seen.slots)
         if seen.state in (State.SCORING_A, State.SCORING_B) and not again:
             key = 'progress_a' if seen.state is State.SCORING_A else 'progress_b'
             self._told.append((seen.session_id, key, self._last))
@@ -183,15 +183,15 @@ def check(station: Station, tally: Tally) -> None:
     for words in waiting(home):
         tally.note('stuck', words)
     kept = {path.parent.name: read_session(path.parent) for path in home.glob('*/session.json')}
-    prompts = {one.prompt for one in kept.values()}
+    prompts = {session.prompt for session in kept.values()}
     for session_id, key, value in station.told:
         if key == 'prompt' and value not in prompts:
             tally.note('losses', f'no session is about {value!r}')
         elif key.startswith('progress') and getattr(
                 kept[session_id].verdict, key, None) != value:
             tally.note('losses', f'{session_id}: {key} was {value}')
-    done = [one for one in kept.values() if one.state == 'done']
-    if any(not one.verified for one in done):
+    done = [session for session in kept.values() if session.state == 'done']
+    if any(not session.verified for session in done):
         tally.note('wrong', 'a pair was revealed and does not fit its commitment')
     try:
         station.page()
@@ -207,12 +207,12 @@ def check(station: Station, tally: Tally) -> None:
 
 def waiting(home: Path) -> list[str]:
     """Return the sessions that have not ended, and the recordings that are not whole."""
-    found = []
+    waits = []
     for path in home.glob('*/session.json'):
         session = read_session(path.parent)
         if session.state not in ('done', 'aborted'):
-            found.append(f'{path.parent.name} is {session.state}: {session.notice}')
-    return found + [f'{path.parent} is not whole' for path in home.glob('*/[AB]/*.mcap')
+            waits.append(f'{path.parent.name} is {session.state}: {session.notice}')
+    return waits + [f'{path.parent} is not whole' for path in home.glob('*/[AB]/*.mcap')
                     if not is_complete(path.parent)]
 
 

@@ -42,7 +42,7 @@ def _call(channel: grpc.Channel, name: str, data: bytes, token: str) -> grpc.Sta
 
 def _unary() -> list[str]:
     service = pb.DESCRIPTOR.services_by_name['ArenaService']
-    return [one.name for one in service.methods if not one.client_streaming]
+    return [method.name for method in service.methods if not method.client_streaming]
 
 
 def _odd_bytes(channel: grpc.Channel, token: str, rng: random.Random, count: int) -> Tally:

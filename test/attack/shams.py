@@ -125,10 +125,9 @@ SHAMS: tuple[Sham, ...] = (nothing_ran, sixteen_bytes, hurried, another_recordin
 def shams(folder: Path, count: int, seed: int = 1) -> Tally:
     """Return what became of so many verdicts that were made up, and of one honest one."""
     tally, rng = Tally('shams of a colluding lab'), random.Random(seed)
-    with GrpcPolicyServer(Echo()) as one, GrpcPolicyServer(Echo()) as two:
-        setting = Setting(folder / 'server', '', dict(zip(NAMES[:2], (one.address, two.address),
-                                                           strict=True)),
-                          max_pace=1.25)
+    with GrpcPolicyServer(Echo()) as first, GrpcPolicyServer(Echo()) as second:
+        setting = Setting(folder / 'server', '', dict(zip(
+            NAMES[:2], (first.address, second.address), strict=True)), max_pace=1.25)
         try:
             arena = _colluding(setting)
             begin_s = time.monotonic()
@@ -171,5 +170,5 @@ def _report_rivals(setting: Setting, arena: Any, tally: Tally) -> None:
         _query(arena, session_id, slot, 1)
     arena.feedback(session_id, dataclasses.replace(INVALID, unsafe_a=True, unsafe_b=True))
     tally.tried += 1
-    if any(one.state is not PolicyState.POOL for one in setting.server.policies.list()):
+    if any(policy.state is not PolicyState.POOL for policy in setting.server.policies.list()):
         tally.note('wrong', 'one person suspended a policy')

@@ -102,10 +102,10 @@ def table(tallies: list[Tally]) -> str:
     """Return the table, the examples of what went wrong, and a line that sums it up."""
     width = max(len(t.border) for t in tallies)
     lines = [f"{'':{width}}" + ''.join(f'{name:>15}' for name in (*COLUMNS, 'seconds'))]
-    for one in tallies:
-        lines.append(f'{one.border:{width}}' + ''.join(f'{n:>15}' for n in one.numbers())
-                     + f'{one.seconds:>15.1f}')
-        lines += [f'    {words}' for words in (*one.examples, *one.remarks)]
+    for tally in tallies:
+        lines.append(f'{tally.border:{width}}' + ''.join(f'{n:>15}' for n in tally.numbers())
+                     + f'{tally.seconds:>15.1f}')
+        lines += [f'    {words}' for words in (*tally.examples, *tally.remarks)]
     totals = [sum(column) for column in zip(*(t.numbers() for t in tallies), strict=True)]
     lines.append('attack: ' + ', '.join(f'{n} {name}' for n, name in zip(
         totals, COLUMNS, strict=True)) + f' at {len(tallies)} borders')

@@ -30,42 +30,42 @@ history = load('history')
 
 
 def test_nothing_goes_wrong_at_any_border():
-    found = borders.all_borders(400, seed=7)
-    assert not any(one.bad for one in found), tally.table(found)
-    assert {one.tried for one in found} == {400}
+    tallies = borders.all_borders(400, seed=7)
+    assert not any(border.bad for border in tallies), tally.table(tallies)
+    assert {border.tried for border in tallies} == {400}
 
 
 def test_a_server_takes_odd_bytes_and_wrong_tokens(tmp_path):
-    found = server_calls.server_calls(tmp_path / 'server', 120, seed=7)
-    assert not any(one.bad for one in found), tally.table(found)
+    tallies = server_calls.server_calls(tmp_path / 'server', 120, seed=7)
+    assert not any(row.bad for row in tallies), tally.table(tallies)
 
 
 def test_no_sham_counts_and_an_honest_session_does(tmp_path):
-    found = shams.shams(tmp_path, len(shams.SHAMS), seed=7)
-    assert not found.bad, tally.table([found])
-    assert found.tried == len(shams.SHAMS) + 2
+    row = shams.shams(tmp_path, len(shams.SHAMS), seed=7)
+    assert not row.bad, tally.table([row])
+    assert row.tried == len(shams.SHAMS) + 2
 
 
 def test_damaged_bags_and_copies_of_a_bag_that_is_written(tmp_path):
-    found = [bags.damaged_bags(tmp_path / 'damaged', 20, seed=7),
+    tallies = [bags.damaged_bags(tmp_path / 'damaged', 20, seed=7),
              bags.growing_bags(tmp_path / 'growing', 10, seed=7)]
-    assert not any(one.bad for one in found), tally.table(found)
-    assert [one.tried for one in found] == [20, 10]
+    assert not any(row.bad for row in tallies), tally.table(tallies)
+    assert [row.tried for row in tallies] == [20, 10]
 
 
 def test_kills_of_server_policies_and_stations_and_full_disks_lose_nothing():
-    found = [campaign.alone('kills.py', '--kills', '6', '--seed', '7'),
+    tallies = [campaign.alone('kills.py', '--kills', '6', '--seed', '7'),
              campaign.alone('kills.py', '--kills', '3', '--seed', '7', '--full-disks')]
-    assert not any(one.bad for one in found), tally.table(found)
-    assert all(one.tried >= 3 for one in found)
+    assert not any(row.bad for row in tallies), tally.table(tallies)
+    assert all(row.tried >= 3 for row in tallies)
 
 
 def test_two_servers_that_are_killed_and_paused_keep_to_one_order():
     if not program('initdb'):
         pytest.skip("PostgreSQL's programs are missing: apt-get install postgresql")
-    found = campaign.alone('two_servers.py', '--faults', '8', '--seed', '7')
-    assert not found.bad, tally.table([found])
-    assert found.tried == 8
+    row = campaign.alone('two_servers.py', '--faults', '8', '--seed', '7')
+    assert not row.bad, tally.table([row])
+    assert row.tried == 8
 
 
 GOOD, BAD = 'A is better', 'B is better'
@@ -100,13 +100,13 @@ def test_a_history_is_explained_by_an_order_of_its_calls(calls, fits):
 
 def test_every_attack_that_a_test_holds_is_there():
     for row, tests in held.ATTACKS.items():
-        for one in tests:
-            path, _, name = one.partition('::')
+        for test in tests:
+            path, _, name = test.partition('::')
             assert f'def {name}(' in (held.ROOT / path).read_text() if name else (
-                held.ROOT / path).exists(), f'{row}: {one}'
-    found = held.held('C: addresses that lead inside')
-    assert found.tried > 20
-    assert not found.bad
+                held.ROOT / path).exists(), f'{row}: {test}'
+    tallied = held.held('C: addresses that lead inside')
+    assert tallied.tried > 20
+    assert not tallied.bad
 
 
 def test_a_part_says_when_it_begins_and_its_result(capsys):
@@ -122,7 +122,7 @@ def test_a_part_that_fails_is_a_crash():
 @pytest.mark.parametrize(('read', 'column'), [
     (lambda data: data.decode('ascii'), 'crashes'), (lambda data: data, 'wrong')])
 def test_what_goes_wrong_is_in_the_table(read, column):
-    one = tally.parse('a parser', [b'\xff', b'abc'], read, lambda given, out: out == 'abc')
-    assert getattr(one, column) > 0
-    assert f'{column}: ' in tally.table([one])
-    assert tally.table([one]).splitlines()[-1].startswith('attack: 2 tried, ')
+    row = tally.parse('a parser', [b'\xff', b'abc'], read, lambda given, out: out == 'abc')
+    assert getattr(row, column) > 0
+    assert f'{column}: ' in tally.table([row])
+    assert tally.table([row]).splitlines()[-1].startswith('attack: 2 tried, ')

@@ -75,8 +75,9 @@ class Station(threading.Thread):
         self._history, self._folder, self._evaluator = history, folder, tokens[1]
         self._rng, self._slots = random.Random(seed), TokensInMemory()
         addresses = [ServerAddress(target, tokens[0], timeout_s=CALL_S) for target in targets]
-        self._arenas = [NotingArena(one, SystemClock(), tokens=self._slots) for one in addresses]
-        self._calls = [Calls(one) for one in addresses]
+        self._arenas = [NotingArena(address, SystemClock(), tokens=self._slots)
+                        for address in addresses]
+        self._calls = [Calls(address) for address in addresses]
         self.ending = threading.Event()
         self.whole: set[str] = set()
         self.commitments: dict[str, str] = {}
@@ -90,8 +91,8 @@ class Station(threading.Thread):
                 self._session()
         except Exception as error:
             self.failure = error
-        for one in (*self._arenas, *self._calls):
-            one.close()
+        for connection in (*self._arenas, *self._calls):
+            connection.close()
 
     def _asked(self, subject: str, name: str, asked: Any, work: Callable[[int], Any],
                at: int) -> Any:
@@ -168,7 +169,8 @@ class Station(threading.Thread):
                     return REFUSED
             return judge
         if self._rng.random() < 0.3:
-            self._at_both(name, 'judge', [(one, judging(one)) for one in (VERDICT, OTHER)])
+            self._at_both(name, 'judge', [(verdict, judging(verdict))
+                                          for verdict in (VERDICT, OTHER)])
         self._until_answered(name, 'judge', VERDICT, judging(VERDICT))
 
     def _reveal(self, name: str, at: int) -> Any:
@@ -239,7 +241,7 @@ def two_servers(folder: Path, url: str, count: int, seed: int = 1) -> Tally:
     arena = Arena(folder, url, seed)
     pauses = 0
     with arena.running():
-        while tally.tried < count and any(one.is_alive() for one in arena.stations):
+        while tally.tried < count and any(station.is_alive() for station in arena.stations):
             time.sleep(rng.uniform(0.1, 1.5))
             tally.tried += 1
             victim = rng.choice(arena.servers)
@@ -255,7 +257,7 @@ def two_servers(folder: Path, url: str, count: int, seed: int = 1) -> Tally:
                 os.kill(victim.process.pid, signal.SIGCONT)
     check(arena, tally)
     tally.remarks.append(f'{len(arena.history.calls)} calls; {pauses} pauses, kills: '
-                         + ', '.join(f'{one.name} {one.kills}' for one in arena.servers))
+                         + ', '.join(f'{victim.name} {victim.kills}' for victim in arena.servers))
     return tally
 
 
@@ -264,9 +266,9 @@ def check(arena: Arena, tally: Tally) -> None:
     for station in arena.stations:
         if station.failure or station.is_alive():
             tally.note('stuck', station.failure or 'a station does not end')
-    whole = set().union(*(one.whole for one in arena.stations))
-    commitments = {name: sealed for one in arena.stations
-                   for name, sealed in one.commitments.items()}
+    whole = set().union(*(station.whole for station in arena.stations))
+    commitments = {name: sealed for station in arena.stations
+                   for name, sealed in station.commitments.items()}
     now_s, history = time.monotonic(), arena.history
     with arena.server() as made:
         for name in commitments:
@@ -280,8 +282,8 @@ def check(arena: Arena, tally: Tally) -> None:
         check_once(made, tally)
         entries = made.log.bundle()['entries']
         drawn = sum(made.database.count_by(sessions.c.state).values())
-    tree = MerkleTree([leaf_hash(one.encode()) for one in entries])
-    for size, root in {item for one in arena.stations for item in one.heads.items()}:
+    tree = MerkleTree([leaf_hash(entry.encode()) for entry in entries])
+    for size, root in {item for station in arena.stations for item in station.heads.items()}:
         if tree.root(size).hex() != root:
             tally.note('wrong', f'the log of {size} entries was another')
     for call in history.calls:

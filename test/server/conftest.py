@@ -51,7 +51,7 @@ def migrated(tmp_path_factory):
     path = tmp_path_factory.mktemp('migrated') / 'arena.db'
     with Database(f'sqlite:///{path}'):
         pass
-    assert [one.name for one in path.parent.iterdir()] == [path.name], 'a journal is left'
+    assert [file.name for file in path.parent.iterdir()] == [path.name], 'a journal is left'
     return path
 
 
@@ -84,9 +84,9 @@ def clock():
 @pytest.fixture(scope='session')
 def pool():
     """Three policies on real sockets: two over gRPC, one over the openpi protocol."""
-    with GrpcPolicyServer(Echo()) as one, GrpcPolicyServer(Frozen()) as two, \
-            OpenpiPolicyServer(Echo()) as three:
-        yield dict(zip(NAMES, (one.address, two.address, three.address), strict=True))
+    with GrpcPolicyServer(Echo()) as first, GrpcPolicyServer(Frozen()) as second, \
+            OpenpiPolicyServer(Echo()) as third:
+        yield dict(zip(NAMES, (first.address, second.address, third.address), strict=True))
 
 
 @pytest.fixture

@@ -75,10 +75,10 @@ def main(target, token, evaluator, folder, sessions):
 
         if sessions:
             leader = conductor()
-            told = [run(leader, sim, folder, k) for k in range(sessions)]
+            results = [run(leader, sim, folder, k) for k in range(sessions)]
         else:
-            leader, told = offline(conductor, sim, folder)
-        sys.stdout.write(json.dumps(told))
+            leader, results = offline(conductor, sim, folder)
+        sys.stdout.write(json.dumps(results))
         leader.close()
         arena.close()
 

@@ -62,8 +62,8 @@ def test_an_owner_cannot_say_where_an_address_leads(scheme, extra):
 
 def test_what_is_called_is_written_from_the_checked_parts():
     assert pinned('grpc://8.8.8.8:80', ()) == 'grpc://8.8.8.8:80?connect_to=8.8.8.8'
-    found = parse_address(pinned('openpi://[::1]:80/', LOOPBACK))
-    assert (found.target, found.applied(CallOptions()).connect_to) == ('[::1]:80', '::1')
+    parsed = parse_address(pinned('openpi://[::1]:80/', LOOPBACK))
+    assert (parsed.target, parsed.applied(CallOptions()).connect_to) == ('[::1]:80', '::1')
     text = 'openpis://8.8.8.8:443/pi0/droid?action_space=joint_velocity&auth=bearer'
     assert pinned(text, ()) == f'{text}&connect_to=8.8.8.8'
     options = parse_address(pinned(text, ())).applied(CallOptions())
@@ -79,9 +79,9 @@ def test_only_one_ip_address_is_connected_to(query):
 
 
 def test_ipv4_comes_first_in_the_order_of_the_resolver(monkeypatch):
-    found = ['2600:1f18::1', '99.80.1.1', '34.1.2.3', '99.80.1.1']
+    ips = ['2600:1f18::1', '99.80.1.1', '34.1.2.3', '99.80.1.1']
     monkeypatch.setattr(addresses.socket, 'getaddrinfo',
-                        lambda *_, **__: [(0, 0, 0, '', (ip, 80)) for ip in found])
+                        lambda *_, **__: [(0, 0, 0, '', (ip, 80)) for ip in ips])
     assert check('grpc://policy.example:80', ()).ip == '99.80.1.1'
     assert [str(ip) for ip in addresses.resolve('policy.example', 80)] == [
         '99.80.1.1', '34.1.2.3', '2600:1f18::1']

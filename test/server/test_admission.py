@@ -79,9 +79,9 @@ def test_handlers_are_made_once_and_unknown_methods_are_not_remembered():
         return [await let_in.intercept_service(continuation, SimpleNamespace(method=method))
                 for method in methods]
 
-    one, two, *none = asyncio.run(handlers('/policy/Stream', '/policy/Stream', '/no/0', '/no/1',
-                                           '/arena/Stream', '/no/0'))
-    assert one is two
+    first, second, *none = asyncio.run(handlers(
+        '/policy/Stream', '/policy/Stream', '/no/0', '/no/1', '/arena/Stream', '/no/0'))
+    assert first is second
     assert none == [None] * 4
     assert made == ['/policy/Stream', '/no/0', '/no/1', '/arena/Stream', '/no/0']
     assert set(let_in._handlers) == {'/policy/Stream'}

@@ -108,8 +108,8 @@ def test_the_relay_gives_what_the_policy_gives(setting, pool):
 
 def test_a_session_without_the_right_to_it(setting, folder):
     session_id = setting.arena().assign(STATION, 'ada', PROMPT).session_id
-    other = setting.server.accounts.add_station(Station(0, 'other', 'nyu', 'fr3'))
-    setting.tokens['other'] = setting.server.accounts.issue(other)
+    neighbour = setting.server.accounts.add_station(Station(0, 'other', 'nyu', 'fr3'))
+    setting.tokens['other'] = setting.server.accounts.issue(neighbour)
     for who, name, message in (
             ('other', 'Heartbeat', pb.HeartbeatRequest(session_id=session_id)),
             ('other', 'Reveal', pb.SessionRequest(session_id=session_id)),
@@ -247,8 +247,8 @@ def test_a_policy_that_dies_looks_like_any_other(tmp_path, folder):
 
 
 def test_two_stations_at_once(setting, folder):
-    other = setting.server.accounts.add_station(Station(0, 'other', 'nyu', 'fr3'))
-    tokens = [setting.tokens['station'], setting.server.accounts.issue(other)]
+    neighbour = setting.server.accounts.add_station(Station(0, 'other', 'nyu', 'fr3'))
+    tokens = [setting.tokens['station'], setting.server.accounts.issue(neighbour)]
     failures = []
 
     def work(token):

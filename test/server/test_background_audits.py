@@ -67,9 +67,9 @@ def test_sessions_that_count_are_audited_once(store, audit):
     blobs, root = store
     assert audit('broken', 'one', 'withdrawn') == ['broken', 'one'], \
         'each once, also the one that cannot be read'
-    found = read_audit(audit_path(root / 'one' / 'A', 'oracle'))
-    assert found.valid
-    assert found.phi[-1] > 0.5
+    made = read_audit(audit_path(root / 'one' / 'A', 'oracle'))
+    assert made.valid
+    assert made.phi[-1] > 0.5
     assert audits_of(root / 'withdrawn' / 'A') == audits_of(root / 'broken' / 'A') == []
     with pytest.raises(ConfigError, match='oracle'):
         AuditWorker(audit_session, 'orakel', None, None, blobs)
@@ -79,7 +79,7 @@ def test_an_audit_that_needs_too_much_memory_is_marked_as_failed(store, audit):
     _, root = store
     assert audit('one', memory_bytes=300 << 20) == ['one'], 'and is not tried again'
     for slot in 'AB':
-        found = read_audit(audit_path(root / 'one' / slot, 'oracle'))
-        assert found.status == 'invalid'
-        assert re.search('needs more than 300 MiB|ended by signal', found.detail)
+        made = read_audit(audit_path(root / 'one' / slot, 'oracle'))
+        assert made.status == 'invalid'
+        assert re.search('needs more than 300 MiB|ended by signal', made.detail)
     assert audit('one') == [], 'after a restart neither'

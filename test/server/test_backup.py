@@ -40,9 +40,9 @@ OBJECTS = os.environ.get('ARENA_TEST_BLOBS', 'memory://arena')
 def filled(tmp_path_factory):
     """Return the folder of a server with two sessions, stopped, and a backup of it."""
     folder = tmp_path_factory.mktemp('filled')
-    with GrpcPolicyServer(Echo()) as one, GrpcPolicyServer(Echo()) as two:
-        setting = Setting(folder / 'server', '', {'crimson-7b': one.address,
-                                                  'azure-fast': two.address})
+    with GrpcPolicyServer(Echo()) as first, GrpcPolicyServer(Echo()) as second:
+        setting = Setting(folder / 'server', '', {'crimson-7b': first.address,
+                                                  'azure-fast': second.address})
         try:
             ids = [run(setting.arena(), folder / 'station') for _ in range(2)]
             setting.server.log.head()
@@ -71,12 +71,12 @@ def test_sessions_go_on_while_a_backup_is_taken_and_all_of_it_comes_back(
             run(arena, tmp_path / 'station') for _ in iter(over.is_set, True)])
         going.start()
         try:
-            found = back_up(setting.config, tmp_path / 'backup', CLOCK)
+            backup = back_up(setting.config, tmp_path / 'backup', CLOCK)
             again = back_up(setting.config, tmp_path / 'backup', CLOCK)
         finally:
             over.set()
             going.join()
-        assert again.sessions >= found.sessions >= 2
+        assert again.sessions >= backup.sessions >= 2
     finally:
         setting.close()
     config = ServerConfig(data=tmp_path / 'restored', database=places[1], blobs=stores[1])
@@ -114,9 +114,10 @@ def databases(folder):
     """Return the URLs of two new databases."""
     import psycopg
     names = [f'backup_{time.monotonic_ns()}_{k}' for k in range(2)]
-    with psycopg.connect(f'host={folder} user=arena dbname=postgres', autocommit=True) as one:
+    with psycopg.connect(f'host={folder} user=arena dbname=postgres',
+                         autocommit=True) as connection:
         for name in names:
-            one.execute(f'CREATE DATABASE {name}')
+            connection.execute(f'CREATE DATABASE {name}')
     return [f'postgresql+psycopg://arena@/{name}?host={folder}' for name in names]
 
 
@@ -154,9 +155,9 @@ def test_a_damaged_backup_is_refused_and_nothing_is_restored(filled, tmp_path, d
     elif damage == 'no list':
         (backup / 'backup.json').unlink()
     else:
-        found = json.loads((backup / 'backup.json').read_text())
-        found['files']['blobs/../../outside'] = '0' * 64
-        (backup / 'backup.json').write_text(json.dumps(found))
+        manifest = json.loads((backup / 'backup.json').read_text())
+        manifest['files']['blobs/../../outside'] = '0' * 64
+        (backup / 'backup.json').write_text(json.dumps(manifest))
     with pytest.raises(DataError):
         restore(ServerConfig(data=tmp_path / 'new'), backup, CLOCK)
     assert not (tmp_path / 'new').exists()
@@ -213,20 +214,21 @@ def test_pages_of_postgresql_are_checked_where_amcheck_is_and_else_it_is_said(po
     with Database(urls[0]) as database, database.read() as connection:
         assert 'CREATE EXTENSION amcheck' in check_pages(connection)
     with psycopg.connect(f'host={folder} user=arena dbname={names[0]}',
-                         autocommit=True) as one:
-        if not one.execute("SELECT 1 FROM pg_available_extensions "
-                           "WHERE name = 'amcheck'").fetchone():
+                         autocommit=True) as superuser:
+        if not superuser.execute("SELECT 1 FROM pg_available_extensions "
+                                 "WHERE name = 'amcheck'").fetchone():
             pytest.skip("PostgreSQL's amcheck is missing: apt-get install postgresql-contrib")
-        one.execute('CREATE EXTENSION amcheck')
+        superuser.execute('CREATE EXTENSION amcheck')
     with Database(urls[0]) as database, database.read() as connection:
         assert check_pages(connection) == ''
     with psycopg.connect(f'host={folder} user=arena dbname=postgres',
-                         autocommit=True) as one:
-        one.execute(f'DROP DATABASE {names[1]}')
+                         autocommit=True) as superuser:
+        superuser.execute(f'DROP DATABASE {names[1]}')
         # Copied file by file, so that no page of the copy is in memory.
-        one.execute(f'CREATE DATABASE {names[1]} TEMPLATE {names[0]} STRATEGY FILE_COPY')
-    with psycopg.connect(f'host={folder} user=arena dbname={names[1]}') as one:
-        [path] = one.execute("SELECT pg_relation_filepath('ix_sessions_state_seen_ns')").fetchone()
+        superuser.execute(f'CREATE DATABASE {names[1]} TEMPLATE {names[0]} STRATEGY FILE_COPY')
+    with psycopg.connect(f'host={folder} user=arena dbname={names[1]}') as superuser:
+        [path] = superuser.execute(
+            "SELECT pg_relation_filepath('ix_sessions_state_seen_ns')").fetchone()
     file = folder / 'data' / path
     file.write_bytes(random.Random(1).randbytes(file.stat().st_size))
     with Database(urls[1]) as database, database.read() as connection, \

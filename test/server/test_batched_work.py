@@ -63,9 +63,9 @@ def test_an_error_of_the_work_is_told_to_all_and_the_next_is_done():
         lost = await asyncio.gather(batches.ask('a'), batches.ask('b'), return_exceptions=True)
         return lost, await batches.ask('c')
 
-    lost, found = in_threads(work, ask)
+    lost, answer = in_threads(work, ask)
     assert [str(error) for error in lost] == ['the database is gone'] * 2
-    assert found == 'c'
+    assert answer == 'c'
 
 
 def test_who_waits_too_long_is_cut_off_and_nobody_else():
@@ -79,9 +79,9 @@ def test_who_waits_too_long_is_cut_off_and_nobody_else():
         given_up = asyncio.ensure_future(deadlines.wait(asyncio.shield(never)))
         await asyncio.sleep(0.01)
         given_up.cancel()
-        for one in slow:
+        for task in slow:
             with pytest.raises(asyncio.TimeoutError):
-                await one
+                await task
         assert await later == 'later'
         with pytest.raises(asyncio.CancelledError):
             await given_up

@@ -31,11 +31,11 @@ class Bucket(AbstractFileSystem):
         pass
 
     def ls(self, path, detail=True, **_):
-        found = self.dircache[path] if path in self.dircache else [
+        entries = self.dircache[path] if path in self.dircache else [
             {'name': name, 'size': size, 'type': 'file'} for name, size in self.stored.items()
             if name.rpartition('/')[0] == path]
-        self.dircache[path] = found
-        return found if detail else [one['name'] for one in found]
+        self.dircache[path] = entries
+        return entries if detail else [entry['name'] for entry in entries]
 
 
 def there(blobs):

@@ -100,5 +100,5 @@ def test_the_verb_shows_what_there_is(lab, monkeypatch, capsys):
 
     assert call('ada', '--give', '2', '--to', 'otto').startswith('3 credits\n')
     assert '-2  from ada to otto' in call('ada')
-    told = json.loads(call('otto', '--json'))
-    assert (told['balance'], told['lines'][0]['amount']) == (2, 2)
+    shown = json.loads(call('otto', '--json'))
+    assert (shown['balance'], shown['lines'][0]['amount']) == (2, 2)

@@ -15,7 +15,7 @@ NEWEST_SCHEMA = ScriptDirectory.from_config(alembic_config()).get_current_head()
 
 
 def test_the_migrations_lead_to_the_schema(database):
-    def is_here(item, name, kind, reflected, other):
+    def is_here(item, name, kind, reflected, compared):
         return name not in NEWEST or NEWEST[name][0] == connection.dialect.name
 
     with database.read() as connection:

@@ -65,8 +65,8 @@ def test_a_station_without_a_server_makes_both_take_as_long_as_the_slower(tmp_pa
     station = StationInfo('bench', 'fr3', equal_latency=equal)
     pair = local(tmp_path, policies).assign(station, 'ada', PROMPT)
     arena = local(tmp_path, policies)    # after a restart
-    found = [took(arena.policy(pair.session_id, slot)) for slot in Slot]
-    assert (min(found) >= SLOW_S) is equal
+    took_s = [took(arena.policy(pair.session_id, slot)) for slot in Slot]
+    assert (min(took_s) >= SLOW_S) is equal
     measured = MEASURED * equal
     assert len(policies['quick'].asked) == 3 + measured + 1, 'warm-up, measured, of the rollout'
     assert len(policies['slow'].asked) == measured + 1
@@ -80,9 +80,9 @@ def test_a_station_without_a_server_makes_both_take_as_long_as_the_slower(tmp_pa
     again.feedback(pair.session_id, VERDICT)
     again.reveal(pair.session_id)
     kept = json.loads((tmp_path / f'{pair.session_id}.json').read_text())
-    told = kept.get('equal_latency_s')
-    assert (told is None) is not equal
-    assert not equal or told >= SLOW_S
+    latency_s = kept.get('equal_latency_s')
+    assert (latency_s is None) is not equal
+    assert not equal or latency_s >= SLOW_S
 
 
 def test_a_policy_that_cannot_be_prepared_is_not_waited_for():
@@ -116,5 +116,5 @@ def test_the_relay_makes_both_take_as_long_as_the_slower(tmp_path):
         assert min(took(arena.policy(pair.session_id, slot)) for slot in Slot) >= SLOW_S
         kept = server.sessions.get(pair.session_id).equal_latency_s
         assert SLOW_S <= kept < SLOW_S + 5.0
-        assert [len(one.asked) for one in policies.values()] == [MEASURED + 1] * 2
-        assert len({name for one in policies.values() for name in one.asked[:MEASURED]}) == 2
+        assert [len(policy.asked) for policy in policies.values()] == [MEASURED + 1] * 2
+        assert len({name for policy in policies.values() for name in policy.asked[:MEASURED]}) == 2

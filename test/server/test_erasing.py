@@ -30,7 +30,7 @@ def setting(tmp_path, pool):
 
 
 def keys(setting):
-    return [one.file.key for one in setting.server.uploads.list(setting.session)]
+    return [record.file.key for record in setting.server.uploads.list(setting.session)]
 
 
 def test_deleted_content_is_gone_and_the_log_still_binds_it(setting, tmp_path, capsys):
@@ -43,8 +43,8 @@ def test_deleted_content_is_gone_and_the_log_still_binds_it(setting, tmp_path, c
     assert left == [key for key in before if '/B/' not in key]
     assert [key for key in before if server.blobs.exists(key)] == left
     values = bundle(setting)
-    found = check_bundle(values, heads=[head])
-    assert (found.erased, len(found.comparisons), found.heads) == (1, 1, 1)
+    checked = check_bundle(values, heads=[head])
+    assert (checked.erased, len(checked.comparisons), checked.heads) == (1, 1, 1)
     entry = json.loads(values['entries'][-1])
     assert sorted(entry['files']) == [key for key in before if '/B/' in key]
     assert all(len(sha256) == 64 for sha256 in entry['files'].values())

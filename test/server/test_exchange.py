@@ -67,11 +67,11 @@ def test_tallies_are_kept_until_another_verdict_counts(database, tmp_path, monke
     monkeypatch.setattr('arena_robot.server.results.standings.LOOK_S', -1.0)
     assert results.tallies(TallyBy.CATEGORY) == []
     load(database, write(tmp_path))
-    found = results.tallies(TallyBy.CATEGORY)
-    assert sum(one.count for one in found) == 2
-    assert results.tallies(TallyBy.CATEGORY) is found
-    assert against(found, 'p')['q'] == Score(wins=1)
-    assert sum(one.count for one in results.tallies(TallyBy.INSTITUTION)) == 2
+    tallies = results.tallies(TallyBy.CATEGORY)
+    assert sum(tally.count for tally in tallies) == 2
+    assert results.tallies(TallyBy.CATEGORY) is tallies
+    assert against(tallies, 'p')['q'] == Score(wins=1)
+    assert sum(tally.count for tally in results.tallies(TallyBy.INSTITUTION)) == 2
 
 
 @pytest.mark.parametrize(('sessions', 'episodes', 'words'), [

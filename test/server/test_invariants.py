@@ -105,8 +105,8 @@ class Killable(Setting):
         self.server, self.ways[at] = self.servers[0], self._way(self.servers[at])
 
     def close(self):
-        for one in (*self.ways, *self.servers[1:]):
-            one.close()
+        for closable in (*self.ways, *self.servers[1:]):
+            closable.close()
         super().close()
 
 
@@ -259,8 +259,8 @@ class ServerMachine(RuleBasedStateMachine):
         held = threading.Event()
 
         def hold():
-            with Database(self.setting.config.database_url()) as other, \
-                    other.write() as connection:
+            with Database(self.setting.config.database_url()) as paused, \
+                    paused.write() as connection:
                 connection.execute(sa.select(sessions.c.id).where(
                     sessions.c.id == session).with_for_update())
                 log.lock(connection)
@@ -302,14 +302,15 @@ class ServerMachine(RuleBasedStateMachine):
         check_bundle(values, heads=[self.head] if self.head else [])
         assert values['entries'][:len(self.log)] == self.log
         self.log, self.head = values['entries'], values['head']
-        found = [one for one in map(json.loads, self.log) if one['kind'] == 'session']
+        sessions_in_log = [entry for entry in map(json.loads, self.log)
+                           if entry['kind'] == 'session']
         accepted = {row.id for row in self._rows() if row.accepted_ns is not None}
-        assert sorted(one['session'] for one in found) == sorted(accepted)
+        assert sorted(entry['session'] for entry in sessions_in_log) == sorted(accepted)
         with self.setting.server.database.read() as connection:
-            for one in found:
-                listed = manifests_of(connection, one['session'])
-                assert one['manifests'] == {slot: m.sha256 for slot, m in listed.items()}
-                assert one['verdict'] == said(self.judged[one['session']])
+            for entry in sessions_in_log:
+                listed = manifests_of(connection, entry['session'])
+                assert entry['manifests'] == {slot: m.sha256 for slot, m in listed.items()}
+                assert entry['verdict'] == said(self.judged[entry['session']])
 
     @invariant()
     def pairs_are_sealed(self):
@@ -334,10 +335,10 @@ class ServerMachine(RuleBasedStateMachine):
 
     @invariant()
     def only_what_took_place_counts(self):
-        for one in self.setting.server.results.comparisons():
-            assert self.judged[one.session_id].valid
-            assert one.session_id not in self.withdrawn
-            assert {(one.session_id, slot) for slot in Slot} <= self.relayed & self.sent
+        for comparison in self.setting.server.results.comparisons():
+            assert self.judged[comparison.session_id].valid
+            assert comparison.session_id not in self.withdrawn
+            assert {(comparison.session_id, slot) for slot in Slot} <= self.relayed & self.sent
 
     def teardown(self):
         try:

@@ -43,8 +43,8 @@ def known(pool):
 
 def test_many_slots_read_a_policy_once(pool, known):
     for _ in range(100):
-        assert [one.target for one in known.of_all((1, 2)).values()] == ['grpc://one'] * 2
-    assert {number: one.spec for number, one in known.of_all((2, 1)).items()} == {
+        assert [policy.target for policy in known.of_all((1, 2)).values()] == ['grpc://one'] * 2
+    assert {number: policy.spec for number, policy in known.of_all((2, 1)).items()} == {
         1: SPEC, 2: None}
     known.of_all((2, 3))
     assert pool.read == [[1, 2], [3]]

@@ -79,9 +79,9 @@ def test_episodes_after_the_verdict_get_its_scores(setting, folder):
         arena.upload(session_id, episode(session_id, slot), folder)
     with setting.server.database.read() as connection:
         from arena_robot.server.store.schema import episodes
-        found = {row.slot: row.progress for row in connection.execute(episodes.select())
+        progress = {row.slot: row.progress for row in connection.execute(episodes.select())
                  if row.session_id == session_id}
-    assert found == {'A': VERDICT.progress_a, 'B': VERDICT.progress_b}
+    assert progress == {'A': VERDICT.progress_a, 'B': VERDICT.progress_b}
 
 
 def test_an_upload_is_a_sign_of_life(setting, folder, monkeypatch):
@@ -163,15 +163,15 @@ def test_two_streams_of_one_file_end_with_that_file(setting, folder):
     (folder / 'A_0.mcap').write_bytes(data)
     errors = []
 
-    def send(one):
+    def send(arena):
         for _ in range(3):
             try:
-                one.upload(session_id, episode(session_id, Slot.A), folder)
+                arena.upload(session_id, episode(session_id, Slot.A), folder)
                 return
             except DataError as error:
                 last = error
         errors.append(last)
-    run_at_once([lambda one=one: send(one) for one in [setting.arena() for _ in range(4)]])
+    run_at_once([lambda arena=arena: send(arena) for arena in [setting.arena() for _ in range(4)]])
     assert not errors
     key = f'{session_id}/A/A_0.mcap'
     assert b''.join(setting.server.blobs.read(key)) == data

@@ -69,9 +69,9 @@ def test_many_unknown_tokens_of_one_address_are_refused_without_a_look(tmp_path)
         good('ListPolicies', pb.Empty())
         refused = []
         for k in range(12):
-            with pytest.raises((Unauthorised, TooManyCalls)) as found:
+            with pytest.raises((Unauthorised, TooManyCalls)) as refusal:
                 made.calls(f'arena_guess_{k}')._once('ListPolicies', pb.Empty(), None)
-            refused.append(found.type)
+            refused.append(refusal.type)
         assert refused == [Unauthorised] * 7 + [TooManyCalls] * 5    # the owner's was the first
         assert made.server.counters.count('refused', 'wrong_token') == 7
         assert made.server.counters.count('refused', 'unknown_token') == 5
@@ -176,8 +176,8 @@ def test_hanging_policies_do_not_hold_up_people(tmp_path):
         listeners = [stack.enter_context(socket.create_server(('127.0.0.1', 0)))
                      for _ in range(40)]
         setting = Setting(tmp_path / 'server', '', {
-            f'silent-{k}': f'openpi://127.0.0.1:{one.getsockname()[1]}'
-            for k, one in enumerate(listeners)})
+            f'silent-{k}': f'openpi://127.0.0.1:{sock.getsockname()[1]}'
+            for k, sock in enumerate(listeners)})
         stack.callback(setting.close)
         for name in ('bench', 'left', 'right'):
             if name != 'bench':
@@ -244,5 +244,5 @@ def test_exported_tables_hold_no_formulas_and_come_back_as_they_were(tmp_path, t
     paths = write_tables(tmp_path, [session])
     cells = paths[0].read_text().split(',')
     assert not any(cell.strip('"').startswith(('=', '+', '@', '\t')) for cell in cells)
-    found = read_folder(tmp_path).sessions[0]
-    assert (found.evaluator, found.explanation) == (text.strip(), text)
+    read = read_folder(tmp_path).sessions[0]
+    assert (read.evaluator, read.explanation) == (text.strip(), text)

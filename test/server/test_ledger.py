@@ -118,8 +118,8 @@ def test_a_server_that_stands_still_in_a_transaction_is_not_waited_for(
         except ServerUnavailable as error:
             said.append(str(error))
 
-    with Database(postgres_url) as paused, Database(postgres_url) as other:
-        ledger = Ledger(other, clock)
+    with Database(postgres_url) as paused, Database(postgres_url) as awake:
+        ledger = Ledger(awake, clock)
         give(ledger, 'ada', 5)
         thread = threading.Thread(target=pause, args=(paused,))
         thread.start()
@@ -127,7 +127,7 @@ def test_a_server_that_stands_still_in_a_transaction_is_not_waited_for(
         begun_s = time.monotonic()
         assert give(ledger, 'bob', 1, 'earn:2')
         assert give(ledger, 'ada', 1, 'earn:3')    # the row of the same account is waited for
-        with other.write() as connection:
+        with awake.write() as connection:
             log.append(connection, [('s2', '{}')], 1)
         took_s = time.monotonic() - begun_s
         goes_on.set()
@@ -135,8 +135,8 @@ def test_a_server_that_stands_still_in_a_transaction_is_not_waited_for(
         assert took_s < 10.0, 'as long as the paused server may stand still, and no longer'
         assert 'ask again' in said[0], 'the call of the server that goes on can be repeated'
         assert ledger.balance('account:ada') == 6
-        with other.read() as connection:
-            assert [one.session_id for one in log.entries(connection, 0, 9)] == ['s2']
+        with awake.read() as connection:
+            assert [entry.session_id for entry in log.entries(connection, 0, 9)] == ['s2']
         ledger.check()
 
 

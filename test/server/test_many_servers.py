@@ -12,16 +12,16 @@ from arena_robot.server.store.database import Database, Turn
 
 
 def test_one_server_keeps_house_and_another_takes_over(postgres_url):
-    with Database(postgres_url) as one, Database(postgres_url) as two:
-        first, second = Turn(one, 'housekeeper'), Turn(two, 'housekeeper')
+    with Database(postgres_url) as here, Database(postgres_url) as there:
+        first, second = Turn(here, 'housekeeper'), Turn(there, 'housekeeper')
         assert first.held()
         assert first.held()
         assert not second.held()
-        assert Turn(two, 'another').held()
+        assert Turn(there, 'another').held()
         first.release()
         assert second.held()
         assert not first.held()
-        with one.write() as connection:
+        with here.write() as connection:
             connection.execute(sa.text(
                 "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'"))
         assert not second.held()    # it notices, and may take it again
@@ -40,12 +40,12 @@ def test_servers_that_start_at_once_migrate_once_and_make_one_maintainer(postgre
             tokens.append(server.first_token())
         except Exception as error:
             failures.append(error)
-    threads = [threading.Thread(target=start, args=(one,)) for one in servers]
+    threads = [threading.Thread(target=start, args=(server,)) for server in servers]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    for one in servers:
-        one.close()
+    for server in servers:
+        server.close()
     assert failures == []
     assert sorted(token is None for token in tokens) == [False, True, True]

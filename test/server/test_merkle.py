@@ -15,7 +15,7 @@ ROOT = '5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328'
 
 
 def test_the_root_is_that_of_certificate_transparency():
-    assert MerkleTree([leaf_hash(one) for one in LEAVES]).root().hex() == ROOT
+    assert MerkleTree([leaf_hash(leaf) for leaf in LEAVES]).root().hex() == ROOT
 
 
 def test_every_proof_holds_and_no_other():

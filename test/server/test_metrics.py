@@ -41,18 +41,18 @@ def test_the_page_counts_calls_and_names_nobody(setting, tmp_path):
     arena.assign(STATION, 'ada', PROMPT)
     with contextlib.suppress(Unauthorised, TooManyCalls):
         setting.calls('arena_wrong')('ListPolicies', pb.Empty())
-    text, found = read(setting)
-    assert found['arena_calls_total', 'Assign', 'ok'] == 2
-    assert found['arena_calls_total', 'Infer', 'ok'] == 4
-    assert found['arena_calls_total', 'ListPolicies', 'permission_denied'] == 1
-    assert found['arena_refused_total', 'wrong_token'] == 1
-    assert found['arena_sessions', 'running'] == 1
-    assert found['arena_sessions', 'done'] == 1
-    assert found['arena_policies', 'pool'] == 3
-    assert found['arena_housekeeper',] == 1
-    assert found['arena_call_seconds_count', 'Infer'] == 4
-    assert found['arena_audit_lines_total',] > 0
-    assert found['process_open_fds',] > 0
+    text, values = read(setting)
+    assert values['arena_calls_total', 'Assign', 'ok'] == 2
+    assert values['arena_calls_total', 'Infer', 'ok'] == 4
+    assert values['arena_calls_total', 'ListPolicies', 'permission_denied'] == 1
+    assert values['arena_refused_total', 'wrong_token'] == 1
+    assert values['arena_sessions', 'running'] == 1
+    assert values['arena_sessions', 'done'] == 1
+    assert values['arena_policies', 'pool'] == 3
+    assert values['arena_housekeeper',] == 1
+    assert values['arena_call_seconds_count', 'Infer'] == 4
+    assert values['arena_audit_lines_total',] > 0
+    assert values['process_open_fds',] > 0
     for name in ('crimson', 'azure', 'viridian', 'ada', 'bench', 'nyu'):
         assert name not in text
 

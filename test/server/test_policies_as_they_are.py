@@ -100,7 +100,7 @@ def test_a_review_without_probation_shows_no_state_between(lone, pool, monkeypat
     monkeypatch.setattr(policies, 'move', watched)
     lone.server.pool.checks = PolicyChecks(fine, fine)
     lone.calls('owner')('RegisterPolicy', pb.Policy(name='echo', address=pool['crimson-7b']))
-    assert [one.state for one in lone.server.pool.review()] == [PolicyState.POOL]
+    assert [policy.state for policy in lone.server.pool.review()] == [PolicyState.POOL]
     assert seen == [PolicyState.POOL]
 
 

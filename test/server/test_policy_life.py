@@ -51,8 +51,8 @@ def dead(tmp_path, database_url):
     """A server whose policies do not answer, with two stations."""
     made = Setting(tmp_path / 'server', database_url,
                    {'p': 'grpc://127.0.0.1:9', 'q': 'grpc://127.0.0.1:9'})
-    other = made.server.accounts.add_station(Station(0, 'other', 'nyu', 'fr3'))
-    made.tokens['other'] = made.server.accounts.issue(other)
+    neighbour = made.server.accounts.add_station(Station(0, 'other', 'nyu', 'fr3'))
+    made.tokens['other'] = made.server.accounts.issue(neighbour)
     yield made
     made.close()
 
@@ -105,10 +105,10 @@ def test_a_policy_that_answers_no_numbers_has_failed_and_not_the_station(tmp_pat
     try:
         arena = made.arena()
         session_id = arena.assign(STATION, 'ada', PROMPT).session_id
-        with pytest.raises(BadReply) as told:
+        with pytest.raises(BadReply) as raised:
             arena.policy(session_id, Slot.A).infer(observation(), session_id)
         assert not is_fault(SessionSlot(end=EndReason.POLICY_ERROR,
-                                        detail=str(blinded(told.value, Slot.A))))
+                                        detail=str(blinded(raised.value, Slot.A))))
         arena.upload(session_id, episode(session_id, Slot.A, EndReason.POLICY_ERROR), folder)
         with made.server.database.read() as connection:
             assert episodes_of(connection, session_id)['A'].fault == 'policy'
@@ -120,9 +120,9 @@ def test_a_policy_that_answers_no_numbers_has_failed_and_not_the_station(tmp_pat
 def test_a_policy_that_ended_is_not_the_stations_fault(dead):
     arena = dead.arena()
     session_id = arena.assign(STATION, 'ada', PROMPT).session_id
-    with pytest.raises(PolicyEnded) as told:
+    with pytest.raises(PolicyEnded) as raised:
         arena.policy(session_id, Slot.A).infer(observation(), session_id)
-    detail = str(blinded(told.value, Slot.A))
+    detail = str(blinded(raised.value, Slot.A))
     assert detail == 'the policy of slot A is not running any more'
     assert not is_fault(SessionSlot(end=EndReason.POLICY_ERROR, detail=detail))
 
@@ -167,11 +167,12 @@ def test_probation_ends_after_clean_sessions_on_different_tasks(setting, folder,
     assert all(new.name not in (c.a, c.b) for c in server.results.comparisons()), \
         'sessions on probation do not count in the ranking'
     exported = finished_evaluations(server.database)
-    of_newcomer = [one for one in exported if new.name in (one.policy_a, one.policy_b)]
+    of_newcomer = [session for session in exported
+                   if new.name in (session.policy_a, session.policy_b)]
     assert len(of_newcomer) >= 3
-    assert {(one.valid, one.origin) for one in of_newcomer} == {(False, 'probation')}
-    assert {(one.valid, one.origin) for one in exported} <= {(False, 'probation'),
-                                                             (True, 'relayed')}
+    assert {(session.valid, session.origin) for session in of_newcomer} == {(False, 'probation')}
+    assert {(session.valid, session.origin) for session in exported} <= {
+        (False, 'probation'), (True, 'relayed')}
     with server.database.write() as connection:
         assert clean_prompts(connection, new.id) >= 3
         for number in connection.execute(select(table.c.id)).scalars().all():

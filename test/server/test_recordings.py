@@ -65,9 +65,9 @@ def test_a_recording_that_is_not_of_the_rollout_does_not(sample, changes, words)
 def test_actions_and_times_are_those_of_the_relay(sample):
     made, folder, claim = sample
     nines = base64.b64encode(np.full(LENGTH * 8, 9, '<f4').tobytes()).decode()
-    other = tuple([*row[:4], nines, *row[5:]] if row[0] == 8 else row for row in claim.made)
+    changed = tuple([*row[:4], nines, *row[5:]] if row[0] == 8 else row for row in claim.made)
     assert '24 of 32 recorded requests are what a station executes' in why_unproven(
-        folder, dataclasses.replace(claim, made=other))
+        folder, dataclasses.replace(claim, made=changed))
     hurried = tuple((step, START_NS + 10**7 * step, *rest) for step, _, *rest in claim.made)
     assert why_unproven(folder, dataclasses.replace(claim, made=hurried)) == '', 'within 5 s'
     late = tuple((step, at + 10**9 * step, *rest) for step, at, *rest in claim.made)
@@ -180,8 +180,8 @@ def timed(setting, arena, folder, session_id, slot, pause_s, steps):
     for step in range(0, steps, LENGTH):
         policy.infer(dataclasses.replace(observation(), step=step), session_id)
         time.sleep(pause_s)
-    told = dataclasses.replace(episode(session_id, slot), steps=steps)
-    arena.upload(session_id, told, recorded(
+    ending = dataclasses.replace(episode(session_id, slot), steps=steps)
+    arena.upload(session_id, ending, recorded(
         folder / session_id / slot.value, session_id, slot, steps, begun_ns))
 
 

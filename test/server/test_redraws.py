@@ -39,8 +39,8 @@ def test_pairs_of_retired_policies_do_not_crowd_out_others(setting):
                 'id': f'old-{k}', 'request': f'old-{k}', 'token_a': f'a{k}', 'token_b': f'b{k}',
                 'created_ns': k, 'sealed_pair': pair_text((gone, pair[1]))}))
     with database.write() as connection:
-        assert [one[0] for one in redraws.pairs_to_repeat(connection, row['evaluator_id'])] \
-            == [first]
+        assert [session_id for session_id, *_ in redraws.pairs_to_repeat(
+            connection, row['evaluator_id'])] == [first]
 
 
 def test_a_verdict_without_rollouts_is_a_draw_given_up(tmp_path, pool):
@@ -77,7 +77,7 @@ def test_files_that_do_not_arrive_in_time_are_a_draw_given_up_until_they_do(
     def given_up():
         with server.database.write() as connection:
             return (redraws.count_since(connection, evaluator, 0),
-                    [one[0] for one in redraws.pairs_to_repeat(connection, evaluator)],
+                    [session for session, *_ in redraws.pairs_to_repeat(connection, evaluator)],
                     redraws.count_waiting(connection, evaluator),
                     server.ledger.balance('account:ada'))
     assert given_up() == (0, [], 1, 10), 'the station may be sending them'

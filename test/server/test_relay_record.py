@@ -101,9 +101,9 @@ def test_a_note_counts_once_after_a_kill_between_commit_and_truncation(
         again = record_of(lite, journal)
         again.open()
         with lite.server.database.read() as connection:
-            found = relayed.of_session(connection, session_id)[Slot.A.value]
-        assert (found.queries, found.actions, found.begun) == (2 + more, 8 * (2 + more), 2)
-        assert [one.step for one in found.inferences()] == [0, 8, 16][:2 + more]
+            rollout = relayed.of_session(connection, session_id)[Slot.A.value]
+        assert (rollout.queries, rollout.actions, rollout.begun) == (2 + more, 8 * (2 + more), 2)
+        assert [query.step for query in rollout.inferences()] == [0, 8, 16][:2 + more]
         again.close()
     assert journal.read_bytes() == b''
 
@@ -147,18 +147,18 @@ def test_ways_to_policies_that_nobody_uses_are_closed():
             self.closed = True
 
     async def use():
-        ways = [await found.find(target) for target in (gone, used)]
+        ways = [await upstreams.find(target) for target in (gone, used)]
         now_s[0] = 0.6 * IDLE_S
-        assert await found.find(used) is ways[1]
+        assert await upstreams.find(used) is ways[1]
         now_s[0] = 1.2 * IDLE_S
-        await found.find(PolicyTarget('grpc://new:1'))
+        await upstreams.find(PolicyTarget('grpc://new:1'))
         assert [way.closed for way in ways] == [True, False]
-        assert await found.find(gone) is not ways[0]
-        await found.close()
+        assert await upstreams.find(gone) is not ways[0]
+        await upstreams.close()
         assert ways[1].closed
 
     now_s, gone, used = [0.0], PolicyTarget('grpc://gone:1'), PolicyTarget('grpc://used:1')
-    found = OpenUpstreams(lambda target: Way(), lambda: now_s[0])
+    upstreams = OpenUpstreams(lambda target: Way(), lambda: now_s[0])
     asyncio.run(use())
 
 
@@ -193,7 +193,7 @@ def test_journals_that_were_emptied_long_ago_are_forgotten(lite, tmp_path):
             names.append(set(connection.execute(sa.select(
                 relay_notes.c.journal).where(relay_notes.c.written_ns >= 10**18)).scalars()))
     record.close()
-    assert [len(one) for one in names] == [1, 2, 2], 'the first is older than is kept'
+    assert [len(journals) for journals in names] == [1, 2, 2], 'the first is older than is kept'
     assert not names[0] & names[2]
 
 
@@ -203,23 +203,23 @@ def test_notes_that_are_replayed_late_never_set_the_last_step_back(lite, tmp_pat
     session_id = lite.arena().assign(STATION, 'ada', PROMPT).session_id
     key = session_id, Slot.A.value
     clock = ManualClock(1_000_000_000)
-    killed, other = (RelayRecord(lite.server.database, clock, tmp_path / f'{name}.jsonl')
+    killed, running = (RelayRecord(lite.server.database, clock, tmp_path / f'{name}.jsonl')
                      for name in ('killed', 'other'))
     killed.open()
-    other.open()
-    for record, steps in ((killed, before), (other, (16, 24))):
+    running.open()
+    for record, steps in ((killed, before), (running, (16, 24))):
         for step in steps:
             clock.advance_ns(500_000_000)
             record.answered(key, step, 0.1, 8)
-    other.failed(key, 32, 'it did not answer')
-    other.flush()
+    running.failed(key, 32, 'it did not answer')
+    running.flush()
     late = RelayRecord(lite.server.database, clock, tmp_path / 'killed.jsonl')
     late.open()
     with lite.server.database.read() as connection:
-        found = relayed.of_session(connection, session_id)[Slot.A.value]
-    assert (found.last_step, found.queries, found.failure) == (24, 4, 'it did not answer')
-    assert [one.step for one in found.inferences()] == [0, 8, 16, 24]
-    assert found.begun == len(before) // 2
-    assert found.seconds == pytest.approx(1.5)
-    for record in (late, other):
+        rollout = relayed.of_session(connection, session_id)[Slot.A.value]
+    assert (rollout.last_step, rollout.queries, rollout.failure) == (24, 4, 'it did not answer')
+    assert [query.step for query in rollout.inferences()] == [0, 8, 16, 24]
+    assert rollout.begun == len(before) // 2
+    assert rollout.seconds == pytest.approx(1.5)
+    for record in (late, running):
         record.close()

@@ -35,7 +35,8 @@ class World:
 
     def as_they_are(self, ids):
         self.read(f'as_they_are {len(ids)}')
-        return {one: (self.state.get(one, SessionState.RUNNING), self.equal_s) for one in ids}
+        return {session_id: (self.state.get(session_id, SessionState.RUNNING), self.equal_s)
+                for session_id in ids}
 
     def by_ids(self, numbers):
         self.read('by_ids')
@@ -74,10 +75,10 @@ async def steps(world, routes, tokens, seconds):
     """Every slot asks for its route at every control step; return the last ones."""
     for _ in range(round(seconds / STEP_S)):
         world.now_s += STEP_S
-        found = [await routes.find(token) for token in tokens]
+        newest = [await routes.find(token) for token in tokens]
         if routes._renewal is not None:
             await routes._renewal
-    return found
+    return newest
 
 
 def test_one_query_renews_the_routes_of_all_slots(world):
@@ -106,13 +107,13 @@ def test_what_changed_is_seen_within_two_seconds_while_it_is_used(world):
         await steps(world, routes, ['s1a'], ROUTE_S)
         with pytest.raises(Conflict, match='cancelled'):
             await steps(world, routes, ['s0a'], ROUTE_S)
-        found, = await steps(world, routes, ['s1a'], ROUTE_S)
-        assert found.equal_s == 0.4
-        assert found.pair == {Slot.A: 'policy 1', Slot.B: 'policy 2'}
+        route, = await steps(world, routes, ['s1a'], ROUTE_S)
+        assert route.equal_s == 0.4
+        assert route.pair == {Slot.A: 'policy 1', Slot.B: 'policy 2'}
         world.closed.add(1)
-        with pytest.raises(PolicyUnavailable) as told:
+        with pytest.raises(PolicyUnavailable) as raised:
             await steps(world, routes, ['s1a'], ROUTE_S)
-        assert 'secret' not in str(told.value)
+        assert 'secret' not in str(raised.value)
 
     driven(world, work)
 
@@ -147,9 +148,9 @@ def test_slots_that_begin_at_the_same_time_are_read_together(world):
     tokens = [f's{k}a' for k in range(100)]
 
     async def work(routes):
-        found = await asyncio.gather(*map(routes.find, [*tokens, 'x0a']), return_exceptions=True)
-        assert [route.session_id for route in found[:-1]] == [token[:-1] for token in tokens]
-        assert isinstance(found[-1], Unauthorised)
+        answers = await asyncio.gather(*map(routes.find, [*tokens, 'x0a']), return_exceptions=True)
+        assert [route.session_id for route in answers[:-1]] == [token[:-1] for token in tokens]
+        assert isinstance(answers[-1], Unauthorised)
 
     driven(world, work)
     assert world.reads.count('by_ids') == 1

@@ -34,13 +34,13 @@ def test_a_station_executes_chunks_as_the_policy_wants_and_its_spec_does_not_tel
         rolled(executor, 10)
         executor.reset('e')
         executor.close()
-    left = [one for one in policy.left if one is not None]
+    left = [rows for rows in policy.left if rows is not None]
     assert left
     assert policy.left[0] is None, 'nothing is left over at the first query'
-    for one in left:
+    for rows in left:
         # What is left of a chunk of 0, 1, 2, 3, from any action on, and some of it will pass.
-        assert one.actions[:, 0].tolist() == [0.0, 1.0, 2.0, 3.0][-len(one.actions):]
-        assert 1 <= one.inference_delay <= len(one.actions)
+        assert rows.actions[:, 0].tolist() == [0.0, 1.0, 2.0, 3.0][-len(rows.actions):]
+        assert 1 <= rows.inference_delay <= len(rows.actions)
     assert place.policies[1].left == [None] * len(place.policies[1].left)
 
 

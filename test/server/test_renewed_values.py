@@ -34,10 +34,10 @@ def data():
 
 @pytest.fixture
 def values(data):
-    found = RenewedValues(lambda: data.version)
-    yield found
+    renewed = RenewedValues(lambda: data.version)
+    yield renewed
     data.go_on.set()
-    found.close()
+    renewed.close()
     assert not [t for t in threading.enumerate() if t.name == 'renewed values']
 
 
@@ -110,15 +110,15 @@ def test_without_a_thread_a_value_is_always_of_the_newest_version(data, values):
 
 
 def test_only_what_was_asked_for_is_made_again_but_always_what_is_named(data, values):
-    other = Data()
+    unasked = Data()
     values.always(lambda: values.get('always', data.value))
     values.open()
-    values.get('once', other.value)
+    values.get('once', unasked.value)
     assert values.settle()
     for data.version in (1, 2, 3):
         assert values.settle()
     assert data.made == [0, 1, 2, 3]
-    assert len(other.made) == 2, 'renewed once, and then nobody asked for it'
+    assert len(unasked.made) == 2, 'renewed once, and then nobody asked for it'
 
 
 def test_a_value_made_of_another_is_made_of_its_newest(data, values):

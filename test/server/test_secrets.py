@@ -30,8 +30,8 @@ NUMBERS = (1_987_654_321, 1_987_654_322)
 @pytest.fixture
 def guarded_pool():
     options = ServeOptions(token=TOKEN)
-    with GrpcPolicyServer(Echo(), options) as one, OpenpiPolicyServer(Echo(), options) as two:
-        yield {'crimson-7b': one.address, 'azure-fast': two.address}
+    with GrpcPolicyServer(Echo(), options) as first, OpenpiPolicyServer(Echo(), options) as second:
+        yield {'crimson-7b': first.address, 'azure-fast': second.address}
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def rows_of(server):
 
 
 def columns_of(table):
-    return ', '.join(f'"{one.name}"' for one in table.c if one.name != 'checked_ns')
+    return ', '.join(f'"{column.name}"' for column in table.c if column.name != 'checked_ns')
 
 
 def test_a_dump_tells_no_pair_before_it_is_public(findable, tmp_path):
@@ -99,17 +99,17 @@ def test_a_dump_tells_no_pair_before_it_is_public(findable, tmp_path):
             arena.feedback(session_id, INVALID)
     now = rows_of(server)
     for table in ('policies', 'accounts', 'balances', 'entries'):
-        assert [one for one in now.pop(table) if 'ada' not in one] \
-            == [one for one in before[table] if 'ada' not in one], table
+        assert [row for row in now.pop(table) if 'ada' not in row] \
+            == [row for row in before[table] if 'ada' not in row], table
     text = json.dumps(now)
     assert 12 * 'A' not in text, 'actions are in the database'
     assert text.count(session_id) >= 5
     for secret in (*map(str, NUMBERS), 'crimson-7b', 'azure-fast', 'olga'):
         assert secret not in text, f'{secret} is in the database'
     arena.feedback(session_id, VERDICT)
-    found = [row for row in rows_of(server)['sessions'] if str(NUMBERS[0]) in row]
-    assert len(found) == 1
-    assert session_id in found[0], 'the session that counts is public'
+    rows = [row for row in rows_of(server)['sessions'] if str(NUMBERS[0]) in row]
+    assert len(rows) == 1
+    assert session_id in rows[0], 'the session that counts is public'
     names = {server.policies.by_id(number).name for number in NUMBERS}
     reveal = arena.reveal(session_id)
     assert {reveal.policy_a, reveal.policy_b} == names
@@ -134,9 +134,9 @@ def test_the_relay_shows_each_policy_its_token(guarded, guarded_pool, caplog):
         assert probe(PolicyTarget(address, TOKEN)) == '', name
         assert 'refused' in probe(PolicyTarget(address, 'wrong'))
         assert 'refused' in probe(PolicyTarget(address))
-    shown = [repr(one) for one in guarded.server.policies.list()]
+    shown = [repr(policy) for policy in guarded.server.policies.list()]
     assert TOKEN not in caplog.text + ''.join(shown) + repr(PolicyTarget('a', TOKEN))
-    assert all(one.has_token for one in guarded.server.policies.list())
+    assert all(policy.has_token for policy in guarded.server.policies.list())
 
 
 def test_an_owner_changes_the_token_and_never_reads_it(guarded, guarded_pool):
@@ -145,14 +145,14 @@ def test_an_owner_changes_the_token_and_never_reads_it(guarded, guarded_pool):
         changed.append(calls('UpdatePolicy', pb.Policy(
             name=name, address=address, external_cameras=1, wrist_camera=True, token='another',
             action_space='joint_position')))
-    assert all(one.has_token and not one.token for one in changed)
+    assert all(policy.has_token and not policy.token for policy in changed)
     arena = guarded.arena()
     session_id = arena.assign(STATION, 'ada', PROMPT).session_id
     for slot in Slot:
         with pytest.raises(PolicyError):
             arena.policy(session_id, slot).infer(observation(), 'a')
     listed = calls('ListPolicies', pb.Empty()).policies
-    assert all(one.has_token and not one.token for one in listed)
+    assert all(policy.has_token and not policy.token for policy in listed)
     same = pb.Policy(name=name, address=address, external_cameras=1, wrist_camera=True,
                      action_space='joint_position')
     assert calls('UpdatePolicy', same).has_token
@@ -166,7 +166,7 @@ def test_an_owner_changes_the_token_and_never_reads_it(guarded, guarded_pool):
 @pytest.mark.parametrize('serve', [GrpcPolicyServer, OpenpiPolicyServer])
 def test_a_token_is_exchanged_without_a_break(serve):
     with serve(Echo(), ServeOptions(token='new', old_tokens=('old',))) as server:
-        assert [probe(PolicyTarget(server.address, one)) for one in ('new', 'old')] == ['', '']
+        assert [probe(PolicyTarget(server.address, token)) for token in ('new', 'old')] == ['', '']
         assert 'refused' in probe(PolicyTarget(server.address, 'older'))
 
 
@@ -174,9 +174,9 @@ def test_a_repeated_assignment_has_the_same_tokens(guarded):
     request = pb.AssignRequest(request='r' * 32, evaluator='ada', prompt=PROMPT,
                                evaluator_token=guarded.tokens['ada'])
     calls = guarded.calls('station')
-    one, two = (calls('Assign', request) for _ in range(2))
-    assert (one.token_a, one.token_b) == (two.token_a, two.token_b)
-    assert one.token_a != one.token_b
+    first, second = (calls('Assign', request) for _ in range(2))
+    assert (first.token_a, first.token_b) == (second.token_a, second.token_b)
+    assert first.token_a != first.token_b
     guarded.server.matching._seal = random_seal()
     with pytest.raises(Conflict, match='another key'):
         calls('Assign', request)

@@ -96,17 +96,18 @@ def everything_a_station_gets(place):
     """Return, as text by slot, all that reaches the station: bytes, headers, errors, times."""
     pair = place.arena.assign(STATION, 'ada', PROMPT)
     tokens = place.tokens.find(pair.session_id)
-    told = {slot: [repr(pair)] for slot in tokens}
+    received = {slot: [repr(pair)] for slot in tokens}
     with grpc.insecure_channel(place.target) as channel:
         stub = pb_grpc.PolicyServiceStub(channel)
         for slot, token in tokens.items():
             who = (('authorization', f'Bearer {token}'),)
             spec, call = stub.GetSpec.with_call(pb.GetSpecRequest(protocol_version=1),
                                                 metadata=who, timeout=10.0)
-            told[slot] += [str(spec), str(call.initial_metadata()), str(call.trailing_metadata())]
+            received[slot] += [str(spec), str(call.initial_metadata()),
+                               str(call.trailing_metadata())]
             for step in (0, 13, 14):
-                told[slot] += infer(stub, who, pair.session_id, step)
-    return pair.session_id, told
+                received[slot] += infer(stub, who, pair.session_id, step)
+    return pair.session_id, received
 
 
 def infer(stub, who, episode, step):
@@ -121,21 +122,21 @@ def infer(stub, who, episode, step):
         return [str(error.code()), str(error.details()), str(error.trailing_metadata())]
 
 
-def leaks(place, told):
-    text = json.dumps(told)
+def leaks(place, received):
+    text = json.dumps(received)
     return [secret for secret in place.secrets if secret in text]
 
 
 def test_nothing_that_reaches_the_station_names_a_policy(place):
-    _, told = everything_a_station_gets(place)
-    assert leaks(place, told) == []
-    assert 'I am' not in json.dumps(told)
+    _, received = everything_a_station_gets(place)
+    assert leaks(place, received) == []
+    assert 'I am' not in json.dumps(received)
 
 
 def test_both_slots_look_the_same_whatever_the_protocol(place):
-    _, told = everything_a_station_gets(place)
+    _, received = everything_a_station_gets(place)
     # Steps 13 and 14 do not travel over openpi, so only one slot errs.
-    assert told['A'][:7] == told['B'][:7]
+    assert received['A'][:7] == received['B'][:7]
 
 
 MARKED = (PolicySpec(image_size=(187, 211), chunk_length=4, jpeg_quality=83, warm_up=1),
@@ -147,10 +148,11 @@ def test_the_spec_that_a_station_is_told_carries_no_watermark(place):
     for record, spec in zip(place.server.policies.list(), MARKED, strict=True):
         place.server.policies.admit(record.id, spec)
     pair = place.arena.assign(STATION, 'ada', PROMPT)
-    told = [place.arena.policy(pair.session_id, slot).spec for slot in Slot]
-    assert told[0] == told[1]
-    assert (told[0].image_size, told[0].jpeg_quality, told[0].resize) == ((187, 223), 95, 'fast')
-    assert told[0].views() == ('left_left', 'right_left', 'wrist_left')
+    specs = [place.arena.policy(pair.session_id, slot).spec for slot in Slot]
+    assert specs[0] == specs[1]
+    spec = specs[0]
+    assert (spec.image_size, spec.jpeg_quality, spec.resize) == ((187, 223), 95, 'fast')
+    assert spec.views() == ('left_left', 'right_left', 'wrist_left')
 
 
 def test_a_policy_gets_the_pictures_that_it_wants_of_those_that_all_stations_send():
@@ -162,12 +164,12 @@ def test_a_policy_gets_the_pictures_that_it_wants_of_those_that_all_stations_sen
         sent = routes.observation_of(wire.observation_to_bytes(seen, 95))
         as_sent = {image.view: image.data for image in sent.images}
         passed = pb.Observation.FromString(routes.fitted(sent, spec))
-        found = wire.observation_from_bytes(passed.SerializeToString())
-        assert tuple(found.images) == spec.views()
+        arrived = wire.observation_from_bytes(passed.SerializeToString())
+        assert tuple(arrived.images) == spec.views()
         for image in passed.images:
             size = spec.image_size or (187, 223)
             assert (image.height, image.width, image.stamp_ns) == (*size, 7)
-            assert np.abs(found.images[image.view].pixels.astype(int)
+            assert np.abs(observation.images[image.view].pixels.astype(int)
                           - images[image.view][0, 0]).max() <= 2
             assert size != (187, 223) or image.data == as_sent[image.view], 'as it came'
     with pytest.raises(PolicyRefused, match='at most 2097152 are passed on'):
@@ -201,14 +203,14 @@ def test_a_planted_leak_is_found(place, monkeypatch, plant):
                 route.target.address.partition('?')[0].rsplit(':', 1)[1])
             return reply
         monkeypatch.setattr(relay_module.Relay, '_infer', with_header)
-    _, told = everything_a_station_gets(place)
-    found = leaks(place, told) or 'timings' in json.dumps(told)
-    assert found, 'the check does not see what was planted'
+    _, received = everything_a_station_gets(place)
+    leak = leaks(place, received) or 'timings' in json.dumps(received)
+    assert leak, 'the check does not see what was planted'
 
 
 def test_timings_never_reach_the_station(place):
-    _, told = everything_a_station_gets(place)
-    assert 'timings' not in json.dumps(told)
+    _, received = everything_a_station_gets(place)
+    assert 'timings' not in json.dumps(received)
 
 
 def test_a_loop_gets_chunks_and_asks_when_one_is_used_up(place):
@@ -216,15 +218,15 @@ def test_a_loop_gets_chunks_and_asks_when_one_is_used_up(place):
     for slot in Slot:
         executor = ChunkExecutor(place.arena.policy(pair.session_id, slot))
         taken = rolled(executor, 10)
-        assert [one.chunk_step for one in taken] == [0, 1, 2, 3] * 2 + [0, 1]
-        assert [one.asked_at for one in taken] == [20] * 4 + [24] * 4 + [28] * 2
+        assert [step.chunk_step for step in taken] == [0, 1, 2, 3] * 2 + [0, 1]
+        assert [step.asked_at for step in taken] == [20] * 4 + [24] * 4 + [28] * 2
         executor.reset('e')
         executor.close()
     place.server.record.flush()
     with place.server.database.read() as connection:
         seen = relayed_rollouts(connection, pair.session_id)
-    assert {one.queries for one in seen.values()} == {3}, 'ten actions of chunks of four'
-    assert [one.step for one in seen['A'].inferences()] == [20, 24, 28]
+    assert {step.queries for step in seen.values()} == {3}, 'ten actions of chunks of four'
+    assert [step.step for step in seen['A'].inferences()] == [20, 24, 28]
 
 
 def rolled(executor, actions):
@@ -248,7 +250,7 @@ def test_a_hidden_rerun_is_seen_whatever_the_order_of_the_fields(place):
     place.server.record.flush()
     with place.server.database.read() as connection:
         seen = relayed_rollouts(connection, session_id)['A']
-    assert (seen.begun, [one.step for one in seen.inferences()]) == (3, [0, 4])
+    assert (seen.begun, [query.step for query in seen.inferences()]) == (3, [0, 4])
 
 
 def test_a_compressed_call_is_refused_from_its_headers(place):
@@ -264,12 +266,12 @@ def test_a_compressed_call_is_refused_from_its_headers(place):
 def backwards(kind, data):
     """Return a serialized message with its fields in the opposite order."""
     message, parts = kind.FromString(data), []
-    for field, _ in message.ListFields():
+    for kept, _ in message.ListFields():
         part = kind()
         part.CopyFrom(message)
-        for other, _ in message.ListFields():
-            if other is not field:
-                part.ClearField(other.name)
+        for field, _ in message.ListFields():
+            if field is not kept:
+                part.ClearField(field.name)
         parts.insert(0, part.SerializeToString())
     return b''.join(parts)
 

@@ -76,10 +76,10 @@ def test_messages_of_strangers_are_not_read(server, method, code):
 def closed_within(sockets, seconds):
     """Count the connections that the other end closes in time."""
     end, closed = time.monotonic() + seconds, 0
-    for one in sockets:
-        one.settimeout(max(0.01, end - time.monotonic()))
+    for sock in sockets:
+        sock.settimeout(max(0.01, end - time.monotonic()))
         try:
-            while one.recv(4096):
+            while sock.recv(4096):
                 pass
             closed += 1
         except ConnectionError:
@@ -95,9 +95,9 @@ def test_half_open_connections_are_closed(server, which, sent):
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.create_connection(
             ('127.0.0.1', getattr(server, which)))) for _ in range(200)]
-        for one in sockets:
+        for sock in sockets:
             with contextlib.suppress(OSError):
-                one.sendall(sent)
+                sock.sendall(sent)
         assert closed_within(sockets, 5.0 + HANDSHAKE_S) == 200
     with contextlib.closing(Calls(ServerAddress(server.target, ''))) as calls:
         assert calls('Hello', pb.HelloRequest()).now_ns > 0

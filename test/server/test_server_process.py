@@ -115,8 +115,8 @@ class Process:
 
 @pytest.fixture(scope='module')
 def addresses():
-    with GrpcPolicyServer(Echo()) as one, OpenpiPolicyServer(Frozen()) as two:
-        yield {'crimson-7b': one.address, 'azure-fast': two.address}
+    with GrpcPolicyServer(Echo()) as first, OpenpiPolicyServer(Frozen()) as second:
+        yield {'crimson-7b': first.address, 'azure-fast': second.address}
 
 
 def running(folder, url, addresses):

@@ -98,16 +98,16 @@ def test_a_session_costs_as_much_after_many_as_after_few(lite, instructions, tmp
 
 def test_a_policy_is_judged_with_the_same_statements_after_many_sessions(lite):
     """Each connection keeps the statements that it prepared: other texts fill the memory."""
-    arena, told, here = lite.arena(), [], threading.current_thread()
+    arena, executed, here = lite.arena(), [], threading.current_thread()
     database = lite.server.database
     sa.event.listen(database._opened(), 'before_cursor_execute', lambda _, __, text, *rest:
-                    told.append(text) if threading.current_thread() is here else None)
+                    executed.append(text) if threading.current_thread() is here else None)
 
     def statements(policy_id: int) -> list[str]:
-        told.clear()
+        executed.clear()
         with database.read() as connection:
             assert newest_of_policy(connection, policy_id, 3)
-        return list(told)
+        return list(executed)
 
     kept, policy_id = [], 0
     for _ in range(4):

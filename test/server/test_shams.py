@@ -66,18 +66,18 @@ def test_rollouts_that_did_not_take_place_count_for_nothing(setting, folder):
         session_id = assigned(arena)
         for slot in Slot:
             arena.policy(session_id, slot).infer(observation(), session_id)
-            told = dataclasses.replace(episode(session_id, slot), steps=said)
-            arena.upload(session_id, told, recorded(
+            ending = dataclasses.replace(episode(session_id, slot), steps=said)
+            arena.upload(session_id, ending, recorded(
                 folder / session_id / slot.value, session_id, slot, steps))
         arena.feedback(session_id, VERDICT)
         assert words in why_not(arena, session_id)
-    session_id, other = assigned(arena), assigned(arena)
+    session_id, elsewhere = assigned(arena), assigned(arena)
     for slot in Slot:
         for step in (0, 8):
             arena.policy(session_id, slot).infer(
                 dataclasses.replace(observation(), step=step), session_id)
         arena.upload(session_id, episode(session_id, slot), recorded(
-            folder / 'other' / slot.value, other, slot))
+            folder / 'other' / slot.value, elsewhere, slot))
     arena.feedback(session_id, VERDICT)
     assert 'is of another rollout' in why_not(arena, session_id)
     assert standing(setting) == before
@@ -113,14 +113,14 @@ def test_a_rollout_begun_again_until_it_succeeds_does_not_count(setting, folder)
     assert standing(setting) == before
 
 
-def run_again(arena, folder, reruns, told):
+def run_again(arena, folder, reruns, declared):
     """Judge a session whose slot B ran again so often; return its id."""
     session_id = assigned(arena)
     roll(arena, session_id, Slot.A, folder)
     for _ in range(reruns):
         query(arena, session_id, Slot.B)
     query(arena, session_id, Slot.B)
-    arena.upload(session_id, dataclasses.replace(episode(session_id, Slot.B), reruns=told),
+    arena.upload(session_id, dataclasses.replace(episode(session_id, Slot.B), reruns=declared),
                  recorded(folder / session_id / 'B', session_id, Slot.B))
     arena.feedback(session_id, VERDICT)
     return session_id
@@ -133,14 +133,14 @@ def test_a_session_with_a_permitted_rerun_counts(setting, folder, reruns):
     assert arena.standing(session_id) == (True, '')
     assert arena.reveal(session_id).policy_a
     with setting.server.database.read() as connection:
-        assert {slot: one.reruns for slot, one in episodes_of(connection, session_id).items()
-                } == {'A': 0, 'B': reruns}
+        stored = episodes_of(connection, session_id)
+        assert {slot: stored[slot].reruns for slot in stored} == {'A': 0, 'B': reruns}
 
 
 def test_more_reruns_than_said_or_permitted_do_not_count(setting, folder):
     before, arena = standing(setting), setting.arena()
-    for reruns, told in ((2, 1), (MAX_RERUNS + 1, MAX_RERUNS)):
-        session_id = run_again(arena, folder, reruns, told)
+    for reruns, declared in ((2, 1), (MAX_RERUNS + 1, MAX_RERUNS)):
+        session_id = run_again(arena, folder, reruns, declared)
         assert f'B: the rollout was begun {1 + reruns} times' in why_not(arena, session_id)
     with pytest.raises(DataError, match='run again at most 2 times, not 3'):
         run_again(arena, folder, MAX_RERUNS + 1, MAX_RERUNS + 1)
@@ -315,16 +315,16 @@ def test_the_log_names_the_files_of_the_database_though_they_change_while_it_is_
         arena.upload(session_id, episode(session_id, slot), home)
 
     def changed_meanwhile(*arguments):
-        found = missing(*arguments)
+        lacks = missing(*arguments)
         with database.write() as connection:
             files = manifests_of(connection, session_id)['A'].files
             store_manifest(connection, session_id, 'A', Manifest(tuple(
-                one for one in files if one.path != 'steps.npz')), 1)
-        return found
+                file for file in files if file.path != 'steps.npz')), 1)
+        return lacks
     monkeypatch.setattr('arena_robot.server.sessions.acceptance.missing', changed_meanwhile)
     arena.feedback(session_id, VERDICT)
     assert arena.standing(session_id) == (True, '')
     with database.read() as connection:
-        kept = {slot: one.sha256 for slot, one in manifests_of(
+        kept = {slot: file.sha256 for slot, file in manifests_of(
             connection, session_id).items()}
     assert json.loads(setting.server.log.entries(0)[0])['manifests'] == kept

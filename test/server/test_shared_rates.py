@@ -62,27 +62,27 @@ def taken(limit, caller):
 def servers(postgres_url):
     with contextlib.ExitStack() as stack:
         made = [Server(postgres_url) for _ in range(3)]
-        for one in made:
-            stack.callback(one.database.close)
+        for server in made:
+            stack.callback(server.database.close)
         yield made
 
 
 @pytest.mark.parametrize('kind', list(Rates.__dataclass_fields__))
 def test_a_caller_refused_at_one_server_is_refused_at_the_others(servers, kind):
     first, second, third = servers
-    limits = [getattr(one.rates, kind) for one in servers]
+    limits = [getattr(server.rates, kind) for server in servers]
     most = next(k for k in range(10_000) if not taken(limits[0], 'here'))
-    for one in servers:
-        one.shared.step()
+    for server in servers:
+        server.shared.step()
     assert [taken(limit, 'here') for limit in limits] == [False] * 3
     assert [taken(limit, 'there') for limit in limits] == [True] * 3
-    others = [getattr(one.rates, name) for one in servers for name in vars(one.rates)
+    others = [getattr(server.rates, name) for server in servers for name in vars(server.rates)
               if name != kind]
     assert all(taken(limit, 'here') for limit in others), 'kinds have buckets of their own'
     assert first.rows()[0].count == most
-    for one in servers:    # told once
+    for server in servers:    # told once
         for _ in range(3):
-            one.shared.step()
+            server.shared.step()
     second.clock.advance_ns(10**9)
     assert third.rows()[0].count == most
 
@@ -92,18 +92,18 @@ def test_what_was_taken_at_two_servers_adds_up(servers):
     assert first.allowed(first.rates.calls, 't', 4) == 4
     assert second.allowed(second.rates.calls, 't', 3) == 3
     for _ in range(2):
-        for one in servers:
-            one.shared.step()
-    assert [one.allowed(one.rates.calls, 't', 9) for one in servers] == [1, 1, 1]
+        for server in servers:
+            server.shared.step()
+    assert [server.allowed(server.rates.calls, 't', 9) for server in servers] == [1, 1, 1]
     for _ in range(2):
-        for one in servers:
-            one.shared.step()
+        for server in servers:
+            server.shared.step()
     # All have taken 10 of 8: the caller owes two, and gets 50 a second.
-    for one in servers:
-        one.clock.advance_ns(20_000_000)
-        assert not taken(one.rates.calls, 't')
-        one.clock.advance_ns(50_000_000)
-        assert taken(one.rates.calls, 't')
+    for server in servers:
+        server.clock.advance_ns(20_000_000)
+        assert not taken(server.rates.calls, 't')
+        server.clock.advance_ns(50_000_000)
+        assert taken(server.rates.calls, 't')
 
 
 def test_a_server_that_starts_knows_what_callers_took(servers, postgres_url):
@@ -146,10 +146,10 @@ def test_the_table_stays_bounded_and_empties(servers, monkeypatch):
     first, second, _ = servers
     for turn in range(8):
         for k in range(300):
-            for one in (first, second):
-                one.allowed(one.rates.wrong_tokens, f'{turn} {k}', 6)
-        for one in (first, second):
-            one.shared.step()
+            for server in (first, second):
+                server.allowed(server.rates.wrong_tokens, f'{turn} {k}', 6)
+        for server in (first, second):
+            server.shared.step()
     assert 500 <= len(first.rows()) <= 500 + 2 * MOST_TOLD
     first.shared.clean()
     assert len(first.rows()) >= 500, 'the running period was removed'
@@ -174,16 +174,16 @@ def test_an_outage_opens_no_limit_and_holds_up_no_call(servers, caplog):
         first.shared.step()
         assert time.monotonic() - begin < 5.0
     assert not taken(first.rates.calls, 't')
-    assert len([one for one in caplog.records if 'by this server alone' in one.message]) == 1
+    assert sum('by this server alone' in record.message for record in caplog.records) == 1
     with first.database.write() as connection:
         connection.execute(sa.text('ALTER TABLE away RENAME TO rate_counts'))
-    for one in (first, second):
-        one.shared.step()
+    for server in (first, second):
+        server.shared.step()
     assert taken(second.rates.calls, 't'), 'what was counted in the outage was told later'
     first.clock.advance_ns(10**9)
     assert first.allowed(first.rates.calls, 't', 9) == 8
-    for one in (first, second):
-        one.shared.step()
+    for server in (first, second):
+        server.shared.step()
     assert not taken(second.rates.calls, 't')
 
 
@@ -212,9 +212,9 @@ def test_a_bucket_owes_at_most_one_burst():
 def limit_after(limit, caller, calls):
     for _ in range(calls):
         limit.take(caller)
-    told = limit.take_untold(10)
-    assert list(told.values()) == [calls]
-    return told
+    untold = limit.take_untold(10)
+    assert list(untold.values()) == [calls]
+    return untold
 
 
 def test_what_a_bucket_has_got_back_is_not_told():
@@ -232,12 +232,12 @@ def test_what_a_bucket_has_got_back_is_not_told():
 
 
 def test_an_address_that_guesses_at_one_server_is_refused_at_another(tmp_path, postgres_url):
-    one = Setting(tmp_path / 'one', postgres_url, {})
-    two = ArenaServer(dataclasses.replace(one.config, data=tmp_path / 'two'), SystemClock(),
-                      fine, fine)
-    with contextlib.closing(one), two:
+    first = Setting(tmp_path / 'one', postgres_url, {})
+    second = ArenaServer(dataclasses.replace(first.config, data=tmp_path / 'two'), SystemClock(),
+                         fine, fine)
+    with contextlib.closing(first), second:
         here, there = (Calls(ServerAddress(f'127.0.0.1:{port}', 'arena_guess'))
-                       for port in (one.server.port, two.port))
+                       for port in (first.server.port, second.port))
         assert sum(guessed(here) for _ in range(60)) < 30
         begin, guesses = time.monotonic(), 0
         while guessed(there):    # fewer than the server alone would take
@@ -246,7 +246,7 @@ def test_an_address_that_guesses_at_one_server_is_refused_at_another(tmp_path, p
             time.sleep(0.2)
         assert time.monotonic() - begin < 2 * EXCHANGE_S + 2.0
         with contextlib.closing(Calls(ServerAddress(f'127.0.0.1:{two.port}',
-                                                    one.tokens['owner']))) as good:
+                                                    first.tokens['owner']))) as good:
             good._once('ListPolicies', pb.Empty(), None)
         here.close()
         there.close()

@@ -73,9 +73,9 @@ def pool(tables):
 def test_the_standing_of_a_pool_drawn_from_the_sample_approaches_its_truth():
     truths = [resampled(pool(SAMPLE))] * 20
     for way, least in (('uniform', 0.8), ('informative', 0.7)):
-        found = play(truths, way, 300, seed=0).correlation
-        assert found[-1] >= least
-        assert found[-1] > found[0] + 0.2
+        correlation = play(truths, way, 300, seed=0).correlation
+        assert correlation[-1] >= least
+        assert correlation[-1] > correlation[0] + 0.2
 
 
 @needs_whole
@@ -96,14 +96,14 @@ def test_the_simulation_draws_pairs_by_the_servers_own_weights(monkeypatch, tmp_
     drawn = []
 
     def spied(requested, permitted, weights, posterior, aim):
-        found = weight_table(requested, permitted, weights, posterior, aim)
+        table = weight_table(requested, permitted, weights, posterior, aim)
         pool = [Candidate(k, k, int(n)) for k, n in enumerate(requested[0])]
         known = None if posterior is None else Posterior(
             posterior.mean[0], posterior.covariance[0])
-        drawn.append((found[0], pair_weights(pool, asked.weights, known, aim)))
-        return found
+        drawn.append((table[0], pair_weights(pool, asked.weights, known, aim)))
+        return table
     monkeypatch.setattr(simulate, 'weight_table', spied)
     play([synthetic(4, np.random.default_rng(0))], 'informative', 60, 1, weights, aim=aim)
     assert len(drawn) > 5
-    for found, servers in drawn:
-        np.testing.assert_allclose(np.triu(found, 1), np.triu(servers, 1), atol=1e-12)
+    for table, servers in drawn:
+        np.testing.assert_allclose(np.triu(table, 1), np.triu(servers, 1), atol=1e-12)

@@ -43,7 +43,7 @@ def made(tmp_path_factory, pool):
     sessions = [run(arena, folder) for _ in range(2)]
     setting.old_head = setting.server.log.head().plain()
     sessions += [run(arena, folder) for _ in range(2)]
-    setting.receipts = [json.loads(arena.reveal(one).receipt) for one in sessions]
+    setting.receipts = [json.loads(arena.reveal(session_id).receipt) for session_id in sessions]
     setting.sessions = sessions
     yield setting
     setting.close()
@@ -51,11 +51,11 @@ def made(tmp_path_factory, pool):
 
 def test_a_leaderboard_is_checked_from_log_commitments_and_reveals(made):
     key = LogKey(made.config.data / 'log.key').public
-    found = check_bundle(bundle(made), key, [made.old_head], made.receipts)
-    assert (len(found.comparisons), found.receipts, found.heads) == (4, 4, 1)
-    assert [c.session_id for c in found.comparisons] == [
+    checked = check_bundle(bundle(made), key, [made.old_head], made.receipts)
+    assert (len(checked.comparisons), checked.receipts, checked.heads) == (4, 4, 1)
+    assert [c.session_id for c in checked.comparisons] == [
         c.session_id for c in made.server.results.comparisons()]
-    assert found.origins == {'relayed': 4}
+    assert checked.origins == {'relayed': 4}
     assert oct((made.config.data / 'log.key').stat().st_mode & 0o777) == '0o600'
 
 
@@ -80,10 +80,10 @@ def records_of(arena):
 
 def entries(values, change):
     """Change every entry, and sign the log anew as a maintainer can."""
-    found = [json.loads(one) for one in values['entries']]
-    for one in found:
-        change(one)
-    values['entries'] = [canonical(one) for one in found]
+    changed = [json.loads(entry) for entry in values['entries']]
+    for entry in changed:
+        change(entry)
+    values['entries'] = [canonical(entry) for entry in changed]
 
 
 def recounted(values, setting):
@@ -93,19 +93,19 @@ def recounted(values, setting):
 
 
 def flipped(values, setting):
-    other = {'A': 'B', 'B': 'A', 'TIE': 'TIE'}
-    entries(values, lambda one: one['verdict'].update(
-        preference=other[one['verdict']['preference']]))
+    opposite = {'A': 'B', 'B': 'A', 'TIE': 'TIE'}
+    entries(values, lambda entry: entry['verdict'].update(
+        preference=opposite[entry['verdict']['preference']]))
     recounted(values, setting)
 
 
 def on_probation(values, setting):
-    entries(values, lambda one: one.update(probation=True))
+    entries(values, lambda entry: entry.update(probation=True))
     resigned(values, setting)
 
 
 def another_prompt(values, setting):
-    entries(values, lambda one: one.update(prompt='another task'))
+    entries(values, lambda entry: entry.update(prompt='another task'))
     recounted(values, setting)
 
 
@@ -146,7 +146,7 @@ def test_a_station_shows_that_its_sessions_were_changed(made, change, words):
     assert check_bundle(values).method == 'bt'
     with pytest.raises(DataError, match=words):
         check_bundle(values, sessions=made.records)
-    unsigned = [dataclasses.replace(one, promises=()) for one in made.records]
+    unsigned = [dataclasses.replace(record, promises=()) for record in made.records]
     with pytest.raises(DataError, match='than the station sent'):
         check_bundle(values, sessions=unsigned)
 
@@ -166,12 +166,12 @@ def test_a_verdict_that_the_server_took_and_left_out_is_shown(made):
 def test_losses_of_policies_that_had_counted_are_shown_when_they_are_left_out(made):
     """A probation that the draw did not promise is refused; one that it did is shown."""
     values = copy.deepcopy(bundle(made))
-    found = [json.loads(one) for one in values['entries']]
-    last = max(found, key=lambda one: one['created_ns'])
+    entered = [json.loads(entry) for entry in values['entries']]
+    last = max(entered, key=lambda entry: entry['created_ns'])
     shown = values['reveals'][last['session']]
     shown['probation'] = last['probation'] = True
     last['commitment'] = commitment(shown['nonce'], shown['policy_a'], shown['policy_b'], True)
-    values['entries'] = [canonical(one) for one in found]
+    values['entries'] = [canonical(entry) for entry in entered]
     recounted(values, made)
     assert check_bundle(values).late_probation == (last['session'],)
     with pytest.raises(DataError, match=r'\(draw\) another'):
@@ -212,7 +212,7 @@ def rewritten(values, setting):
 
 
 def resigned(values, setting):
-    tree = MerkleTree([leaf_hash(one.encode()) for one in values['entries']])
+    tree = MerkleTree([leaf_hash(body.encode()) for body in values['entries']])
     head = LogKey(setting.config.data / 'log.key').sign(len(tree), tree.root(), 1)
     values['head'] = head.plain()
 
@@ -226,8 +226,8 @@ def withheld(values, setting):
 
 
 def swapped(values, setting):
-    for one in values['reveals'].values():
-        one['policy_a'], one['policy_b'] = one['policy_b'], one['policy_a']
+    for reveal in values['reveals'].values():
+        reveal['policy_a'], reveal['policy_b'] = reveal['policy_b'], reveal['policy_a']
 
 
 def praised(values, setting):
@@ -342,9 +342,9 @@ def test_a_correction_is_appended_and_a_withdrawn_session_counts_no_longer(setti
         session_id=session_id, text='wrong robot', withdraw=True))
     assert setting.server.results.comparisons() == []
     assert arena.standing(session_id) == (False, 'the session was withdrawn')
-    found = check_bundle(setting.server.log.bundle())
-    assert (found.head.size, found.comparisons, found.withdrawn) == (3, (), 1)
-    assert found.method == '', 'no standings were checked'
+    checked = check_bundle(setting.server.log.bundle())
+    assert (checked.head.size, checked.comparisons, checked.withdrawn) == (3, (), 1)
+    assert checked.method == '', 'no standings were checked'
 
 
 @pytest.mark.parametrize('asks_for_the_names', [True, False])
@@ -371,9 +371,9 @@ def test_what_is_imported_is_entered_as_such(setting, tmp_path):
     setting.server.acceptance.consider_all()
     assert setting.server.log.size() == 2
     setting.server.acceptance.consider_all()
-    found = check_bundle(bundle(setting))
-    assert found.origins == {'imported': 2}
-    assert len(found.comparisons) == len(setting.server.results.comparisons()) == 2
+    checked = check_bundle(bundle(setting))
+    assert checked.origins == {'imported': 2}
+    assert len(checked.comparisons) == len(setting.server.results.comparisons()) == 2
 
 
 def test_a_bundle_holds_the_standings_of_its_own_entries(setting, tmp_path):
@@ -385,8 +385,8 @@ def test_a_bundle_holds_the_standings_of_its_own_entries(setting, tmp_path):
     assert json.loads(kept.body())['standings'] == {}, 'they count, and have no entries yet'
     assert check_bundle(json.loads(kept.body())).comparisons == ()
     setting.server.acceptance.consider_all()
-    found = check_bundle(json.loads(kept.body()))
-    assert (len(found.comparisons), found.method) == (2, 'bt')
+    checked = check_bundle(json.loads(kept.body()))
+    assert (len(checked.comparisons), checked.method) == (2, 'bt')
 
 
 def test_everything_imported_is_entered_at_once(setting, tmp_path, monkeypatch):
@@ -423,11 +423,11 @@ def test_an_import_and_a_start_enter_what_counts(tmp_path):
     config = ServerConfig(data=data, port=0, site_port=-1, probe_period_s=3600.0)
     with Database(config.database_url()) as database, database.read() as connection:
         assert size(connection) == 2
-    other = ServerConfig(data=tmp_path / 'other', port=0, site_port=-1, probe_period_s=3600.0)
-    other.data.mkdir()
-    with Database(other.database_url()) as database:
+    config = ServerConfig(data=tmp_path / 'other', port=0, site_port=-1, probe_period_s=3600.0)
+    config.data.mkdir()
+    with Database(config.database_url()) as database:
         load(database, tmp_path)
-    server = ArenaServer(other, SystemClock(), lambda a: '', lambda a: '')
+    server = ArenaServer(config, SystemClock(), lambda a: '', lambda a: '')
     server._housekeeping.open = lambda: None
     with server:
         assert server.log.size() == 2

@@ -29,9 +29,10 @@ SESSIONS = 2
 
 @pytest.fixture(scope='module')
 def addresses():
-    with GrpcPolicyServer(Frozen()) as one, GrpcPolicyServer(RandomWalk()) as two, \
-            OpenpiPolicyServer(RandomWalk(seed=3)) as three:
-        yield {'crimson-7b': one.address, 'azure-fast': two.address, 'viridian': three.address}
+    with GrpcPolicyServer(Frozen()) as first, GrpcPolicyServer(RandomWalk()) as second, \
+            OpenpiPolicyServer(RandomWalk(seed=3)) as third:
+        yield {'crimson-7b': first.address, 'azure-fast': second.address,
+               'viridian': third.address}
 
 
 def test_two_stations_run_to_completion(tmp_path, process_url, addresses):
@@ -43,14 +44,14 @@ def test_two_stations_run_to_completion(tmp_path, process_url, addresses):
              tmp_path / f'station{k}', str(SESSIONS)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
             for k, token in enumerate(tokens)]
-        told = []
+        outcomes = []
         for station in stations:
             out, err = station.communicate(timeout=180.0)
             assert station.returncode == 0, err[-3000:]
-            told += json.loads(out)
-        assert len({session['id'] for session in told}) == 2 * SESSIONS
-        assert all(s['verified'] is True and s['state'] == 'done' for s in told)
-        assert all(end == 'timeout' for s in told for end in s['ends'])
+            outcomes += json.loads(out)
+        assert len({session['id'] for session in outcomes}) == 2 * SESSIONS
+        assert all(s['verified'] is True and s['state'] == 'done' for s in outcomes)
+        assert all(end == 'timeout' for s in outcomes for end in s['ends'])
         for name in addresses:
             for path in tmp_path.glob('station*/sessions/*/journal.jsonl'):
                 before, _, _ = path.read_text().partition('"revealed"')
@@ -58,7 +59,7 @@ def test_two_stations_run_to_completion(tmp_path, process_url, addresses):
     finally:
         assert process.stop() == 0
     with Database(process.url) as database:
-        for session in told:
+        for session in outcomes:
             record = Sessions(database, SystemClock()).get(session['id'])
             assert (record.rollouts, record.verdict.preference) == (2, Preference.TIE)
             bag = process.folder / 'data' / 'blobs' / session['id'] / 'A' / 'A_0.mcap'

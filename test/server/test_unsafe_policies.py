@@ -87,10 +87,10 @@ def test_a_report_of_a_test_driver_suspends_until_a_maintainer_looked(
     seen = arena('policy mine', 'maintainer')
     assert f'unsafe by ada at driver: {SLAMMED}' in seen
     assert 'appeal: the gripper is slower now' in seen
-    told = arena('admin policy', 'maintainer', 'newcomer', '--clear-unsafe', 'watched it: fine')
-    assert told.startswith('newcomer: submitted')
-    assert '0 of them stand' in told
-    assert 'cleared by maya: watched it: fine' in told
+    printed = arena('admin policy', 'maintainer', 'newcomer', '--clear-unsafe', 'watched it: fine')
+    assert printed.startswith('newcomer: submitted')
+    assert '0 of them stand' in printed
+    assert 'cleared by maya: watched it: fine' in printed
     from arena_robot.server.store.audit import Audit
     called = [(line.call, line.actor) for line in Audit(
         setting.server.database, None).lines(200)]
@@ -155,8 +155,8 @@ def test_a_stop_before_the_first_step_is_no_clean_session_and_its_report_stands(
         session_id = arena.assign(STATION, 'ada', f'task {k}').session_id
         for slot in Slot:
             query(arena, session_id, slot)
-            told = dataclasses.replace(episode(session_id, slot, EndReason.STOPPED), steps=0)
-            arena.upload(session_id, told, recorded(
+            ending = dataclasses.replace(episode(session_id, slot, EndReason.STOPPED), steps=0)
+            arena.upload(session_id, ending, recorded(
                 folder / session_id / slot.value, session_id, slot, 0))
         arena.feedback(session_id, dataclasses.replace(VERDICT, unsafe_a=k == 2, unsafe_b=k == 2))
         assert arena.standing(session_id)[0] is False

@@ -175,16 +175,16 @@ def test_a_session_has_room_for_so_much(make):
 
 def test_a_file_announced_anew_while_it_is_checked_is_not_kept_under_the_other_hash(
         make, monkeypatch):
-    uploads, other = make(), b'y' * len(CONTENT)
+    uploads, newer = make(), b'y' * len(CONTENT)
     uploads.begin(FILE, len(CONTENT), DIGEST)
     uploads.append(FILE, 0, CONTENT)
     digest = Uploads._digest
 
     def announced_meanwhile(path):
-        found = digest(path)
-        uploads.begin(FILE, len(other), hashlib.sha256(other).hexdigest())
-        uploads.append(FILE, 0, other)
-        return found
+        sum_of_old = digest(path)
+        uploads.begin(FILE, len(newer), hashlib.sha256(newer).hexdigest())
+        uploads.append(FILE, 0, newer)
+        return sum_of_old
     monkeypatch.setattr(Uploads, '_digest', staticmethod(announced_meanwhile))
     with pytest.raises(Conflict, match='announced with another content'):
         uploads.finish(FILE)
@@ -192,7 +192,7 @@ def test_a_file_announced_anew_while_it_is_checked_is_not_kept_under_the_other_h
     assert not uploads.status(FILE).complete
     assert not make.blobs.exists(FILE.key)
     assert uploads.finish(FILE).complete
-    assert stored(make) == other
+    assert stored(make) == newer
 
 
 def test_what_a_killed_server_left_is_complete_only_with_the_announced_hash(make):
@@ -207,12 +207,12 @@ def test_a_station_announces_so_much_a_day(make, clock):
     uploads = make(station_day_bytes=100)
     for _ in range(3):    # the same again is announced once
         uploads.begin(FILE, 80, DIGEST)
-    other = FileId('s1', 'B', 'x')
+    second = FileId('s1', 'B', 'x')
     with pytest.raises(ServerUnavailable, match='the rest goes tomorrow'):
-        uploads.begin(other, 40, DIGEST)
+        uploads.begin(second, 40, DIGEST)
     uploads.begin(FileId('s1', 'B', 'small'), 20, DIGEST)
     clock.advance_ns(24 * 3600 * 10**9)
-    assert uploads.begin(other, 40, DIGEST).received == 0
+    assert uploads.begin(second, 40, DIGEST).received == 0
 
 
 def test_files_wait_while_the_disk_has_no_more_than_its_reserve(make):
