@@ -169,7 +169,7 @@ def test_a_policy_gets_the_pictures_that_it_wants_of_those_that_all_stations_sen
         for image in passed.images:
             size = spec.image_size or (187, 223)
             assert (image.height, image.width, image.stamp_ns) == (*size, 7)
-            assert np.abs(observation.images[image.view].pixels.astype(int)
+            assert np.abs(arrived.images[image.view].pixels.astype(int)
                           - images[image.view][0, 0]).max() <= 2
             assert size != (187, 223) or image.data == as_sent[image.view], 'as it came'
     with pytest.raises(PolicyRefused, match='at most 2097152 are passed on'):

@@ -245,7 +245,7 @@ def test_an_address_that_guesses_at_one_server_is_refused_at_another(tmp_path, p
             assert guesses < 15, 'the other server did not learn of it'
             time.sleep(0.2)
         assert time.monotonic() - begin < 2 * EXCHANGE_S + 2.0
-        with contextlib.closing(Calls(ServerAddress(f'127.0.0.1:{two.port}',
+        with contextlib.closing(Calls(ServerAddress(f'127.0.0.1:{second.port}',
                                                     first.tokens['owner']))) as good:
             good._once('ListPolicies', pb.Empty(), None)
         here.close()
