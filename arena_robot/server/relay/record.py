@@ -151,30 +151,31 @@ class RelayRecord:
         if number > written.get(key, 0):
             self._apply(key, note)
         elif (step := note['step']) is not None:    # counted: only where the rollout stands
-            one = self._rollouts.setdefault(key, _Rollout(touched_ns=self._clock.steady_ns()))
-            one.highest_step = step if step < one.highest_step else max(one.highest_step, step)
+            rollout = self._rollouts.setdefault(key, _Rollout(touched_ns=self._clock.steady_ns()))
+            rollout.highest_step = step    # it was begun anew where this is less
 
     def _apply(self, key: Key, note: Mapping[str, Any]) -> None:
-        one, now = self._begun(key, note['step']), note['now_ns']
+        rollout, now = self._begun(key, note['step']), note['now_ns']
         if note['what'] != ANSWERED:
-            one.count(note['what'])
+            rollout.count(note['what'])
             if note['what'] == 'failures':
-                one.failure, one.last_ns = note['words'], now
+                rollout.failure, rollout.last_ns = note['words'], now
             return
         step, actions = note['step'], note['actions']
-        one.first_ns = one.first_ns or now
-        one.last_ns, one.last_step, one.last_actions = now, step, actions
-        one.failure = ''
-        one.count('queries')
-        one.count('actions', actions)
-        one.exact.append(json.dumps([step, now, note['took_s'], actions, *note['proof']]) + '\n')
+        rollout.first_ns = rollout.first_ns or now
+        rollout.last_ns, rollout.last_step, rollout.last_actions = now, step, actions
+        rollout.failure = ''
+        rollout.count('queries')
+        rollout.count('actions', actions)
+        rollout.exact.append(
+            json.dumps([step, now, note['took_s'], actions, *note['proof']]) + '\n')
 
     def flush(self, session_id: str = '') -> None:
         """Write what is new of one session, or of all."""
         with self._writing:
             with self._lock:
-                keys = [key for key, one in self._rollouts.items()
-                        if one.changed and session_id in ('', key[0])]
+                keys = [key for key, rollout in self._rollouts.items()
+                        if rollout.changed and session_id in ('', key[0])]
                 taken = {key: self._take(key) for key in sorted(keys)}
                 noted, name = {key: self._noted.get(key, 0) for key in keys}, self._name
             if taken:
@@ -189,15 +190,15 @@ class RelayRecord:
     def _drop_idle(self) -> None:
         before_ns = self._clock.steady_ns() - IDLE_NS
         with self._lock:
-            for key in [key for key, one in self._rollouts.items()
-                        if not one.changed and one.touched_ns < before_ns]:
+            for key in [key for key, rollout in self._rollouts.items()
+                        if not rollout.changed and rollout.touched_ns < before_ns]:
                 del self._rollouts[key]
 
     def _empty(self) -> None:
         """Empty the journal when everything in it is written."""
         with self._lock:
             if self._journal is not None and self._name and not any(
-                    one.changed for one in self._rollouts.values()):
+                    rollout.changed for rollout in self._rollouts.values()):
                 self._set_aside()
                 self._journal.truncate(0)
                 self._name, self._noted = '', {}
@@ -215,15 +216,15 @@ class RelayRecord:
 
     def _begun(self, key: Key, step: int | None) -> _Rollout:
         """Return the rollout that a query at ``step`` belongs to; None: not a query."""
-        one = self._rollouts.get(key)
-        if one is not None and step is not None and step < one.highest_step:
-            self._rollouts[key] = one = _Rollout(again=one.again + 1)
-        elif one is None:
-            self._rollouts[key] = one = _Rollout()
+        rollout = self._rollouts.get(key)
+        if rollout is not None and step is not None and step < rollout.highest_step:
+            self._rollouts[key] = rollout = _Rollout(again=rollout.again + 1)
+        elif rollout is None:
+            self._rollouts[key] = rollout = _Rollout()
         if step is not None:
-            one.highest_step = max(one.highest_step, step)
-        one.touched_ns = self._clock.steady_ns()
-        return one
+            rollout.highest_step = max(rollout.highest_step, step)
+        rollout.touched_ns = self._clock.steady_ns()
+        return rollout
 
     def _write(self, taken: dict[Key, tuple[RelayedRollout, int]], noted: Mapping[Key, int],
                name: str) -> None:
@@ -261,22 +262,23 @@ class RelayRecord:
     def _give_back(self, taken: dict[Key, tuple[RelayedRollout, int]]) -> None:
         with self._lock:
             for key, (new, again) in taken.items():
-                one = self._rollouts.setdefault(key, _Rollout(touched_ns=self._clock.steady_ns()))
-                begun, one.again = one.again, one.again + again
+                rollout = self._rollouts.setdefault(
+                    key, _Rollout(touched_ns=self._clock.steady_ns()))
+                begun, rollout.again = rollout.again, rollout.again + again
                 if begun:
                     continue     # begun anew meanwhile: what was before no longer matters
-                one.exact.insert(0, new.exact)
+                rollout.exact.insert(0, new.exact)
                 for name in relayed.SUMS:
-                    one.count(name, getattr(new, name))
+                    rollout.count(name, getattr(new, name))
 
     def _take(self, key: Key) -> tuple[RelayedRollout, int]:
-        one = self._rollouts[key]
+        rollout = self._rollouts[key]
         new = RelayedRollout(
-            key[0], key[1], 0, 0, failure=one.failure, first_ns=one.first_ns,
-            last_ns=one.last_ns, last_step=one.last_step, last_actions=one.last_actions,
-            exact=''.join(one.exact), **one.unwritten)
-        again, one.again, one.changed = one.again, 0, False
-        one.unwritten, one.exact = {}, []
+            key[0], key[1], 0, 0, failure=rollout.failure, first_ns=rollout.first_ns,
+            last_ns=rollout.last_ns, last_step=rollout.last_step,
+            last_actions=rollout.last_actions, exact=''.join(rollout.exact), **rollout.unwritten)
+        again, rollout.again, rollout.changed = rollout.again, 0, False
+        rollout.unwritten, rollout.exact = {}, []
         return new, again
 
 

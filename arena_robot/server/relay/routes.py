@@ -211,8 +211,8 @@ class KnownPolicies:
     def of_all(self, numbers: Iterable[int]) -> dict[int, KnownPolicy]:
         """Return policies as they are, or were at most ``KNOWN_S`` ago; DataError: unknown."""
         now_s, wanted = time.monotonic(), set(numbers)
-        known = {number: one for number, one in list(self._known.items())
-                 if number in wanted and one.until_s >= now_s}
+        known = {number: policy for number, policy in list(self._known.items())
+                 if number in wanted and policy.until_s >= now_s}
         if missing := sorted(wanted - known.keys()):
             read = self._policies.by_ids(missing)
             if unknown := [number for number in missing if number not in read]:
@@ -277,33 +277,33 @@ class RelayRoutes:
         if now_s - self._dropped_s < ROUTE_S:
             return
         self._dropped_s = now_s
-        self._known = {token: one for token, one in self._known.items()
-                       if one.until_s > now_s}
+        self._known = {token: known for token, known in self._known.items()
+                       if known.until_s > now_s}
 
     async def _renew(self) -> None:
         began_s = time.monotonic()
-        self._known = {token: one for token, one in self._known.items()
-                       if one.used or one.until_s > began_s}
-        used = {token: one for token, one in self._known.items() if one.used}
-        for one in used.values():
-            one.used = False
+        self._known = {token: known for token, known in self._known.items()
+                       if known.used or known.until_s > began_s}
+        used = {token: known for token, known in self._known.items() if known.used}
+        for known in used.values():
+            known.used = False
         try:
             routes = await asyncio.get_running_loop().run_in_executor(
                 self._threads, self._read_again, list(used.values()))
         except Exception:    # the routes end in time, and who asks then is told why
             log.exception('the routes of the relay were not renewed')
             return
-        for (token, one), route in zip(used.items(), routes, strict=True):
+        for (token, known), route in zip(used.items(), routes, strict=True):
             if route is not None:
-                one.route, one.until_s = route, began_s + LASTS_S
-            elif self._known.get(token) is one:    # its next call is told why
+                known.route, known.until_s = route, began_s + LASTS_S
+            elif self._known.get(token) is known:    # its next call is told why
                 del self._known[token]
 
     def _read(self, tokens: Sequence[str]) -> list[_Known | Exception]:
         """Return what is known of each token, or why it has no route."""
         began_s = time.monotonic()
-        found = self._slots.of_tokens(tokens)
-        return [self._made(found.get(token), began_s) for token in tokens]
+        slots = self._slots.of_tokens(tokens)
+        return [self._made(slots.get(token), began_s) for token in tokens]
 
     def _made(self, row: SlotRow | None, began_s: float) -> _Known | Exception:
         if row is None:
@@ -322,30 +322,30 @@ class RelayRoutes:
 
     def _read_again(self, used: list[_Known]) -> list[Route | None]:
         """Return the routes as they are now; None for one that ended."""
-        found = self._slots.as_they_are({one.route.session_id for one in used})
+        states = self._slots.as_they_are({known.route.session_id for known in used})
         policies = self._policies.of_all(
-            number for one in used for number in one.pair.values())
+            number for known in used for number in known.pair.values())
 
-        def again(one: _Known) -> Route | None:
-            state, equal_s = found.get(one.route.session_id, (None, None))
+        def again(known: _Known) -> Route | None:
+            state, equal_s = states.get(known.route.session_id, (None, None))
             if state is not SessionState.RUNNING:
                 return None
             try:
-                route = one.route if equal_s == one.route.equal_s else dataclasses.replace(
-                    one.route, equal_s=equal_s)
-                return _to(route, one.pair, policies)
+                route = known.route if equal_s == known.route.equal_s else dataclasses.replace(
+                    known.route, equal_s=equal_s)
+                return _to(route, known.pair, policies)
             except DataError:
                 return None
-        return [again(one) for one in used]
+        return [again(known) for known in used]
 
 
 def _to(route: Route, pair: dict[Slot, int], policies: dict[int, KnownPolicy]) -> Route:
     """Return a route with the policies that it calls; DataError when one may not be called."""
     known = {slot: policies[number] for slot, number in pair.items()}
-    specs = {slot: one.spec for slot, one in known.items()}
+    specs = {slot: policy.spec for slot, policy in known.items()}
     # The other policy is called only to prepare it.
     both = route.equal_s is not None or any(spec and spec.warm_up for spec in specs.values())
-    targets = {slot: one.target for slot, one in known.items() if both or slot is route.slot}
+    targets = {slot: policy.target for slot, policy in known.items() if both or slot is route.slot}
     if (targets, specs) == (route.pair, route.specs):
         return route
     return dataclasses.replace(route, specs=specs, pair=targets)

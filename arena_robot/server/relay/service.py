@@ -95,8 +95,8 @@ class Relay:
             wait_s = _left(context)
             await self._least_s(route)
             # Its server is asked only to see whether it is there.
-            told = await self._watched(route, None, wait_s, lambda way: way.spec(wait_s))
-            admitted = route.specs.get(route.slot) or wire.spec_from_wire(told, 'the policy')
+            spec_now = await self._watched(route, None, wait_s, lambda way: way.spec(wait_s))
+            admitted = route.specs.get(route.slot) or wire.spec_from_wire(spec_now, 'the policy')
             pool = await asyncio.get_running_loop().run_in_executor(self._threads, self._pool)
             return wire.spec_to_wire(canonical(admitted.action_space, [admitted, *pool]))
         return await blind(spec)
@@ -187,9 +187,9 @@ class Relay:
 
     def _pool(self) -> list[PolicySpec]:
         """Return the specs of all policies that may be drawn."""
-        found = (of_json(record.spec) for record in self._policies.list(
+        specs = (of_json(record.spec) for record in self._policies.list(
             PolicyState.POOL, PolicyState.PROBATION))
-        return [spec for spec in found if spec is not None]
+        return [spec for spec in specs if spec is not None]
 
     async def _least_s(self, route: Route) -> float:
         """Return how long an answer takes at least, once the pair is prepared."""

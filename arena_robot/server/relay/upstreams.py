@@ -207,14 +207,15 @@ class OpenUpstreams:
 
     async def find(self, target: PolicyTarget) -> Upstream:
         """Return the way to a policy, which is opened when there is none."""
-        one, now_s = self._ways.get(target), self._now_s()
-        if one is not None:
-            one.used_s = now_s
-            return one.upstream
+        open_way, now_s = self._ways.get(target), self._now_s()
+        if open_way is not None:
+            open_way.used_s = now_s
+            return open_way.upstream
         way = self._make(target)
-        idle = [other for other, one in self._ways.items() if one.used_s < now_s - IDLE_S]
+        idle = [unused for unused, way_there in self._ways.items()
+                if way_there.used_s < now_s - IDLE_S]
         self._ways[target] = _Way(way, now_s)
-        for unused in [self._ways.pop(other) for other in idle]:
+        for unused in [self._ways.pop(target) for target in idle]:
             await unused.upstream.close()
         return way
 

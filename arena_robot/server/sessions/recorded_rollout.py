@@ -164,16 +164,16 @@ def _paces(tracks: EpisodeTracks, claim: RolloutClaim) -> str:
 def _actions(tracks: EpisodeTracks, claim: RolloutClaim) -> str:
     """Compare the recorded requests with what a station executes of the relay's answers."""
     answers = [_answer(chunk, claim) for chunk in tracks.chunks]
-    if strangers := sum(one is None for one in answers):
+    if strangers := sum(answer is None for answer in answers):
         return (f'{strangers} of {len(answers)} recorded chunks answer another observation than '
                 'the one that passed the relay at their step')
     width = tracks.steps.requested.shape[1]
-    proofs = {chunk.index: (chunk.step, one.proof)
-              for chunk, one in zip(tracks.chunks, answers, strict=True)
-              if one is not None and one.proof.columns == width}
+    proofs = {chunk.index: (chunk.step, answer.proof)
+              for chunk, answer in zip(tracks.chunks, answers, strict=True)
+              if answer is not None and answer.proof.columns == width}
     expected = _executed(tracks.steps, proofs)
-    same = sum(one is not None and bool((abs(one - asked) < ACTION_TOLERANCE).all())
-               for one, asked in zip(expected, tracks.steps.requested, strict=True))
+    same = sum(action is not None and bool((abs(action - asked) < ACTION_TOLERANCE).all())
+               for action, asked in zip(expected, tracks.steps.requested, strict=True))
     if same < LEAST_ACTIONS_SHARE * len(expected):
         return (f'{same} of {len(expected)} recorded requests are what a station executes of the '
                 "relay's answers")
@@ -189,7 +189,7 @@ def _answer(chunk: ChunkRecord, claim: RolloutClaim) -> Inference | None:
 def _executed(steps: Steps, proofs: Mapping[int, tuple[int, Proof]]) -> list[Floats | None]:
     """Return what a station requests at each step, from the answers by number; None: unknown."""
     progress, number, out = ChunkProgress(), -1, list[Floats | None]()
-    space = next((one for one in ActionSpace if one.value == steps.space), None)
+    space = next((member for member in ActionSpace if member.value == steps.space), None)
     for step, index in enumerate(steps.chunk_index):
         asked_at, proof = proofs.get(index, (step + 1, NOTHING_KEPT))
         if space and index != number and asked_at <= step:
@@ -232,20 +232,21 @@ def _pictures(bag: BagReader, tracks: EpisodeTracks) -> str:
 
 def _other_pictures(bag: BagReader, tracks: EpisodeTracks, claim: RolloutClaim) -> str:
     """Compare the pictures that the relay looked at with those that their steps recorded."""
-    shown = [(one.step, name, thumb) for one in claim.inferences()
-             for name, thumb in one.proof.pictures.items() if one.step < len(tracks.steps.index)]
+    shown = [(query.step, name, thumb) for query in claim.inferences()
+             for name, thumb in query.proof.pictures.items()
+             if query.step < len(tracks.steps.index)]
     stamps = {name: tracks.steps.image_stamps[:, column]
               for column, name in enumerate(tracks.steps.views)}
-    here = {(name, stamp): one for name, used in stamps.items() if name in tracks.views
-            for stamp, one in _thumbnails(bag, tracks.views[name].topic, {
+    here = {(name, stamp): recorded for name, used in stamps.items() if name in tracks.views
+            for stamp, recorded in _thumbnails(bag, tracks.views[name].topic, {
                 int(used[step]) for step, _, _ in shown})}
     for step, name, thumb in shown:
         # A policy with one outside camera is sent the chosen one under the left one's name.
         names = (name, name.replace('left_', 'right_', 1))
-        seen = [here[key] for one in names if one in stamps
-                and (key := (one, int(stamps[one][step]))) in here]
+        seen = [here[key] for view in names if view in stamps
+                and (key := (view, int(stamps[view][step]))) in here]
         sent = np.frombuffer(base64.b64decode(thumb), np.uint8).reshape(8, 8).astype(int)
-        if seen and min(abs(sent - one).max() for one in seen) > MOST_BRIGHTNESS:
+        if seen and min(abs(sent - recorded).max() for recorded in seen) > MOST_BRIGHTNESS:
             return f'the picture {name} of step {step} is not the one that passed the relay'
     return ''
 

@@ -52,8 +52,8 @@ def entries(connection: Connection, start: int, limit: int) -> list[LogEntry]:
 
 def blurred(connection: Connection, session_id: str) -> dict[str, str]:
     """Return the SHA-256 of the blurred videos that the log names, by key."""
-    told = [json.loads(one.body).get('blurred') for one in of_session(connection, session_id)]
-    return {one['file']: one['sha256'] for one in told if one}
+    notes = [json.loads(entry.body).get('blurred') for entry in of_session(connection, session_id)]
+    return {film['file']: film['sha256'] for film in notes if film}
 
 
 def of_session(connection: Connection, session_id: str) -> list[LogEntry]:

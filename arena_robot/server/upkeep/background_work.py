@@ -189,7 +189,7 @@ class BackgroundWork:
             self._running.kill()
             self._running = None
         if self._calls >= self._next and self._due():
-            self._running, self._steps = spare_time.started(self._work, self._told()), 0
+            self._running, self._steps = spare_time.started(self._work, self._settings_file()), 0
 
     def close(self) -> None:
         """End the process; what it stored is kept."""
@@ -197,14 +197,14 @@ class BackgroundWork:
             self._running.end(CLOSE_S / 2, CLOSE_S / 2)
             self._running = None
 
-    def _told(self) -> Path:
+    def _settings_file(self) -> Path:
         """Write what the process has to know of the server into a file of its folder."""
         where = self._config.data / f'{self._name}.yaml'
-        told: dict[str, Any] = {name: str(value) for name, value in (
+        known: dict[str, Any] = {name: str(value) for name, value in (
             ('data', Path(self._config.data).resolve()),
             ('database', self._config.database), ('blobs', self._config.blobs),
             ('key_file', self._config.key_path().resolve())) if value}
-        write_text(where, json.dumps({**told,
+        write_text(where, json.dumps({**known,
                                       'categorise_per_day': self._config.categorise_per_day}))
         return where
 

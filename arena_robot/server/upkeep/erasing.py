@@ -142,27 +142,27 @@ class FileEraser:
 
     def _plan(self, connection: Connection, session_id: str, slot: str, camera: str, blur: Blur
               ) -> BlurPlan:
-        told = [json.loads(one.body) for one in entries.of_session(connection, session_id)]
-        if not told:
+        bodies = [json.loads(entry.body) for entry in entries.of_session(connection, session_id)]
+        if not bodies:
             raise DataError(f'session {session_id:.40} is not in the log, which would tell of the '
                             'blurred video: delete its files instead (arena admin erase)')
         every = store.of_session(connection, session_id)
         rows = [row for row in every if not row.erased]
         films = [row.file for row in rows if row.file.slot == slot and row.complete
                  and row.file.path.endswith(FILM)]
-        source = next((one for one in reversed(films) if _stem(one.path) == camera), None)
+        source = next((film for film in reversed(films) if _stem(film.path) == camera), None)
         if source is None:
             raise DataError(f"slot {slot} of session {session_id} has no video '{camera:.40}'; it "
-                            f"has {', '.join(_stem(one.path) for one in films) or 'none'}")
+                            f"has {', '.join(_stem(film.path) for film in films) or 'none'}")
         same = json.loads(json.dumps(asdict(blur))).items()
-        if any(same <= one['blurred'].items() for one in told if one.get(
+        if any(same <= entry['blurred'].items() for entry in bodies if entry.get(
                 'blurred', {}).get('file') == source.key):
             raise DataError(f'{source.key} is blurred just so already')
         numbers, taken = ('', *map(str, range(2, len(every) + 3))), {row.file for row in every}
-        target = next(one for n in numbers if (one := FileId(session_id, slot, str(
+        target = next(free for n in numbers if (free := FileId(session_id, slot, str(
             PurePosixPath(source.path).with_name(f'{camera}.blurred{n}.mp4')))) not in taken)
         return BlurPlan(source, target, tuple(row for row in rows if _shows(row.file, source)),
-                        tuple(one.path for one in films if not _shows(one, source)))
+                        tuple(film.path for film in films if not _shows(film, source)))
 
     def step(self) -> None:
         """Delete what an earlier run left behind, and what was kept long enough."""
