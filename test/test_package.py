@@ -60,6 +60,7 @@ def test_versions_are_equal_everywhere(folder):
     newest = re.search(r'^(\d+\.\d+\.\d+) \(\d{4}-\d\d-\d\d\)\n-+$', log, re.MULTILINE)
     assert newest, 'no release in the changelog'
     assert newest[1] == arena_robot.__version__
+    assert f'\nversion: {arena_robot.__version__}\n' in (ROOT / 'CITATION.cff').read_text()
 
 
 def test_metadata_of_setup_and_manifest_agree():
