@@ -24,10 +24,11 @@ SCHEMES = ('dask', 'ray')
 DIED = ('a process that did part of the work has died (killed, or out of memory?); fewer --jobs '
         'need less memory')
 Done = Callable[[int, Result], None]
+Progress = Callable[[int, int, str], None]    # how many are done, of how many, and the newest
 
 
-def nothing(done: int, result: object) -> None:
-    """Do nothing with a result."""
+def nothing(*_: object) -> None:
+    """Do nothing with a result, and show no progress."""
 
 
 @dataclass(frozen=True)

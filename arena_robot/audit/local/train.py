@@ -11,7 +11,7 @@ or let go. Its level means nothing, so it stays uncalibrated. The ridge and the 
 are chosen on tasks that are left out one by one.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +33,7 @@ from arena_robot.audit.local.model import (
 )
 from arena_robot.core.errors import DataError
 from arena_robot.core.observation import Floats
+from arena_robot.core.parallel import Progress, nothing
 from arena_robot.records.labelled_clip import LabelledClip, read_clip
 
 RIDGE = 0.2
@@ -42,7 +43,6 @@ BASIS = 64
 MARGIN, BACKDROP_MARGIN, LEAST_LIMIT = 1.1, 1.12, 0.3
 TEST_EVERY = 16     # of the frames, neighbours are alike
 VIEWS = ('right', 'wrist')
-Progress = Callable[[int, int, str], None]
 EVERY = 2       # of the frames, neighbours are alike
 STEPS = 2       # of those frames between the two of a fall or rise
 MOVED = 0.05    # a hop whose sign counts in the quality
@@ -63,10 +63,6 @@ class Learned:
     phi: Floats
     features: FrameFeatures
     start: Mapping[str, Features]
-
-
-def nothing(done: int, total: int, label: str) -> None:
-    """Show no progress."""
 
 
 def load(files: Sequence[Path], views: Sequence[str] = VIEWS, progress: Progress = nothing

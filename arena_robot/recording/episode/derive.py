@@ -8,7 +8,7 @@ latencies, end reason.
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from math import isfinite
 from pathlib import Path
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from arena_robot.core.episode import CONTROL_RATE_HZ
 from arena_robot.core.files import replacing
 from arena_robot.core.inferences import waited_share
+from arena_robot.core.parallel import Progress, nothing
 from arena_robot.recording.bag.base import Decoder, Topic
 from arena_robot.recording.bag.codec import codec_of
 from arena_robot.recording.bag.reader import BagReader
@@ -47,12 +48,6 @@ from arena_robot.records.episode_file import (
     write_episode,
 )
 from arena_robot.safety.urdf import CameraMount
-
-Progress = Callable[[int, int, str], None]
-
-
-def nothing(done: int, total: int, label: str) -> None:
-    """Show no progress."""
 
 
 def derive(folder: Path, videos: bool = True, progress: Progress = nothing) -> EpisodeFile:

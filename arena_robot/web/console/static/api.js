@@ -37,13 +37,13 @@ export async function pictures(path) {
   const response = await fetched(path, 20000);
   if (!response.ok) throw new Error(`the console answered ${response.status}`);
   const data = await response.arrayBuffer();
-  const found = [];
+  const blobs = [];
   for (let at = 0; at < data.byteLength;) {
     const length = new DataView(data).getUint32(at);
-    found.push(new Blob([data.slice(at + 4, at + 4 + length)], {type: 'image/jpeg'}));
+    blobs.push(new Blob([data.slice(at + 4, at + 4 + length)], {type: 'image/jpeg'}));
     at += 4 + length;
   }
-  return found;
+  return blobs;
 }
 
 export async function sit(takeOver) {
@@ -70,8 +70,8 @@ export const start = (slot) => step('start', {slot});
 // Asks the station to stop the arm; resolves once the arm's own measurement shows rest.
 // `name` is that of the press: the station stops once for it, by whichever way it comes first.
 export async function stopByRequest(name, timeoutMs = 3000) {
-  const told = await answer(await fetched(`stop?press=${name}`, timeoutMs, {
+  const stopped = await answer(await fetched(`stop?press=${name}`, timeoutMs, {
     method: 'POST', priority: 'high', cache: 'no-store',
   }));
-  if (!told.at_rest) throw new Error('the station does not tell whether the arm is at rest');
+  if (!stopped.at_rest) throw new Error('the station does not tell whether the arm is at rest');
 }

@@ -13,39 +13,39 @@ export function auditBox(state) {
   const look = async () => {
     if (box.dataset.seen && !box.isConnected) return;
     if (box.isConnected) box.dataset.seen = 'yes';
-    const found = await get('audit').catch(() => ({}));
-    if (found.session_id === state.session_id) fill(box, found);
+    const audit = await get('audit').catch(() => ({}));
+    if (audit.session_id === state.session_id) fill(box, audit);
     else setTimeout(look, AGAIN_MS);
   };
   setTimeout(look, 0);
   return box;
 }
 
-function fill(box, found) {
-  box.replaceChildren(el('h3', {}, `Audit by the judge ${found.judge}`),
-    ...Object.entries(found.slots).map(([slot, one]) => el('p', {}, `${slot}: ${words(one)}`)),
-    curves(found), el('p', {class: 'hint'}, verdict(found)));
+function fill(box, audit) {
+  box.replaceChildren(el('h3', {}, `Audit by the judge ${audit.judge}`),
+    ...Object.entries(audit.slots).map(([slot, judged]) => el('p', {}, `${slot}: ${words(judged)}`)),
+    curves(audit), el('p', {class: 'hint'}, verdict(audit)));
   box.hidden = false;
 }
 
 const percent = (share) => `${Math.round(100 * share)} %`;
 
-function words(one) {
-  if (!one.curve.length) return `not judged: ${one.detail}`;
-  const falls = one.falls.length ? `, fell back ${one.falls.length} ×` : '';
-  const still = one.still.length ? `, stood still ${one.still.length} ×` : '';
-  return `${percent(one.last)} at the end, ${percent(one.best)} at best${falls}${still}`;
+function words(judged) {
+  if (!judged.curve.length) return `not judged: ${judged.detail}`;
+  const falls = judged.falls.length ? `, fell back ${judged.falls.length} ×` : '';
+  const still = judged.still.length ? `, stood still ${judged.still.length} ×` : '';
+  return `${percent(judged.last)} at the end, ${percent(judged.best)} at best${falls}${still}`;
 }
 
-function verdict(found) {
-  if (!found.calibrated) return 'The judge is not calibrated for this scene: do not compare its numbers.';
-  if (!found.audit) return '';
-  if (found.audit === found.preference) return 'The audit agrees with the preference.';
-  return `The audit prefers ${NAMES[found.audit]}, the evaluator preferred ${NAMES[found.preference] ?? 'nothing'}. `
+function verdict(audit) {
+  if (!audit.calibrated) return 'The judge is not calibrated for this scene: do not compare its numbers.';
+  if (!audit.audit) return '';
+  if (audit.audit === audit.preference) return 'The audit agrees with the preference.';
+  return `The audit prefers ${NAMES[audit.audit]}, the evaluator preferred ${NAMES[audit.preference] ?? 'nothing'}. `
     + 'A judge errs too: it changes no result.';
 }
 
-function curves(found) {
+function curves(audit) {
   const node = (tag, attributes) => {
     const made = document.createElementNS('http://www.w3.org/2000/svg', tag);
     for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
@@ -53,9 +53,9 @@ function curves(found) {
   };
   const svg = node('svg', {viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: 'img', class: 'audit',
     'aria-label': 'Progress over time: A solid, B dashed'});
-  const end = Math.max(1, ...Object.values(found.slots).flatMap((one) => one.curve.map(([t]) => t)));
-  for (const [slot, one] of Object.entries(found.slots)) {
-    svg.append(node('polyline', {class: slot, points: one.curve.map(
+  const end = Math.max(1, ...Object.values(audit.slots).flatMap((slot) => slot.curve.map(([t]) => t)));
+  for (const [slot, judged] of Object.entries(audit.slots)) {
+    svg.append(node('polyline', {class: slot, points: judged.curve.map(
       ([t, p]) => `${(WIDTH * t / end).toFixed(1)},${(HEIGHT - 2 - (HEIGHT - 4) * p).toFixed(1)}`).join(' ')}));
   }
   return svg;

@@ -12,7 +12,7 @@ let index = 0;
 
 export function buildClips() {
   setInterval(() => {
-    const longest = Math.max(0, ...playing.map((one) => one.urls.length));
+    const longest = Math.max(0, ...playing.map((clip) => clip.urls.length));
     index = longest ? (index + 1) % (longest + REST) : 0;
     for (const {image, urls} of playing) {
       const url = urls[Math.min(index, urls.length - 1)];
@@ -24,7 +24,7 @@ export function buildClips() {
 // Shows the clips that belong to the state, of the view that is large.
 export function updateClips(state, view) {
   const slots = (SHOWN[state.state] ?? []).filter((slot) => state.slots.some(
-    (one) => one.slot === slot && one.end));
+    (rollout) => rollout.slot === slot && rollout.end));
   const wanted = JSON.stringify([state.session_id, state.slots, slots, view]);
   if (wanted !== shown) replace(wanted, slots, view);
   for (const figure of byId('clips').children) {
@@ -52,7 +52,7 @@ function clip(slot, view) {
 
 async function load(slot, view, image, words) {
   const wanted = shown;
-  const urls = (await pictures(`clip/${slot}/${view}`)).map((one) => URL.createObjectURL(one));
+  const urls = (await pictures(`clip/${slot}/${view}`)).map((picture) => URL.createObjectURL(picture));
   if (wanted !== shown) return;
   words.textContent = urls.length ? 'loops, 2 × as fast' : 'no pictures: the console was restarted';
   playing.push({image, urls});

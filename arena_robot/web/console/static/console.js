@@ -55,11 +55,11 @@ async function follow() {
     try {
       const moving = state && (state.running || state.doing || busy);
       const asking = seat();
-      const found = await get(`state?seen=${version}&wait=${moving ? 0.2 : 2}`, 5000);
+      const answer = await get(`state?seen=${version}&wait=${moving ? 0.2 : 2}`, 5000);
       if (asking !== seat()) { version = 0; continue; }    // asked before control was taken
-      version = found.version;
+      version = answer.version;
       lost(false);
-      show(found);
+      show(answer);
       await pause(state.running ? 200 : 50);
     } catch (error) {
       lost(true, error);
@@ -90,9 +90,9 @@ function settle() {
   if (!byId('problem').dataset.lost) tell('');
 }
 
-function show(found) {
+function show(answer) {
   shows += 1;
-  state = {...found, inControl: found.mine && found.seated};
+  state = {...answer, inControl: answer.mine && answer.seated};
   const wanted = panelKey(state);
   const doing = state.doing && !state.state.startsWith('running') ? `… ${state.doing}` : '';
   say(byId('state'), LABELS[state.state]);
@@ -142,7 +142,7 @@ function updateTimer(run) {
 function panelKey(now) {
   const more = now.state === 'review' ? [now.verdict, now.slots]
     : now.state === 'preflight' ? now.checks : [];
-  const rollouts = now.slots.map((one) => [one.end, one.again, one.reruns]);
+  const rollouts = now.slots.map((slot) => [slot.end, slot.again, slot.reruns]);
   return JSON.stringify([now.state, now.session_id, now.inControl, now.created_ns, rollouts,
     now.repairs, more]);
 }
@@ -209,8 +209,8 @@ async function takeSeat() {
       {yes: 'Take over'}) === null) return;
     await sit(Boolean(taken));
     const before = shows;
-    const found = await get('state');
-    if (shows === before) show(found);    // else something newer is there already
+    const answer = await get('state');
+    if (shows === before) show(answer);    // else something newer is there already
   } catch (error) {
     tell(error.message);
   }
@@ -218,12 +218,12 @@ async function takeSeat() {
 
 async function showToday() {
   const sessions = await get('today');
-  const rows = sessions.map((one) => el('tr', {},
-    el('td', {}, new Date(one.created_ns / 1e6).toLocaleTimeString()),
-    el('td', {}, one.instruction), el('td', {}, LABELS[one.state]),
-    ...[one.verdict.progress_a, one.verdict.progress_b].map((share) => el('td', {},
+  const rows = sessions.map((session) => el('tr', {},
+    el('td', {}, new Date(session.created_ns / 1e6).toLocaleTimeString()),
+    el('td', {}, session.instruction), el('td', {}, LABELS[session.state]),
+    ...[session.verdict.progress_a, session.verdict.progress_b].map((share) => el('td', {},
       share === null ? '–' : `${Math.round(100 * share)}`)),
-    el('td', {}, one.verdict.valid ? one.verdict.preference || '–' : 'not valid')));
+    el('td', {}, session.verdict.valid ? session.verdict.preference || '–' : 'not valid')));
   byId('today').replaceChildren(el('tr', {}, ...['Began', 'Task', 'State', 'A', 'B', 'Preference']
     .map((name) => el('th', {}, name))), ...rows);
 }

@@ -61,9 +61,9 @@ function idle(state, use) {
 }
 
 function checks(state) {
-  return el('ul', {class: 'checks'}, ...state.checks.map((one) => el('li',
-    {class: one.warning ? 'warning' : one.ok ? 'ok' : 'bad'},
-    one.ok ? `${one.name}: ${one.detail}` : one.detail)));
+  return el('ul', {class: 'checks'}, ...state.checks.map((check) => el('li',
+    {class: check.warning ? 'warning' : check.ok ? 'ok' : 'bad'},
+    check.ok ? `${check.name}: ${check.detail}` : check.detail)));
 }
 
 // What the station's file says to people whom the cameras see.
@@ -88,10 +88,10 @@ function task(state, use) {
     el('option', {value: role, selected: role === state.third_person}, role)));
   let repeat = false;
   const look = async () => {
-    const found = await get(`instruction?text=${encodeURIComponent(what.value)}`);
-    repeat = found.repeat;
-    hint.classList.toggle('bad', Boolean(found.problem || repeat));
-    hint.textContent = found.problem || (repeat
+    const judged = await get(`instruction?text=${encodeURIComponent(what.value)}`);
+    repeat = judged.repeat;
+    hint.classList.toggle('bad', Boolean(judged.problem || repeat));
+    hint.textContent = judged.problem || (repeat
       ? 'This was evaluated earlier today. Another task teaches more.' : 'Good.');
   };
   // Who evaluates is final once the task is entered.

@@ -8,18 +8,18 @@ import {forgetTyped, keeper, typedAt} from './typed.js';
 
 export function scoring(slot, next) {
   return (state, use) => {
-    const one = state.slots.find((found) => found.slot === slot);
-    const ended = el('p', {class: 'hint'}, `${slot} ended: ${one.end.replace('_', ' ')} after `
-      + `${one.steps} steps. ${one.detail}`);
-    if (one.again === 'fault' && !use.kept.has(`${state.session_id}${slot}${one.reruns}`)) {
-      return {nodes: [ended, ...failed(one, state, use)]};
+    const rollout = state.slots.find((slotState) => slotState.slot === slot);
+    const ended = el('p', {class: 'hint'}, `${slot} ended: ${rollout.end.replace('_', ' ')} after `
+      + `${rollout.steps} steps. ${rollout.detail}`);
+    if (rollout.again === 'fault' && !use.kept.has(`${state.session_id}${slot}${rollout.reruns}`)) {
+      return {nodes: [ended, ...failed(rollout, state, use)]};
     }
     const form = scoreForm(slot, state, use);
     const go = primary(next, use, async () => {
       await score(slot, state, form);
       if (slot === 'A') await press('prepare_reset');
     });
-    return {nodes: [ended, ...form.nodes, go, ...mistake(one, state, use)]};
+    return {nodes: [ended, ...form.nodes, go, ...mistake(rollout, state, use)]};
   };
 }
 
@@ -61,9 +61,9 @@ function chooseByKey(event) {
 export function review(state, use) {
   const {verdict} = state;
   const rows = [['Task', state.instruction],
-    ...state.slots.map((one) => [one.slot, one.end || 'did not run']),
-    ...use.options.fields.map((one) => [one.label, wordsOf(one, verdict[one.name])
-      || (one.required ? '–' : '')]).filter(([, text]) => text)];
+    ...state.slots.map((rollout) => [rollout.slot, rollout.end || 'did not run']),
+    ...use.options.fields.map((field) => [field.label, wordsOf(field, verdict[field.name])
+      || (field.required ? '–' : '')]).filter(([, text]) => text)];
   if (state.match !== null) rows.push(['Same start', `${Math.round(100 * state.match)} %`]);
   const list = el('dl', {id: 'review'},
     ...rows.flatMap(([name, text]) => [el('dt', {}, name), el('dd', {}, text)]));
@@ -72,9 +72,9 @@ export function review(state, use) {
     edit.replaceChildren(...nodes);
     edit.scrollIntoView({block: 'nearest'});
   };
-  const buttons = state.slots.filter((one) => one.end).map((one) => el('button', {
-    type: 'button', id: `edit-${one.slot}`, onclick: () => show(rescore(one.slot, state, use))},
-  `Change the score of ${one.slot}`));
+  const buttons = state.slots.filter((rollout) => rollout.end).map((rollout) => el('button', {
+    type: 'button', id: `edit-${rollout.slot}`, onclick: () => show(rescore(rollout.slot, state, use))},
+  `Change the score of ${rollout.slot}`));
   if (verdict.valid) {
     buttons.push(el('button', {type: 'button', id: 'edit-verdict', onclick: () => {
       const nodes = preference(state, use).nodes;
@@ -98,26 +98,26 @@ function rescore(slot, state, use) {
 
 // The fields that are asked for at one moment; of one slot when it is given.
 function fieldsAt(use, asked, slot = null) {
-  return use.options.fields.filter((one) => one.asked === asked && one.slot === slot);
+  return use.options.fields.filter((field) => field.asked === asked && field.slot === slot);
 }
 
 // What was typed so far, also when it was cleared, and otherwise what was said.
 function typed(state, place, fields) {
   const kept = typedAt(state, place) ?? {};
-  return Object.fromEntries(fields.map((one) => {
-    const value = kept[one.key];
-    if (value === undefined) return [one.name, state.draft[one.name]];
-    return [one.name, one.kind === 'share' && value !== null ? value / 100 : value];
+  return Object.fromEntries(fields.map((field) => {
+    const value = kept[field.key];
+    if (value === undefined) return [field.name, state.draft[field.name]];
+    return [field.name, field.kind === 'share' && value !== null ? value / 100 : value];
   }));
 }
 
 // One input per field. `words` returns what they hold; `changed` is called after each change.
 function inputs(use, fields, values, changed) {
-  const made = fields.map((one) => MAKERS[one.kind](one, values[one.name], use, changed));
+  const made = fields.map((field) => MAKERS[field.kind](field, values[field.name], use, changed));
   return {
-    nodes: made.flatMap((one) => one.nodes),
-    words: () => Object.fromEntries(fields.map((one, k) => [one.key, made[k].value()])),
-    focus: made.map((one) => one.focus).find(Boolean),
+    nodes: made.flatMap((input) => input.nodes),
+    words: () => Object.fromEntries(fields.map((field, k) => [field.key, made[k].value()])),
+    focus: made.map((input) => input.focus).find(Boolean),
   };
 }
 
@@ -145,7 +145,7 @@ function share(field, from, use, changed) {
   range.addEventListener('input', () => set(range.value));
   const anchors = use.options.rubric.map(([at, words]) => el('button', {type: 'button',
     'data-mark': at, onclick: () => set(at)}, el('b', {}, at), words));
-  const mark = () => anchors.forEach((one) => setPressed(one, Number(one.dataset.mark) === value));
+  const mark = () => anchors.forEach((anchor) => setPressed(anchor, Number(anchor.dataset.mark) === value));
   mark();
   return {nodes: [el('p', {}, `${field.label}: `, percent, ' of 100'), range,
     el('div', {class: 'anchors'}, ...anchors)], value: () => value};

@@ -5,10 +5,10 @@ form?.addEventListener('submit', async (event) => {
   const button = event.submitter;
   if (!button) return;
   event.preventDefault();
-  const told = button.closest('.opinion').querySelector('output');
+  const output = button.closest('.opinion').querySelector('output');
   const body = new URLSearchParams(new FormData(form));
   body.set('said', button.value);
   const answer = await fetch(form.action, { method: 'POST', body, headers: { Accept: 'application/json' } }).catch(() => null);
   const said = answer?.ok ? await answer.json() : null;
-  told.textContent = said ? `yes ${said.holds}, no ${said.fails}` : answer?.status === 403 ? 'the token is not valid' : 'not stored; try again';
+  output.textContent = said ? `yes ${said.holds}, no ${said.fails}` : answer?.status === 403 ? 'the token is not valid' : 'not stored; try again';
 });

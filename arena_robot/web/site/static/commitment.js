@@ -12,7 +12,7 @@ for (const box of document.querySelectorAll('.commitment')) {
     const lines = box.querySelector('[data-reveal]').textContent;
     const promised = box.querySelector('[data-commitment]').textContent.trim();
     const bytes = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(lines));
-    const found = [...new Uint8Array(bytes)].map((one) => one.toString(16).padStart(2, '0')).join('');
-    say(found === promised ? `It fits: ${found}` : `It does not fit: these lines give ${found}`, found === promised);
+    const computed = [...new Uint8Array(bytes)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+    say(computed === promised ? `It fits: ${computed}` : `It does not fit: these lines give ${computed}`, computed === promised);
   });
 }
