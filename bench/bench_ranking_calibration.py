@@ -7,11 +7,16 @@ the coverage of all rank ranges at once, and how often p_better of 0.90 to 0.95 
 exact coverage for a single pair and few sessions, where only whole verdicts limit it. Then it
 says which coverages are below 0.93 or above 0.97 by more than two standard errors, and fails if
 one is below. Takes about 6 minutes; --scale 0.1 is quicker and coarser.
+
+With --arena it prints the table of the default method in simulated arenas instead: coverage, how
+often the best policy's ranks exclude the first place, and the width of the intervals over that of
+an oracle, who knows how much policies, evaluators and labs differ.
 """
 
 import argparse
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 for name in ('OPENBLAS_NUM_THREADS', 'OMP_NUM_THREADS'):
@@ -19,9 +24,12 @@ for name in ('OPENBLAS_NUM_THREADS', 'OMP_NUM_THREADS'):
 sys.path.insert(0, str(Path(__file__).parents[1] / 'test' / 'ranking'))
 
 import numpy as np  # noqa: E402
+from arena_worlds import ArenaWorld, trial  # noqa: E402
 from ranking_worlds import scored_tally, tally  # noqa: E402
 from scipy.special import betaincinv, expit, logit, stdtrit  # noqa: E402
 from scipy.stats import binom  # noqa: E402
+
+from arena_robot.core.parallel import Workers  # noqa: E402
 
 KINDS = (('bt', 'bt', 1), ('davidson', 'davidson', 1), ('tasks', 'davidson', 1),
          ('evaluators', 'davidson', 20))
@@ -29,6 +37,27 @@ REPEATS = {3: 400, 7: 200, 20: 80}
 FEW_SESSIONS, MORE_REPEATS = 50, 5    # with few sessions, coverage is closest to the bounds
 TASK_REPEATS = {3: 50, 7: 30, 20: 12}
 LEAST, MOST = 0.93, 0.97
+DIFFER, LABS = {'by_evaluator': 0.6}, {'evaluators': 24, 'labs': 8, 'by_evaluator': 0.3,
+                                       'by_lab': 0.5}
+ARENAS = {
+    **{f'`{goal}`, {n} policies, {m}': ArenaWorld(n, m, goal, verdicts='bt') for goal, n, m in (
+        ('order', 7, 100), ('order', 7, 300), ('order', 15, 300), ('order', 15, 1000),
+        ('order', 30, 600), ('top1', 7, 100), ('top1', 7, 300), ('topk', 7, 300),
+        ('newcomer', 7, 300))},
+    **{f'{people} evaluators, {m}': ArenaWorld(7, m, evaluators=people, **DIFFER)
+       for people, m in ((5, 100), (5, 600), (8, 60), (8, 200), (8, 600), (20, 200), (20, 600))},
+    '8 evaluators, interleaved, 200': ArenaWorld(7, 200, evaluators=8, interleaved=True, **DIFFER),
+    '8 evaluators, `order`, 300': ArenaWorld(7, 300, 'order', evaluators=8, **DIFFER),
+    '8 labs of 3 with tastes, 600': ArenaWorld(7, 600, **LABS),
+    'nearly separable, 100': ArenaWorld(7, 100, spread=3.0),
+    'nearly separable, 300': ArenaWorld(7, 300, spread=3.0),
+    't3 abilities, 200': ArenaWorld(7, 200, heavy=True),
+    't3 abilities, `order`, 300': ArenaWorld(7, 300, 'order', heavy=True),
+    'Rao–Kupper, 300': ArenaWorld(7, 300, verdicts='rao-kupper'),
+    'Rao–Kupper, `order`, 300': ArenaWorld(7, 300, 'order', verdicts='rao-kupper'),
+    'cycles of 0.5, 300': ArenaWorld(7, 300, cycles=0.5, verdicts='bt'),
+    'cycles of 0.5, `order`, 300': ArenaWorld(7, 300, 'order', cycles=0.5, verdicts='bt'),
+}
 FEW = 20
 
 
@@ -53,6 +82,25 @@ def main(scale):
     print('below 0.93 by two standard errors: ' + ('; '.join(low) or 'none'))
     print('above 0.97 by two standard errors: ' + ('; '.join(high) or 'none'))
     return 1 if low else 0
+
+
+def arenas(scale, seed, jobs, method):
+    """Print a row per arena; return 1 if a coverage is outside by two standard errors."""
+    print(f'| arena, sessions | `{method}` holds | best excluded | stated | width of the oracle |')
+    print('|---|---|---|---|---|')
+    bad = []
+    for number, (name, world) in enumerate(ARENAS.items(), 1):
+        print(f'{number} of {len(ARENAS)}: {name} …', file=sys.stderr, flush=True)
+        rows = np.array(Workers(jobs).map(partial(trial, world, method, True), [
+            [seed, number, k] for k in range(times(400, scale))]), float)
+        held, stated, policies, excluded, width, known = rows.sum(axis=0)
+        cover = held / max(stated, 1)
+        error = np.sqrt(((rows[:, 0] - cover * rows[:, 1]) ** 2).sum()) / max(stated, 1)
+        print(f'| {name} | {cover:.3f} ± {error:.3f} | {excluded / len(rows):.1%} | '
+              f'{stated / policies:.2f} | {width / max(known, 1e-9):.2f} |', flush=True)
+        bad += [name] if not LEAST - 2 * error <= cover <= MOST + 2 * error else []
+    print('outside 0.93 to 0.97 by two standard errors: ' + ('; '.join(bad) or 'none'))
+    return 1 if bad else 0
 
 
 def one_pair():
@@ -103,4 +151,10 @@ if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--scale', type=float, default=1.0,
                         help='data sets per row, as a multiple of the usual (default 1)')
-    sys.exit(main(parser.parse_args().scale))
+    parser.add_argument('--arena', metavar='METHOD', nargs='?', const='bt_shrunk',
+                        help='print the table of arenas, by this method (default bt_shrunk)')
+    parser.add_argument('--seed', type=int, default=0, help='of the arenas (default 0)')
+    parser.add_argument('--jobs', type=int, default=1, help='processes (default 1)')
+    options = parser.parse_args()
+    sys.exit(arenas(options.scale, options.seed, options.jobs, options.arena) if options.arena
+             else main(options.scale))

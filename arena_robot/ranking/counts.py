@@ -6,7 +6,7 @@ policies: which were never compared with each other, and which only won or only 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -17,6 +17,8 @@ from scipy.sparse.linalg import LinearOperator, cg
 from arena_robot.core.errors import NotConverged, RankingError
 from arena_robot.ranking.base import Comparisons, Floats, Ints
 
+# λ: abilities are normal with a standard deviation of 2 log-odds where the data have no maximum.
+PRIOR_L2 = 0.25
 DENSE_CELLS = 4_000_000
 DENSE_POLICIES = 1500
 TOLERANCE = 1e-10
@@ -78,6 +80,13 @@ def count_pairs(comparisons: Comparisons) -> PairCounts:
         keys, table = keys[kept], table[kept]
     losses, ties, wins = table.T.copy()
     return PairCounts(comparisons.items, keys // n, keys % n, wins, losses, ties)
+
+
+def strong(counts: PairCounts) -> PairCounts:
+    """Return the counts without verdicts whose weight, per pair, is below that of the prior."""
+    wins, losses, ties = (np.where(one >= PRIOR_L2, one, 0.0)
+                          for one in (counts.wins, counts.losses, counts.ties))
+    return replace(counts, wins=wins, losses=losses, ties=ties)
 
 
 def outcome_cells(comparisons: Comparisons) -> Ints:
@@ -235,8 +244,11 @@ def solve_laplacian(counts: PairCounts, weight: Floats, right: Floats, ridge: fl
         anchor = 0.0 if ridge > 0 else matrix.trace() / n / n
         matrix += anchor
         matrix.flat[::n + 1] += ridge
-        return np.asarray(cho_solve(cho_factor(matrix, check_finite=False), right,
-                                    check_finite=False))
+        try:
+            factor = cho_factor(matrix, check_finite=False)
+        except np.linalg.LinAlgError as error:
+            raise NotConverged(f'some of {n} policies are hardly connected; use l2 > 0') from error
+        return np.asarray(cho_solve(factor, right, check_finite=False))
     if right.ndim == 1:
         return _solve_sparse(counts, weight, right, ridge)
     return np.stack([_solve_sparse(counts, weight, one, ridge) for one in right.T], axis=1)

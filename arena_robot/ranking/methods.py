@@ -1,7 +1,7 @@
 """Table of the pairwise ranking methods by name, and :func:`rank`."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from arena_robot.ranking.counts import count_pairs, groups, require_connected
 from arena_robot.ranking.evaluators.robust import RobustBradleyTerry
 from arena_robot.ranking.hierarchical.model import Hierarchical
 from arena_robot.ranking.intervals.choice import IntervalPlan, with_intervals
+from arena_robot.ranking.intervals.shrunk import ShrunkBradleyTerry
 from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry
 from arena_robot.ranking.pairwise.davidson import Davidson
 from arena_robot.ranking.pairwise.elo import Elo
@@ -86,6 +87,9 @@ METHODS: Table[RankingMethod] = Table('ranking method', 'arena_robot.ranking_met
     'bt': RankingMethod(
         BradleyTerry, _WINNING, 'Bradley–Terry; a tie is half a win', has_prior=True,
         typical_gap=1.0, on_site=True, measured=True),
+    'bt_shrunk': RankingMethod(
+        ShrunkBradleyTerry, _WINNING, 'Bradley–Terry, shrunk; also for pairs that were chosen',
+        has_prior=True, typical_gap=1.0, on_site=True, measured=True),
     'davidson': RankingMethod(
         Davidson, _WINNING, 'Bradley–Terry with ties (Davidson)', has_prior=True, typical_gap=1.0,
         on_site=True, measured=True),
@@ -155,6 +159,8 @@ def rank(comparisons: Comparisons, method_name: str = RECOMMENDED, *, intervals:
         comparisons, fitter = fitter.prepared(comparisons), fitter.inner
     if row.has_prior and not apart and len(comparisons):
         require_connected(count_pairs(comparisons))
+    if isinstance(fitter, ShrunkBradleyTerry):
+        fitter = replace(fitter, cluster=cluster)
     fit = fitter(comparisons)
     result = standings(method_name, comparisons, fit)
     if intervals <= 0:

@@ -2,4 +2,4 @@
 
 # The method of the site, the report, the ranking node, the log and `arena rank` where nobody
 # chooses one; docs/ranking.md says why.
-RECOMMENDED = 'bt'
+RECOMMENDED = 'bt_shrunk'

@@ -109,9 +109,9 @@ def test_covariates_are_estimated_and_leave_the_abilities():
     assert found.low[0] < 1.5 < found.high[0]
     assert found.low[1] < 0 < found.high[1]
     np.testing.assert_allclose(found.fit.scores, [1, 0, -1], atol=0.3)
-    assert rank(votes).scores[0] < found.fit.scores[0] - 0.1
+    assert rank(votes, 'bt').scores[0] < found.fit.scores[0] - 0.1
     none = adjusted(votes, np.zeros(len(x)))
-    np.testing.assert_allclose(none.fit.scores, rank(votes).scores, atol=1e-6)
+    np.testing.assert_allclose(none.fit.scores, rank(votes, 'bt').scores, atol=1e-6)
     with pytest.raises(RankingError, match=r'800 rows of numbers.*found \(3, 1\)'):
         adjusted(votes, [1, 2, 3])
 
@@ -134,7 +134,7 @@ def test_plackett_luce_is_at_the_maximum_and_is_bradley_terry_for_two():
     votes, _ = drawn(m=60)
     pairs = [[votes.items[a], votes.items[b]] if y else [votes.items[b], votes.items[a]]
              for a, b, y in zip(votes.first, votes.second, votes.outcome, strict=True)]
-    np.testing.assert_allclose(plackett_luce(pairs).scores, rank(votes).scores, atol=1e-8)
+    np.testing.assert_allclose(plackett_luce(pairs).scores, rank(votes, 'bt').scores, atol=1e-8)
     held = plackett_luce([['a', 'b', 'c'], ['a', 'c', 'b']])
     assert np.isfinite(held.scores).all()
     assert 'held by a prior' in held.diagnostics.warnings[0]
@@ -175,6 +175,24 @@ def test_old_verdicts_count_less():
     np.testing.assert_allclose(old.weight, [1, 0.5] * 5)
     with pytest.raises(RankingError, match='half-life above 0'):
         decayed(votes, [0] * 10, 0)
+
+
+@pytest.mark.parametrize('name', ['bt', 'davidson', 'bt_robust', 'bt_shrunk'])
+def test_a_policy_whose_losses_are_old_has_no_upper_end_instead_of_a_false_one(name):
+    rng = np.random.default_rng(0)
+    i = rng.integers(0, 5, 200)
+    j = (i + rng.integers(1, 5, 200)) % 5
+    y = (rng.random(200) < expit((i - j) / 2)).astype(float)
+    lost = ((i == 4) & (y == 0)) | ((j == 4) & (y == 1))
+    votes = Comparisons.build(i, j, y, items=list('abcde'))
+    for age in (2000.0, 30000.0):
+        found = rank(decayed(votes, np.where(lost, age, 1.0), 30.0), name, intervals=20)
+        assert 2 < found.scores[4] < 6
+        assert found.high[4] > found.scores[4] + 1
+        assert np.isfinite(found.high[:4]).all()
+    apart = decayed(votes, np.where((i < 2) != (j < 2), 1500.0, 1.0), 30.0)
+    assert rank(apart, name, intervals=20).too_few.tolist() == [True, True, False, False, False]
+    assert rank(decayed(votes, np.full(200, 3000.0), 30.0), name, intervals=20).too_few.all()
 
 
 def test_win_rates_have_a_row_for_each_pair_and_direction():

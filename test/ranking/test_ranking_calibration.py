@@ -2,14 +2,16 @@
 
 import numpy as np
 import pytest
+from arena_worlds import ArenaWorld, trial
 from ranking_worlds import Tally, World, tally
 
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.counts import count_pairs
 from arena_robot.ranking.intervals.bootstrap import Draws, with_quantiles
+from arena_robot.ranking.intervals.shrunk import ShrunkBradleyTerry
 from arena_robot.ranking.methods import rank, rank_comparable
 from arena_robot.ranking.pairwise.prior import established
-from arena_robot.ranking.standings import as_json
+from arena_robot.ranking.standings import as_json, few_words
 
 
 def several(cells, method='bt', **more):
@@ -52,6 +54,43 @@ def test_intervals_cover_with_many_sessions_too(method, kind):
     assert found.stated > 0.98 * found.policies
     assert 0.925 <= found.held / found.stated <= 0.985
     assert found.joint_held >= 0.93 * found.sets
+
+
+@pytest.mark.parametrize('world', [
+    ArenaWorld(15, 300, 'order', verdicts='bt'),
+    ArenaWorld(7, 400, evaluators=6, by_evaluator=0.6, interleaved=True)])
+def test_of_chosen_pairs_and_few_evaluators_the_shrunk_intervals_hold(world):
+    method = 'bt' if world.goal else 'davidson'
+    shrunk, plain = (np.array([trial(world, name, False, [4, k]) for k in range(60)], float)
+                     for name in ('bt_shrunk', method))
+    held, stated, policies, excluded, width, _ = shrunk.sum(axis=0)
+    assert stated == policies
+    assert 0.925 <= held / stated <= 0.985
+    assert excluded <= 2
+    assert width < plain.sum(axis=0)[4]
+    if world.goal:
+        assert plain.sum(axis=0)[0] / plain.sum(axis=0)[1] < held / stated - 0.05
+
+
+def test_of_two_to_four_evaluators_no_interval_is_stated():
+    votes, _ = ArenaWorld(5, 200, evaluators=4).draw(np.random.default_rng(0))
+    for method in ('bt', 'bt_shrunk', 'elo'):
+        found, _ = rank_comparable(votes, method, intervals=20)
+        assert found.too_few.all()
+        assert few_words(found, 0) == 'too few evaluators to tell'
+    found, _ = rank_comparable(votes, 'bt_shrunk', intervals=1, cluster='session')
+    assert np.isfinite(found.low).all()
+
+
+def test_a_posterior_with_more_evaluators_than_are_fitted_has_their_design_effect(monkeypatch):
+    votes, _ = ArenaWorld(6, 900, evaluators=60, by_evaluator=1.0).draw(np.random.default_rng(1))
+    fitted = ShrunkBradleyTerry()(votes)
+    monkeypatch.setattr('arena_robot.ranking.intervals.shrunk.MOST_CELLS', 100)
+    merged, alone = ShrunkBradleyTerry()(votes), ShrunkBradleyTerry('session')(votes)
+    sizes = [np.sqrt(one.variances.variance).mean() for one in (fitted, merged, alone)]
+    assert sizes[1] == pytest.approx(sizes[0], rel=0.15)
+    assert sizes[2] < 0.85 * min(sizes[:2])
+    np.testing.assert_allclose(merged.scores, fitted.scores, atol=0.15)
 
 
 def test_intervals_by_session_are_too_narrow_where_evaluators_differ():

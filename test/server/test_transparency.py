@@ -143,7 +143,7 @@ def test_a_station_shows_that_its_sessions_were_changed(made, change, words):
     values = copy.deepcopy(bundle(made))
     assert check_bundle(values, sessions=made.records).omitted == ()
     change(values, made)
-    assert check_bundle(values).method == 'bt'
+    assert check_bundle(values).method == 'bt_shrunk'
     with pytest.raises(DataError, match=words):
         check_bundle(values, sessions=made.records)
     unsigned = [dataclasses.replace(record, promises=()) for record in made.records]
@@ -386,7 +386,7 @@ def test_a_bundle_holds_the_standings_of_its_own_entries(setting, tmp_path):
     assert check_bundle(json.loads(kept.body())).comparisons == ()
     setting.server.acceptance.consider_all()
     checked = check_bundle(json.loads(kept.body()))
-    assert (len(checked.comparisons), checked.method) == (2, 'bt')
+    assert (len(checked.comparisons), checked.method) == (2, 'bt_shrunk')
 
 
 def test_everything_imported_is_entered_at_once(setting, tmp_path, monkeypatch):

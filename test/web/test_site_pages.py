@@ -61,7 +61,7 @@ def place(tmp_path_factory):
             progress_a=0.2, progress_b=0.8, preference=list(Preference)[number % 3],
             explanation='B was quicker'), 100 + number))
     insert_evaluations(made.server.database, SystemClock(), [RoboArenaSession(
-        f'import-{k}', MATHS, 'crimson-7b', True, Preference.A, 'penn', 'eve',
+        f'import-{k}', MATHS, 'crimson-7b', True, Preference.A, 'penn', 'ada',
         f'2025-03-{21 + k}T11:02:24', f'2025-03-{21 + k}T11:12:24', 'fine', rollouts=())
         for k in range(2)])
     assert made.server.results.settle()

@@ -2,11 +2,11 @@
 Which intervals standings get, and what is stated about their ranks.
 
 Comparisons of one cluster are not independent: a session, an evaluator, or an institution.
-``auto`` is evaluators where at least 10 are known, else sessions. With fewer than 1000 clusters,
+``auto`` is evaluators where at least two are known, else sessions. With fewer than 1000 clusters,
 intervals are symmetric with Student's t: by the sandwich covariance for Bradley–Terry and Davidson
 (:mod:`.sandwich`), by the standard deviation over a bootstrap of the clusters for other methods.
-From 1000 clusters on they are percentiles of the bootstrap. The hierarchical model has those of
-its posterior, which knows evaluators and institutions itself.
+From 1000 clusters on they are percentiles of the bootstrap. Shrunk Bradley–Terry and the
+hierarchical model have those of their posteriors, which know evaluators and institutions.
 
 An interval is stated for a policy with at least 5 comparisons, from at least 10 sessions (5
 evaluators or institutions where these are the clusters), that the data bound on some side.
@@ -42,12 +42,13 @@ from arena_robot.ranking.intervals.bootstrap import (
     with_quantiles,
 )
 from arena_robot.ranking.intervals.sandwich import ScoreVariances, sandwich_variances
+from arena_robot.ranking.intervals.shrunk import PosteriorFit
 from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry
 from arena_robot.ranking.pairwise.prior import PairMethod, established, one_sided
 from arena_robot.ranking.standings import Standings
 
 MANY_CLUSTERS = 1000
-LEAST_EVALUATORS = 10
+LEAST_EVALUATORS = 2
 FAILED = 'not known: too many replicates failed'
 CHOICES = ('auto', *CLUSTERS)
 LEAST_COMPARISONS = 5
@@ -99,19 +100,16 @@ def with_intervals(result: Standings, comparisons: Comparisons, method: Method, 
     by = chosen_cluster(comparisons, plan.cluster)
     cluster = comparisons.clusters(by)
     count = len(np.unique(cluster[comparisons.weight > 0]))
-    counts, open_ends = count_pairs(comparisons), (np.zeros(result.scores.shape, bool),) * 2
-    if fit.ridge is not None and fit.ridge.any():
-        open_ends = one_sided(counts)
-    few, none = too_few(result.counts, count, by == 'session', open_ends), ''
+    both_ends = (np.zeros(result.scores.shape, bool),) * 2
+    open_ends = one_sided(count_pairs(comparisons)) if isinstance(fit, PosteriorFit) or (
+        fit.ridge is not None and fit.ridge.any()) else both_ends
+    met = effective(comparisons)
+    few, none = too_few(met, count, by == 'session', open_ends), ''
     if by != 'session' and count < LEAST_CLUSTERS:
         none = f'too few {by}s to tell'
-    variances, draws, way = None, None, 'sandwich'
-    level: float | Floats = plan.level
-    if isinstance(method, Hierarchical) and fit.covariance is not None:
-        variances, way = ScoreVariances.of(fit.covariance, max(count - 1.0, 1.0)), 'posterior'
-    elif isinstance(method, PairMethod):
-        anchor = np.ones(counts.n, bool) if fit.anchor is None else fit.anchor
-        variances = sandwich_variances(comparisons, fit, cluster, anchor) if count > 1 else None
+    draws, level = None, np.full(len(few), plan.level)
+    ends = both_ends if isinstance(fit, PosteriorFit) else open_ends
+    variances, way = _without_draws(comparisons, method, fit, cluster)
     if variances is None:
         draws = _draws(comparisons, method, cluster, fit, by, plan)
         enough, few = not few.all(), few | (draws.lost >= 1 - plan.level) | (plan.replicates < 2)
@@ -120,14 +118,32 @@ def with_intervals(result: Standings, comparisons: Comparisons, method: Method, 
         if enough and few.all():
             none = FAILED
         way = 'bootstrap percentiles' if count >= MANY_CLUSTERS else 'bootstrap, t'
-    result = with_variances(result, variances, few, open_ends, level, plan.typical_gap)
+    result = with_variances(result, variances, few, ends, level, plan.typical_gap)
     if way == 'posterior':
         result = dataclasses.replace(result, p_better=posterior_better(result.scores, variances))
     if draws is not None and count >= MANY_CLUSTERS:
         result = with_quantiles(result, draws, plan.level)
     told = {'by': by, 'clusters': count, 'way': way, 'level': plan.level, 'none': none}
-    warnings = reasons(result, open_ends, none) + (() if draws is None else draws_told(draws, few))
-    return _told(result, comparisons, told, warnings)
+    warnings = reasons(result, met, open_ends, none)
+    warnings += () if draws is None else draws_told(draws, few)
+    fitted = result.diagnostics
+    return dataclasses.replace(result, diagnostics=dataclasses.replace(
+        fitted, warnings=fitted.warnings + warnings,
+        details={**fitted.details, 'intervals': told}))
+
+
+def _without_draws(comparisons: Comparisons, method: Method, fit: Fit, cluster: Ints,
+                   ) -> tuple[ScoreVariances | None, str]:
+    """Return the variances that need no bootstrap, None where there are none, and their kind."""
+    count = len(np.unique(cluster[comparisons.weight > 0]))
+    if isinstance(fit, PosteriorFit):
+        return fit.variances, 'posterior'
+    if isinstance(method, Hierarchical) and fit.covariance is not None:
+        return ScoreVariances.of(fit.covariance, max(count - 1.0, 1.0)), 'posterior'
+    if not isinstance(method, PairMethod) or count < 2:
+        return None, ''
+    anchor = np.ones(comparisons.n, bool) if fit.anchor is None else fit.anchor
+    return sandwich_variances(comparisons, fit, cluster, anchor), 'sandwich'
 
 
 def difference(comparisons: Comparisons, first: str, second: str, *, level: float = 0.95,
@@ -155,7 +171,7 @@ class Differences:
         fit, by = BradleyTerry()(comparisons), chosen_cluster(comparisons, cluster)
         groups, counts = comparisons.clusters(by), count_pairs(comparisons)
         above, below = one_sided(counts)
-        few = too_few(comparisons.appearances(), len(np.unique(groups)), by == 'session',
+        few = too_few(effective(comparisons), len(np.unique(groups)), by == 'session',
                       (above, below))
         variances = None if few.all() else sandwich_variances(comparisons, fit, groups,
                                                           established(counts))
@@ -195,8 +211,8 @@ def _evaluators(comparisons: Comparisons) -> int:
     return len(np.unique(comparisons.clusters('evaluator')[comparisons.weight > 0]))
 
 
-def reasons(result: Standings, open_ends: tuple[np.ndarray, np.ndarray], none: str,
-            ) -> tuple[str, ...]:
+def reasons(result: Standings, met: Floats, open_ends: tuple[np.ndarray, np.ndarray],
+            none: str) -> tuple[str, ...]:
     """Return why there is no interval and no rank, for all policies or for those without."""
     few = np.zeros(len(result.items), bool) if result.too_few is None else result.too_few
     if none:
@@ -204,7 +220,7 @@ def reasons(result: Standings, open_ends: tuple[np.ndarray, np.ndarray], none: s
     if few.all():
         return (f'all policies: fewer than {LEAST_SESSIONS} sessions or {LEAST_PER_POLICY} for '
                 'each policy, too few comparisons to tell a rank',)
-    small, apart = result.counts < LEAST_COMPARISONS, open_ends[0] & open_ends[1]
+    small, apart = met < LEAST_COMPARISONS, open_ends[0] & open_ends[1]
     said = []
     for which, why in ((few & small, f'fewer than {LEAST_COMPARISONS} comparisons, too few to'),
                        (few & ~small & apart, 'too few comparisons with the others to'),
@@ -216,27 +232,22 @@ def reasons(result: Standings, open_ends: tuple[np.ndarray, np.ndarray], none: s
     return tuple(said)
 
 
-def _told(result: Standings, comparisons: Comparisons, intervals: dict[str, object],
-          more: tuple[str, ...]) -> Standings:
-    """Return the standings with the kind of their intervals, and what readers must know."""
-    told = result.diagnostics
-    warnings = told.warnings + more
-    people = _evaluators(comparisons)
-    if intervals['by'] == 'session' and 1 < people < LEAST_EVALUATORS \
-            and intervals['way'] != 'posterior':
-        warnings += (f'{people} evaluators are too few to measure how evaluators differ: the '
-                     'intervals leave that out',)
-    return dataclasses.replace(result, diagnostics=dataclasses.replace(
-        told, warnings=warnings, details={**told.details, 'intervals': intervals}))
+def effective(comparisons: Comparisons) -> Floats:
+    """Return (n,) as how many comparisons of equal weight those of each policy count (Kish)."""
+    total, square = (sum(np.bincount(policy, comparisons.weight ** power,
+                                     minlength=comparisons.n)
+                         for policy in (comparisons.first, comparisons.second))
+                     for power in (1, 2))
+    return np.asarray(total ** 2 / np.maximum(square, 1e-300) + 1e-9)
 
 
-def too_few(counts: Ints, clusters: int, by_session: bool,
+def too_few(counts: Floats, clusters: int, by_session: bool,
             open_ends: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     """
     Return (n,) for which policies no interval is stated; ``open_ends`` is no bound (n,).
 
-    ``counts`` (n,) are the sessions of each, two policies in each session. With fewer than 1.5
-    sessions for each policy, scores hang on chains of single verdicts.
+    ``counts`` (n,) are the effective sessions of each, two policies in each session. With fewer
+    than 1.5 sessions for each policy, scores hang on chains of single verdicts.
     """
     least = LEAST_SESSIONS if by_session else LEAST_CLUSTERS
     above, below = open_ends

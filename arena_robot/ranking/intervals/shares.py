@@ -1,7 +1,7 @@
 """
 Shares of comparisons that one policy won: the interval of one share, several shares pooled.
 
-The opponents count as one. Sessions of one evaluator depend on each other where at least 10
+The opponents count as one. Sessions of one evaluator depend on each other where at least two
 evaluators are known, as in :mod:`.choice`: for two policies the sandwich covariance of
 :mod:`.sandwich` has the closed form below, so that counts by evaluator are enough.
 

@@ -4,7 +4,8 @@ Methods on pair counts, and the prior where their likelihood has no finite maxim
 A policy that won everything has an infinite maximum-likelihood ability. Then one weakly
 informative prior is used: every ability is normal with a standard deviation of 2 log-odds about
 the average, a ridge of λ = 1/4 comparisons (and log κ of Davidson likewise, about 0). Where the
-data have a finite maximum the prior is not used at all.
+data have a finite maximum the prior is not used at all. Verdicts of a pair that weigh less than
+the prior, such as old ones, do not make a maximum finite.
 
 Scores are relative to the mean of the *established* policies: those with at least 10 comparisons,
 or all where fewer than two have so many. If the established policies alone have a finite maximum
@@ -21,6 +22,7 @@ import numpy as np
 from arena_robot.core.errors import NotConverged
 from arena_robot.ranking.base import Comparisons, Fit, Floats
 from arena_robot.ranking.counts import (
+    PRIOR_L2,
     PairCounts,
     count_pairs,
     groups,
@@ -31,11 +33,12 @@ from arena_robot.ranking.counts import (
     require_connected,
     require_finite,
     shrunk_warnings,
+    strong,
     vote_warnings,
 )
 
-PRIOR_L2 = 0.25
 ESTABLISHED = 10.0
+NEVER_COMPARED = 'never compared with each other: {}; their order is not known'
 Moments = Callable[[Floats], tuple[Floats, Floats]]
 
 
@@ -111,11 +114,11 @@ def fit_with_prior(counts: PairCounts, method: PairMethod, warnings: tuple[str, 
     """
     require_comparisons(counts)
     anchor = established(counts)
-    if method.is_finite(counts):
+    if method.is_finite(strong(counts)):
         fit, ridge = method.maximum(counts, 0.0), np.zeros(counts.n)
     else:
         fit, ridge = _prior_fit(counts, method, anchor)
-        warnings = (*warnings, *_prior_warnings(counts))
+        warnings = (*warnings, *_prior_warnings(strong(counts)))
     shift = float(fit.scores[anchor].mean())
     details = {**fit.diagnostics.details, 'prior': bool(ridge.any()),
                'anchor': [counts.items[k] for k in np.flatnonzero(anchor)]}
@@ -127,8 +130,9 @@ def fit_with_prior(counts: PairCounts, method: PairMethod, warnings: tuple[str, 
 
 def _prior_fit(counts: PairCounts, method: PairMethod, anchor: np.ndarray) -> tuple[Fit, Floats]:
     inner = _between(counts, anchor)
-    if not anchor.all() and len(set(labels(inner, beaten=False))) == 1 \
-            and method.is_finite(inner):
+    bound = strong(inner)
+    if not anchor.all() and len(set(labels(bound, beaten=False))) == 1 \
+            and method.is_finite(bound):
         fit = method.maximum(inner, 0.0)
         theta = np.zeros(counts.n)
         theta[anchor] = fit.scores - fit.scores.mean()
@@ -179,6 +183,7 @@ def one_sided(counts: PairCounts) -> tuple[np.ndarray, np.ndarray]:
     group in which everyone is reached from everyone by wins and ties; without such a group only
     policies that never lost, or never won, have one bound, and all others have none.
     """
+    counts = strong(counts)
     label = labels(counts, beaten=True)
     core = int(np.bincount(label).argmax())
     inside = label == core
@@ -221,7 +226,7 @@ def _prior_warnings(counts: PairCounts) -> tuple[str, ...]:
                                 (lost & ~won, 'lost every comparison')) if which.any()]
     apart = groups(counts)
     if len(apart) > 1:
-        said.append(f'never compared with each other: {listed(apart)}; their order is not known')
+        said.append(NEVER_COMPARED.format(listed(apart)))
     elif not said:
         said.append('the verdicts have no finite maximum of the likelihood; scores are held by a '
                     'prior')

@@ -45,7 +45,7 @@ from arena_robot.server.store.verdicts import (
 
 INTERVALS = 200    # bootstrap samples of standings that are made anew after every verdict
 # Their intervals need no bootstrap: milliseconds also for a million comparisons.
-QUICK = frozenset({'bt', 'davidson'})
+QUICK = frozenset({'bt', 'bt_shrunk', 'davidson'})
 _Found = tuple[Standings, list[str]]
 
 
