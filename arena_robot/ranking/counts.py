@@ -6,7 +6,7 @@ policies: which were never compared with each other, and which only won or only 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -17,8 +17,6 @@ from scipy.sparse.linalg import LinearOperator, cg
 from arena_robot.core.errors import NotConverged, RankingError
 from arena_robot.ranking.base import Comparisons, Floats, Ints
 
-# λ: abilities are normal with a standard deviation of 2 log-odds where the data have no maximum.
-PRIOR_L2 = 0.25
 DENSE_CELLS = 4_000_000
 DENSE_POLICIES = 1500
 TOLERANCE = 1e-10
@@ -80,13 +78,6 @@ def count_pairs(comparisons: Comparisons) -> PairCounts:
         keys, table = keys[kept], table[kept]
     losses, ties, wins = table.T.copy()
     return PairCounts(comparisons.items, keys // n, keys % n, wins, losses, ties)
-
-
-def strong(counts: PairCounts) -> PairCounts:
-    """Return the counts without verdicts whose weight, per pair, is below that of the prior."""
-    wins, losses, ties = (np.where(one >= PRIOR_L2, one, 0.0)
-                          for one in (counts.wins, counts.losses, counts.ties))
-    return replace(counts, wins=wins, losses=losses, ties=ties)
 
 
 def outcome_cells(comparisons: Comparisons) -> Ints:

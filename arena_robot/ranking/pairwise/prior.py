@@ -22,7 +22,6 @@ import numpy as np
 from arena_robot.core.errors import NotConverged
 from arena_robot.ranking.base import Comparisons, Fit, Floats
 from arena_robot.ranking.counts import (
-    PRIOR_L2,
     PairCounts,
     count_pairs,
     groups,
@@ -33,10 +32,10 @@ from arena_robot.ranking.counts import (
     require_connected,
     require_finite,
     shrunk_warnings,
-    strong,
     vote_warnings,
 )
 
+PRIOR_L2 = 0.25
 ESTABLISHED = 10.0
 NEVER_COMPARED = 'never compared with each other: {}; their order is not known'
 Moments = Callable[[Floats], tuple[Floats, Floats]]
@@ -102,6 +101,13 @@ def established(counts: PairCounts) -> np.ndarray:
              + np.bincount(counts.high, counts.total, minlength=counts.n))
     enough = total >= ESTABLISHED
     return np.asarray(enough if enough.sum() >= 2 else np.ones(counts.n, bool))
+
+
+def strong(counts: PairCounts) -> PairCounts:
+    """Return the counts without verdicts whose weight, per pair, is below that of the prior."""
+    wins, losses, ties = (np.where(one >= PRIOR_L2, one, 0.0)
+                          for one in (counts.wins, counts.losses, counts.ties))
+    return replace(counts, wins=wins, losses=losses, ties=ties)
 
 
 def fit_with_prior(counts: PairCounts, method: PairMethod, warnings: tuple[str, ...] = ()) -> Fit:
