@@ -167,6 +167,9 @@ def test_twenty_clones_of_one_owner_do_not_win_by_luck(kind):
 
 
 def test_policies_of_one_owner_that_differ_keep_their_scores():
+    votes, owners, *_ = cloned(0, 'middle', 0)
+    alone = RobustBradleyTerry(owners=dict.fromkeys(owners, 'o'))(votes).scores
+    np.testing.assert_allclose(alone, RobustBradleyTerry()(votes).scores)
     close = shrunk(np.array([0.1, -0.1, 0.05]), np.full(3, 0.1))
     np.testing.assert_allclose(close, np.full(3, 0.05 / 3))
     np.testing.assert_allclose(shrunk(np.array([2.0, -2.0]), np.full(2, 0.01)), [2, -2], atol=0.01)

@@ -98,6 +98,16 @@ def test_imported_sessions_are_counted_and_marked(place):
     assert ' verdicts' in diagnostics['fragility']
 
 
+def test_the_robust_method_is_told_who_owns_the_policies(place):
+    results = Results(place.server.database)
+    found, _ = results.standings('bt_robust', intervals=0)
+    owners = dict.fromkeys(found.items, 'olga') | {'elsewhere': '', 'nowhere': ''}
+    told, untold = (rank_comparable(results.votes(), 'bt_robust', owners=known)[0]
+                    for known in (owners, {}))
+    np.testing.assert_allclose(found.scores, told.scores, atol=1e-9)
+    assert np.abs(found.scores - untold.scores).max() > 0.01
+
+
 def test_two_policies_meet_on_a_page_with_their_videos_in_step(place):
     page = place.get('/versus?a=crimson-7b&b=azure-fast').text
     matrix = place.get('/api/matrix').json()

@@ -18,8 +18,8 @@ not held. Weights and abilities are computed in turn until they agree, and begin
 accounts. Honest evaluators are rarely beyond 1.5, so that nearly nothing is lost where nobody
 cheats.
 
-Who submits one policy under twenty names has twenty chances of a lucky score. Where owners are
-known, scores of an owner's policies are shrunk to their mean by the share of their spread that
+Who submits one policy under twenty names has twenty chances of a lucky score. Where several owners
+are known, scores of an owner's policies are shrunk to their mean by the share of their spread that
 their standard errors explain (DerSimonian and Laird 1986): equal ones share a score, and policies
 that differ keep theirs.
 """
@@ -84,7 +84,7 @@ class RobustBradleyTerry:
         variance, out = 1 / (known + PRIOR_L2), np.array(theta)
         for owner in set(names) - {''}:
             mine = np.flatnonzero(names == owner)
-            if len(mine) > 1:
+            if 1 < len(mine) < len(names):
                 out[mine] = shrunk(theta[mine], variance[mine])
         return out
 

@@ -221,9 +221,9 @@ def policy_names(connection: Connection) -> dict[int, str]:
 
 
 def policy_owners(connection: Connection) -> dict[str, str]:
-    """Return the number of each policy's owner, as text, by the policy's name."""
+    """Return the number of each policy's owner, as text, by name; imported ones have none."""
     return {row.name: str(row.owner_id) for row in connection.execute(
-        sa.select(policies.c.name, policies.c.owner_id))}
+        sa.select(policies.c.name, policies.c.owner_id).where(policies.c.address != ''))}
 
 
 def policy_states(connection: Connection, numbers: Iterable[int]) -> set[PolicyState]:
