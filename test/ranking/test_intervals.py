@@ -128,6 +128,19 @@ def test_many_comparisons_are_not_called_too_few():
     assert place_words(result, 1) == 'too few institutions to tell'
 
 
+def test_why_no_rank_is_stated_is_true():
+    # Eleven sessions, more than one and a half for each of seven policies, at most four each.
+    i, j = [0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3], [1, 2, 3, 4, 5, 6, 0, 2, 3, 4, 5]
+    for sessions, why in ((11, 'fewer than 5 comparisons, too few to tell a rank'),
+                          (9, 'fewer than 10 sessions or 1.5 for each policy, too few comparisons '
+                              'to tell a rank')):
+        votes = Comparisons.build(i[:sessions], j[:sessions], [1, 0] * 5 + [1] if sessions == 11
+                                  else [1, 0, 1] * 3, items=list('abcdefg'))
+        result = rank(votes, 'bt', intervals=10, apart=True)
+        assert result.too_few.all()
+        assert f'all policies: {why}' in result.diagnostics.warnings
+
+
 def test_replicates_without_a_policy_widen_its_interval_and_are_told():
     rng = np.random.default_rng(3)
     i = rng.integers(0, 3, 60)

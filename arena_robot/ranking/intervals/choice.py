@@ -217,7 +217,7 @@ def reasons(result: Standings, met: Floats, open_ends: tuple[np.ndarray, np.ndar
     few = np.zeros(len(result.items), bool) if result.too_few is None else result.too_few
     if none:
         return (f'no interval and no rank is stated: {none}',)
-    if few.all():
+    if few.all() and result.counts.sum() < 2 * max(LEAST_SESSIONS, LEAST_PER_POLICY * len(few)):
         return (f'all policies: fewer than {LEAST_SESSIONS} sessions or {LEAST_PER_POLICY} for '
                 'each policy, too few comparisons to tell a rank',)
     small, apart = met < LEAST_COMPARISONS, open_ends[0] & open_ends[1]
@@ -227,7 +227,8 @@ def reasons(result: Standings, met: Floats, open_ends: tuple[np.ndarray, np.ndar
                        (few & ~small & ~apart, 'missing in too many resamples of the sessions to'),
                        ):
         if which.any():
-            names = ', '.join(result.items[k] for k in np.flatnonzero(which))
+            names = 'all policies' if which.all() else ', '.join(
+                result.items[k] for k in np.flatnonzero(which))
             said.append(f'{names}: {why} tell a rank')
     return tuple(said)
 
