@@ -217,7 +217,7 @@ def test_commands_of_one_stamp_are_each_told(arm):
     """Simulated time stands still between two messages on /clock."""
     still, stamp_ns = Action(np.zeros(8), ActionSpace.JOINT_VELOCITY), time.time_ns()
     sent = [arm.act(still, stamp_ns), arm.act(still, stamp_ns)]
-    arm.act(still, stamp_ns + 1).result(5.0)
+    arm.act(still, stamp_ns + 1).exception(5.0)    # or late: the simulation's clock may be set
     assert [answer.done() for answer in sent] == [True, True]
 
 
