@@ -133,11 +133,11 @@ def fragility_words(found: list[Fragility], named: bool = False) -> str:
         parts = [f'{one.left_out} of {one.of} {one.kind}s'
                  + (f" ({', '.join(one.names)})" if named and one.names else '') for one in enough]
         then = sorted({one.then for one in enough})
-        said.append(f"Without {' or '.join(parts)}, {' or '.join(then)} is first instead of "
+        said.append(f"without {' or '.join(parts)}, {' or '.join(then)} is first instead of "
                     f'{found[0].first}.')
     for one in found:
         if one.left_out is None:
             without = f'any one of {one.of}' if one.tried == 1 else f'{one.tried} of {one.of}'
             which = '' if one.tried == 1 else ' that speak most for it'
             said.append(f'{one.first} stays first without {without} {one.kind}s{which}.')
-    return ' '.join(said)
+    return 'By Bradley–Terry, ' + ' '.join(said)
