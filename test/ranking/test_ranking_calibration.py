@@ -8,6 +8,7 @@ from ranking_worlds import Tally, World, tally
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.counts import count_pairs
 from arena_robot.ranking.intervals.bootstrap import Draws, with_quantiles
+from arena_robot.ranking.intervals.choice import Differences
 from arena_robot.ranking.intervals.shrunk import ShrunkBradleyTerry
 from arena_robot.ranking.methods import rank, rank_comparable
 from arena_robot.ranking.pairwise.prior import established
@@ -70,6 +71,21 @@ def test_of_chosen_pairs_and_few_evaluators_the_shrunk_intervals_hold(world):
     assert width < plain.sum(axis=0)[4]
     if world.goal:
         assert plain.sum(axis=0)[0] / plain.sum(axis=0)[1] < held / stated - 0.05
+
+
+def test_the_differences_of_the_posterior_hold_for_chosen_pairs():
+    held = []
+    for k in range(40):
+        votes, truth = ArenaWorld(15, 300, 'order', verdicts='bt').draw(
+            np.random.default_rng([5, k]))
+        for shrunk in (False, True):
+            found = Differences.of(votes, shrunk=shrunk)
+            ends = [found.between('p00', f'p{other:02}') for other in range(1, 15)]
+            held.append([low <= truth[0] - truth[other] <= high
+                         for other, (_, low, high) in enumerate(ends, 1)])
+    plain, posterior = np.array(held[::2]).mean(), np.array(held[1::2]).mean()
+    assert plain < posterior - 0.03
+    assert posterior > 0.91
 
 
 def test_of_two_to_four_evaluators_no_interval_is_stated():

@@ -42,7 +42,7 @@ from arena_robot.ranking.intervals.bootstrap import (
     with_quantiles,
 )
 from arena_robot.ranking.intervals.sandwich import ScoreVariances, sandwich_variances
-from arena_robot.ranking.intervals.shrunk import PosteriorFit
+from arena_robot.ranking.intervals.shrunk import PosteriorFit, ShrunkBradleyTerry
 from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry
 from arena_robot.ranking.pairwise.prior import PairMethod, established, one_sided
 from arena_robot.ranking.standings import Standings
@@ -166,13 +166,23 @@ class Differences:
     below: np.ndarray
 
     @classmethod
-    def of(cls, comparisons: Comparisons, cluster: str = 'auto') -> 'Differences':
-        """Return those that the comparisons tell of."""
-        fit, by = BradleyTerry()(comparisons), chosen_cluster(comparisons, cluster)
+    def of(cls, comparisons: Comparisons, cluster: str = 'auto', *, shrunk: bool = False,
+           ) -> 'Differences':
+        """
+        Return those that the comparisons tell of.
+
+        ``shrunk``: by the posterior, which holds for chosen pairs too and has both ends.
+        """
+        by = chosen_cluster(comparisons, cluster)
         groups, counts = comparisons.clusters(by), count_pairs(comparisons)
         above, below = one_sided(counts)
         few = too_few(effective(comparisons), len(np.unique(groups)), by == 'session',
                       (above, below))
+        if shrunk and not few.all():
+            posterior = ShrunkBradleyTerry(cluster)(comparisons)
+            return cls(comparisons.items, posterior.scores, posterior.variances, few,
+                       *(np.zeros(len(few), bool),) * 2)
+        fit = BradleyTerry()(comparisons)
         variances = None if few.all() else sandwich_variances(comparisons, fit, groups,
                                                           established(counts))
         return cls(comparisons.items, fit.scores, variances, few, above, below)

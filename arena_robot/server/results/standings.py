@@ -107,11 +107,11 @@ class Results:
         return between(pairs.get(frozenset((first, second)), []), first, second)
 
     def difference(self, first: str, second: str) -> tuple[float, float, float] | None:
-        """Return by how much ``first`` is better, as :func:`.choice.difference`."""
+        """Return by how much ``first`` is better, by the shrunk posterior."""
         if not {first, second} <= set(self.votes().items):
             return None
-        return self.kept.get('differences', lambda: Differences.of(self.votes())).between(
-            first, second)
+        return self.kept.get('differences', lambda: Differences.of(
+            self.votes(), shrunk=True)).between(first, second)
 
     def origins(self) -> dict[str, int]:
         """Return how many verdicts that count passed the relay, and how many are imported."""
