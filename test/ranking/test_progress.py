@@ -146,7 +146,7 @@ def test_ties_are_broken_and_winners_are_left():
     table = AuditTable.build(rows, NAMES, audits)
     assert len(set(rank(words, 'davidson').ranks.tolist())) == 1
     for name in ('preference_audit', 'opd'):
-        found = rank(words, name, intervals=20, audits=table)
+        found = rank(words, name, intervals=20, cluster='session', audits=table)
         assert [found.items[k] for k in found.order] == ['cyan', 'blue', 'amber']
         assert (found.low <= found.scores).all()
     flipped = AuditTable.build(rows, NAMES, {key: 1 - v for key, v in audits.items()})
