@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import yaml
 
@@ -17,8 +17,10 @@ from arena_robot.core.errors import ConfigError
 from arena_robot.core.process import Process, end_all
 from arena_robot.drivers.part import Opened
 from arena_robot.nodes.executables import MODULES
-from arena_robot.nodes.simulation.governor import SessionPace
 from arena_robot.nodes.station.files import override_keys
+
+if TYPE_CHECKING:    # a station without the simulator imports this
+    from arena_robot.nodes.simulation.governor import SessionPace
 
 log = logging.getLogger(__name__)
 INTERRUPT_S, TERMINATE_S = 2.0, 0.5    # a node ends within a second of SIGINT
@@ -153,7 +155,7 @@ class SessionOptions:
     data: Path | None = None
     max_steps: int | None = None
     record: bool = True
-    pace: SessionPace | None = None
+    pace: 'SessionPace | None' = None
 
 
 def session_processes(folder: Path, files: Sequence[Path], options: SessionOptions,
