@@ -35,7 +35,7 @@ from arena_robot.server.store.blobs import Blobs
 from arena_robot.server.store.browse import Browse
 from arena_robot.session.loop.match import compare
 
-FILE_BYTES = 8 << 20    # of an uploaded steps.npz; a rollout of 400 steps has a tenth of it
+FILE_BYTES = 8 << 20    # of an uploaded steps.npz; the longest rollout has a tenth of it
 ROWS = 20_000           # of an array; 200 arm states a second for 100 s
 POINTS = 300            # of a curve, which is as many pixels wide
 KEPT = 200              # sessions whose curves are in memory: those of a few pages
