@@ -296,7 +296,7 @@ def run_blur(args: argparse.Namespace) -> int:
         eraser = eraser_of(config, database, SystemClock())
         plan = eraser.blur_plan(args.session, args.slot, args.camera, blur)
         say(f'{plan.target.key} will replace {plan.source.key}. Deleted for good, as they show it '
-            'unblurred:', *(f'  {one.file.key}' for one in plan.removed), sep='\n')
+            'unblurred:', *(f'  {item.file.key}' for item in plan.removed), sep='\n')
         say(f"Kept, look at them too: {', '.join(plan.kept) or 'no other video'}")
         if not args.yes:
             say('Type the id of the session to go on:')
@@ -305,7 +305,7 @@ def run_blur(args: argparse.Namespace) -> int:
         with ProgressBar() as bar:
             done = eraser.blur(plan, blur, args.reason, args.by, bar.show)
     print(json_text({'session': args.session, 'blurred': done.target.key,
-                     'deleted': [one.file.key for one in done.removed]}) if args.json else
+                     'deleted': [item.file.key for item in done.removed]}) if args.json else
           f'made {done.target.key}, deleted {len(done.removed)} files; look at the new video, '
           'make a backup, and delete older ones')
     return 0

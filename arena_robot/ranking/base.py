@@ -56,7 +56,7 @@ class Conditions:
             raise RankingError(f"unknown condition '{unknown[0]}'; known factors: "
                                f"{', '.join(FACTORS)}; known measures: {', '.join(MEASURES)}")
         words = {name: coded(list(levels), len(levels)) for name, levels in given.items()}
-        pairs = {name: np.stack([np.asarray(one, dtype=float) for one in both], axis=1)
+        pairs = {name: np.stack([np.asarray(side, dtype=float) for side in both], axis=1)
                  for name, both in numbers.items()}
         return cls({name: (levels, frozen(code)) for name, (levels, code) in words.items()
                     if any(levels)},

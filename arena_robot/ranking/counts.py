@@ -103,9 +103,9 @@ def groups(counts: PairCounts, *, beaten: bool = False) -> list[list[str]]:
     it, a group is connected by any comparison.
     """
     label = labels(counts, beaten=beaten)
-    found = [[counts.items[k] for k in np.flatnonzero(label == g)]
+    members = [[counts.items[k] for k in np.flatnonzero(label == g)]
              for g in range(int(label.max(initial=-1)) + 1)]
-    return sorted(found, key=lambda group: -len(group))
+    return sorted(members, key=lambda group: -len(group))
 
 
 def labels(counts: PairCounts, *, beaten: bool) -> Ints:
@@ -130,11 +130,11 @@ def require_connected(counts: PairCounts) -> None:
     require_comparisons(counts)
     if len(counts.low) == counts.n * (counts.n - 1) // 2:
         return
-    found = groups(counts)
-    if len(found) > 1:
+    apart = groups(counts)
+    if len(apart) > 1:
         raise RankingError(
-            f'{counts.n} policies fall into {len(found)} groups that were never compared '
-            f'with each other: {listed(found)}; rank a group alone or compare across the groups')
+            f'{counts.n} policies fall into {len(apart)} groups that were never compared '
+            f'with each other: {listed(apart)}; rank a group alone or compare across the groups')
 
 
 def require_comparisons(counts: PairCounts) -> None:
@@ -163,26 +163,26 @@ def require_finite(counts: PairCounts) -> None:
     :raises RankingError: some policies never won or tied against the rest, or the other way.
     """
     require_connected(counts)
-    for told in one_way(counts):
-        raise RankingError(f'no finite maximum: {told}; use l2 > 0, leave policies out, or '
+    for message in one_way(counts):
+        raise RankingError(f'no finite maximum: {message}; use l2 > 0, leave policies out, or '
                            'collect more comparisons')
 
 
 def one_way(counts: PairCounts) -> tuple[str, ...]:
-    """Return a message naming groups of policies that only won or only lost, or ''."""
+    """Return a message naming groups of policies that only won or only lost, or ()."""
     met_all = len(counts.low) == counts.n * (counts.n - 1) // 2
     if met_all and np.all(counts.wins + counts.ties > 0) \
             and np.all(counts.losses + counts.ties > 0):
         return ()
-    found = groups(counts, beaten=True)
-    return () if len(found) == 1 else (
-        f'between these groups every verdict went one way: {listed(found)}',)
+    apart = groups(counts, beaten=True)
+    return () if len(apart) == 1 else (
+        f'between these groups every verdict went one way: {listed(apart)}',)
 
 
 def shrunk_warnings(counts: PairCounts) -> tuple[str, ...]:
     """Say where abilities are limited by the prior instead of the data."""
     return tuple('some policies only won or only lost, so their abilities are limited by the '
-                 f'prior (the ridge), not by the data: {told}' for told in one_way(counts))
+                 f'prior (the ridge), not by the data: {message}' for message in one_way(counts))
 
 
 def named(items: Sequence[str], most: int = 8) -> str:
@@ -191,10 +191,10 @@ def named(items: Sequence[str], most: int = 8) -> str:
     return shown if len(items) <= most else f'{shown} and {len(items) - most} more'
 
 
-def listed(found: list[list[str]]) -> str:
+def listed(apart: list[list[str]]) -> str:
     """Return groups of names as text."""
-    shown = '; '.join(f'{{{named(group)}}}' for group in found[:6])
-    return shown if len(found) <= 6 else f'{shown}; and {len(found) - 6} more groups'
+    shown = '; '.join(f'{{{named(group)}}}' for group in apart[:6])
+    return shown if len(apart) <= 6 else f'{shown}; and {len(apart) - 6} more groups'
 
 
 def vote_warnings(comparisons: Comparisons) -> tuple[str, ...]:
@@ -242,7 +242,7 @@ def solve_laplacian(counts: PairCounts, weight: Floats, right: Floats, ridge: fl
         return np.asarray(cho_solve(factor, right, check_finite=False))
     if right.ndim == 1:
         return _solve_sparse(counts, weight, right, ridge)
-    return np.stack([_solve_sparse(counts, weight, one, ridge) for one in right.T], axis=1)
+    return np.stack([_solve_sparse(counts, weight, column, ridge) for column in right.T], axis=1)
 
 
 def _solve_sparse(counts: PairCounts, weight: Floats, right: Floats, ridge: float) -> Floats:

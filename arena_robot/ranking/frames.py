@@ -74,30 +74,30 @@ def _conditions(frame: Any, names: Mapping[str, str | tuple[str, str]]) -> Condi
          for name, (first, second) in pairs.items()})
 
 
-def columns(found: Standings) -> dict[str, list[Any]]:
+def columns(standings: Standings) -> dict[str, list[Any]]:
     """Return the standings as columns, best policy first; intervals only where they are known."""
-    order = found.order
+    order = standings.order
     out: dict[str, list[Any]] = {
-        'rank': found.ranks[order].tolist(), 'policy': [found.items[k] for k in order]}
+        'rank': standings.ranks[order].tolist(), 'policy': [standings.items[k] for k in order]}
     for name in ('score', 'low', 'high', 'solve'):
-        values = found.scores if name == 'score' else getattr(found, name)
+        values = standings.scores if name == 'score' else getattr(standings, name)
         out[name] = values[order].tolist()
-    out['n'] = found.counts[order].tolist()
+    out['n'] = standings.counts[order].tolist()
     for name in ('rank_low', 'rank_high', 'rank_low_joint', 'rank_high_joint'):
-        ranks = getattr(found, name)
+        ranks = getattr(standings, name)
         if ranks is not None:
             out[name] = ranks[order].tolist()
-    out['too_few'] = [is_few(found, k) for k in order]
+    out['too_few'] = [is_few(standings, k) for k in order]
     return out
 
 
-def to_frame(found: Standings, kind: str = 'pandas') -> Any:
+def to_frame(standings: Standings, kind: str = 'pandas') -> Any:
     """
     Return the standings as a data frame of pandas or polars, best policy first.
 
     :raises RankingError: ``kind`` is neither, or is not installed.
     """
-    return _framed(columns(found), kind)
+    return _framed(columns(standings), kind)
 
 
 def win_rates(comparisons: Comparisons, kind: str | None = None) -> Any:

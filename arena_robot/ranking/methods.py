@@ -70,11 +70,11 @@ def _task(**fixed: Any) -> Callable[..., Method]:
     return lambda **options: TaskModel(TaskOptions(**fixed, **options))
 
 
-def _checked(found: object, name: str) -> RankingMethod:
-    if not isinstance(found, RankingMethod):
+def _checked(entry: object, name: str) -> RankingMethod:
+    if not isinstance(entry, RankingMethod):
         raise ConfigError(f"the ranking method '{name}' is not an "
-                          f'arena_robot.ranking.methods.RankingMethod, found {found!r}')
-    return found
+                          f'arena_robot.ranking.methods.RankingMethod, found {entry!r}')
+    return entry
 
 
 _ELO, _WINNING, _SOLVING = 'Elo points', 'log-odds of winning', 'log-odds of solving'
@@ -185,8 +185,8 @@ def placeable(comparisons: Comparisons, method_name: str, *, exact: bool = False
             scored |= set(policy[np.isfinite(score)].tolist())
         kept = {comparisons.items[k] for k in scored}
     else:
-        found = groups(count_pairs(comparisons), beaten=exact)
-        kept = set(found[0]) if found else set()
+        chains = groups(count_pairs(comparisons), beaten=exact)
+        kept = set(chains[0]) if chains else set()
     return ([name for name in comparisons.items if name in kept],
             [name for name in comparisons.items if name not in kept])
 
@@ -209,6 +209,6 @@ def rank_comparable(comparisons: Comparisons, method_name: str = RECOMMENDED, *,
     if len(kept) < 2 or not len(comparisons):
         raise RankingError(f'no two of {comparisons.n} policies can be compared by '
                            f'{method_name} yet; {len(comparisons)} verdicts count so far')
-    found = rank(comparisons.only(kept), method_name, intervals=intervals, seed=seed, level=level,
-                 cluster=cluster, apart=True, workers=workers, **options)
-    return found, left_out
+    standings = rank(comparisons.only(kept), method_name, intervals=intervals, seed=seed,
+                     level=level, cluster=cluster, apart=True, workers=workers, **options)
+    return standings, left_out

@@ -85,13 +85,13 @@ def efficiency(arena: ArenaTables, methods: Mapping[str, Method], sizes: Sequenc
                ) -> dict[str, dict[int, Scored]]:
     """Train every method on ``repeats`` random subsets of each size, in sessions."""
     sessions = np.unique(arena.comparisons.session)
-    found: dict[str, dict[int, Scored]] = {name: {} for name in methods}
+    measured: dict[str, dict[int, Scored]] = {name: {} for name in methods}
     for size in sizes:
         rng = np.random.default_rng([seed, size])
         chosen = [rng.permutation(sessions)[:size] for _ in range(repeats)]
         for name, method in methods.items():
-            found[name][size] = _measure(arena, method, chosen, workers)
-    return found
+            measured[name][size] = _measure(arena, method, chosen, workers)
+    return measured
 
 
 def _measure(arena: ArenaTables, method: Method, chosen: Sequence[np.ndarray], workers: Workers,
@@ -227,8 +227,8 @@ def spearman(scores: ArrayLike, reference: ArrayLike) -> float:
 def kendall(scores: ArrayLike, reference: ArrayLike) -> float:
     """Return Kendall's τ-b, NaN where one side is constant."""
     x, y = _pair(scores, reference)
-    one, two = np.triu_indices(len(x), 1)
-    a, b = np.sign(x[one] - x[two]), np.sign(y[one] - y[two])
+    i, j = np.triu_indices(len(x), 1)
+    a, b = np.sign(x[i] - x[j]), np.sign(y[i] - y[j])
     scale = float(np.sqrt((a @ a) * (b @ b)))
     return float(a @ b) / scale if scale > 0 else float('nan')
 

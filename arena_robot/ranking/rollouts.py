@@ -72,12 +72,12 @@ def _rollouts(rows: Sequence[Comparison], names: list[str],
     for row in kept:
         place.setdefault(row.session_id, len(place))
     about = {(r.session_id, name) for r in kept for name in (r.a, r.b)}
-    mine = [one for one in scored if one.policy in index]
+    mine = [rollout for rollout in scored if rollout.policy in index]
     return Rollouts(
-        np.array([index[one.policy] for one in mine], dtype=np.int64),
-        np.array([one.score for one in mine], dtype=float),
-        np.array([place.get(one.session_id, -1) for one in mine], dtype=np.int64),
-        np.array([(one.session_id, one.policy) in about for one in mine], dtype=bool))
+        np.array([index[rollout.policy] for rollout in mine], dtype=np.int64),
+        np.array([rollout.score for rollout in mine], dtype=float),
+        np.array([place.get(rollout.session_id, -1) for rollout in mine], dtype=np.int64),
+        np.array([(rollout.session_id, rollout.policy) in about for rollout in mine], dtype=bool))
 
 
 @dataclass(frozen=True)

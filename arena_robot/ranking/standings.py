@@ -122,67 +122,67 @@ def interval_words(low: float, high: float, few: str = '', form: str = '.2f',
     return f'{low:{form}}{between}{high:{form}}'
 
 
-def is_few(found: Standings, k: int) -> bool:
+def is_few(standings: Standings, k: int) -> bool:
     """Tell whether nothing is stated about policy ``k``."""
-    return found.too_few is not None and bool(found.too_few[k])
+    return standings.too_few is not None and bool(standings.too_few[k])
 
 
-def few_words(found: Standings, k: int) -> str:
+def few_words(standings: Standings, k: int) -> str:
     """Return why nothing is stated about policy ``k``, '' where something is."""
-    if not is_few(found, k):
+    if not is_few(standings, k):
         return ''
-    return (found.diagnostics.details.get('intervals') or {}).get('none') or TOO_FEW
+    return (standings.diagnostics.details.get('intervals') or {}).get('none') or TOO_FEW
 
 
-def shown_order(found: Standings) -> list[int]:
-    """Return the policies best first; those with too few comparisons last, as nothing is told."""
-    return sorted(found.order, key=lambda k: is_few(found, k))
+def shown_order(standings: Standings) -> list[int]:
+    """Return the policies best first; those with too few comparisons last."""
+    return sorted(standings.order, key=lambda k: is_few(standings, k))
 
 
-def rank_words(found: Standings, k: int, between: str = '–') -> str:
+def rank_words(standings: Standings, k: int, between: str = '–') -> str:
     """Return the likely ranks of policy ``k``, empty without intervals."""
-    if found.rank_low is None or found.rank_high is None:
+    if standings.rank_low is None or standings.rank_high is None:
         return ''
-    low, high = int(found.rank_low[k]), int(found.rank_high[k])
+    low, high = int(standings.rank_low[k]), int(standings.rank_high[k])
     return str(low) if low == high else f'{low}{between}{high}'
 
 
-def place_words(found: Standings, k: int) -> str:
+def place_words(standings: Standings, k: int) -> str:
     """Return the rank of policy ``k`` as it may be stated: '3', '1–5 tied', 'too few to tell'."""
-    if few := few_words(found, k):
+    if few := few_words(standings, k):
         return few
-    if words := rank_words(found, k):
+    if words := rank_words(standings, k):
         return words if words.isdecimal() else f'{words} tied'
-    same = int((found.ranks == found.ranks[k]).sum())
-    return f'{found.ranks[k]}{"=" if same > 1 else ""}'
+    same = int((standings.ranks == standings.ranks[k]).sum())
+    return f'{standings.ranks[k]}{"=" if same > 1 else ""}'
 
 
-def axis_ends(found: Standings) -> tuple[float, float]:
+def axis_ends(standings: Standings) -> tuple[float, float]:
     """Return the ends of the axis on which :func:`shown` places the bars."""
-    ends = np.concatenate([found.scores, found.low, found.high])
+    ends = np.concatenate([standings.scores, standings.low, standings.high])
     ends = ends[np.isfinite(ends)]
     return float(ends.min()), float(ends.max())
 
 
-def basis_words(found: Standings) -> str:
+def basis_words(standings: Standings) -> str:
     """Return what the standings are based on, in one sentence."""
-    told = found.diagnostics.details
-    sessions = int(found.counts.sum()) // 2
+    details = standings.diagnostics.details
+    sessions = int(standings.counts.sum()) // 2
     text = f'{sessions} session{"" if sessions == 1 else "s"}'
-    if elsewhere := not_relayed(origins := told.get('origins', {})):
+    if elsewhere := not_relayed(origins := details.get('origins', {})):
         text += f' ({elsewhere if len(origins) > 1 else f"all {next(iter(origins))}"})'
-    if told.get('institutions'):
-        text += f' at {told["institutions"]} institution{"" if told["institutions"] == 1 else "s"}'
-    if told.get('newest'):
-        text += f', the newest of {told["newest"][:10]}'
-    if told.get('intervals'):
-        text += f'; intervals count each {told["intervals"]["by"]} as one observation'
+    if count := details.get('institutions'):
+        text += f' at {count} institution{"" if count == 1 else "s"}'
+    if newest := details.get('newest'):
+        text += f', the newest of {newest[:10]}'
+    if intervals := details.get('intervals'):
+        text += f'; intervals count each {intervals["by"]} as one observation'
     return text + '.'
 
 
-def shown(found: Standings, form: str = '.2f') -> list[Shown]:
+def shown(standings: Standings, form: str = '.2f') -> list[Shown]:
     """Return what is shown of each policy, in the order of the items; open ends reach the edge."""
-    first, last = axis_ends(found)
+    first, last = axis_ends(standings)
     span = last - first or 1.0
 
     def place(value: float) -> float | None:
@@ -191,25 +191,26 @@ def shown(found: Standings, form: str = '.2f') -> list[Shown]:
         return min(max(100.0 * (value - first) / span, 0.0), 100.0)
 
     rows = []
-    for k in range(len(found.items)):
-        low, high = float(found.low[k]), float(found.high[k])
-        rows.append(Shown(interval_words(low, high, few_words(found, k), form),
-                          rank_words(found, k), place_words(found, k), place(low),
-                          100.0 * (float(found.scores[k]) - first) / span, place(high)))
+    for k in range(len(standings.items)):
+        low, high = float(standings.low[k]), float(standings.high[k])
+        rows.append(Shown(interval_words(low, high, few_words(standings, k), form),
+                          rank_words(standings, k), place_words(standings, k), place(low),
+                          100.0 * (float(standings.scores[k]) - first) / span, place(high)))
     return rows
 
 
-def html_table(found: Standings) -> str:
+def html_table(standings: Standings) -> str:
     """
     Return rank, policy, score, interval and number of comparisons, best policy first.
 
     The rank is as it may be stated: '3', '1–5 tied', 'too few to tell'.
     """
     rows = [_row('th', ('rank', 'policy', 'score', 'low', 'high', 'n'))]
-    rows += [_row('td', (place_words(found, k), found.items[k], _number(found.scores[k]),
-                         _number(found.low[k]), _number(found.high[k]), str(found.counts[k])))
-             for k in shown_order(found)]
-    return (f'<table><caption>{escape(found.method)}</caption>' + ''.join(rows) + '</table>')
+    rows += [_row('td', (
+        place_words(standings, k), standings.items[k], _number(standings.scores[k]),
+        _number(standings.low[k]), _number(standings.high[k]), str(standings.counts[k])))
+             for k in shown_order(standings)]
+    return f'<table><caption>{escape(standings.method)}</caption>' + ''.join(rows) + '</table>'
 
 
 def _row(tag: str, cells: Sequence[str]) -> str:
@@ -224,24 +225,25 @@ def _number(value: float) -> str:
 
 def origins(comparisons: Iterable[Comparison]) -> dict[str, int]:
     """Return how many comparisons came through a relay, and how many did not, by origin."""
-    return dict(sorted(Counter(one.origin or UNKNOWN for one in comparisons).items()))
+    return dict(sorted(Counter(row.origin or UNKNOWN for row in comparisons).items()))
 
 
-def not_relayed(found: Mapping[str, int]) -> str:
+def not_relayed(counts: Mapping[str, int]) -> str:
     """Return in words how many did not pass a relay: '3 imported, 1 local'; '' for none."""
-    return ', '.join(f'{number} {origin}' for origin, number in found.items() if origin != RELAYED)
+    return ', '.join(f'{number} {origin}' for origin, number in counts.items()
+                     if origin != RELAYED)
 
 
 def not_relayed_of(comparisons: Iterable[Comparison]) -> dict[str, str]:
     """Return :func:`not_relayed` for each policy that has such comparisons."""
-    counted = Counter((one.a, one.b, one.origin or UNKNOWN) for one in comparisons
-                      if one.origin != RELAYED)
+    counted = Counter((row.a, row.b, row.origin or UNKNOWN) for row in comparisons
+                      if row.origin != RELAYED)
     of: dict[str, dict[str, int]] = {}
     for (a, b, origin), number in sorted(counted.items()):
         for name in (a, b):
-            found = of.setdefault(name, {})
-            found[origin] = found.get(origin, 0) + number
-    return {name: not_relayed(dict(sorted(found.items()))) for name, found in sorted(of.items())}
+            counts = of.setdefault(name, {})
+            counts[origin] = counts.get(origin, 0) + number
+    return {name: not_relayed(dict(sorted(counts.items()))) for name, counts in sorted(of.items())}
 
 
 def as_json(result: Standings) -> dict[str, Any]:
@@ -264,11 +266,11 @@ def as_json(result: Standings) -> dict[str, Any]:
                     **_joint(result, k),
                     'p_better': dict(zip(result.items, result.p_better[k], strict=True))}
         rows.append(row)
-    told = result.diagnostics
+    diagnostics = result.diagnostics
     out: dict[str, Any] = plain({'method': result.method, 'standings': rows, 'diagnostics': {
-        'converged': told.converged, 'iterations': told.iterations,
-        'log_likelihood': told.log_likelihood, 'warnings': list(told.warnings),
-        **told.details}})
+        'converged': diagnostics.converged, 'iterations': diagnostics.iterations,
+        'log_likelihood': diagnostics.log_likelihood, 'warnings': list(diagnostics.warnings),
+        **diagnostics.details}})
     return out
 
 

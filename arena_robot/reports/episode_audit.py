@@ -133,11 +133,11 @@ def _episode(folder: Path) -> FoundEpisode:
                         None if score is None else score >= FULL, score, session.evaluator)
 
 
-def audited_sessions(found: Sequence[FoundEpisode], audits: Sequence[EpisodeAudit]
+def audited_sessions(episodes: Sequence[FoundEpisode], audits: Sequence[EpisodeAudit]
                      ) -> list[AuditedSession]:
     """Return the sessions among some episodes of which A and B are audited."""
     sessions: dict[Path, dict[str, EpisodeAudit]] = {}
-    for episode, audit in zip(found, audits, strict=True):
+    for episode, audit in zip(episodes, audits, strict=True):
         if has_session(episode.folder.parent):
             sessions.setdefault(episode.folder.parent, {})[episode.folder.name] = audit
     return [(read_session(folder), slots['A'], slots['B'])

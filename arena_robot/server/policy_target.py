@@ -38,11 +38,11 @@ def of_json(text: str) -> PolicySpec | None:
                          'image_size': None if size is None else tuple(size)})
 
 
-def contradictions(stated: dict[str, str | int | bool], spec: PolicySpec) -> str:
-    """Return what an owner stated and the server denies; '' when there is nothing."""
+def contradictions(declared: dict[str, str | int | bool], spec: PolicySpec) -> str:
+    """Return which needs that an owner declared the server denies, '' for none."""
     said = needs_of(spec)
     wrong = [f'{name.replace("_", " ")} was submitted as {value} ({FLAGS[name]}), its server says '
-             f'{said[name]}' for name, value in stated.items() if said[name] != value]
+             f'{said[name]}' for name, value in declared.items() if said[name] != value]
     return '; '.join([*wrong, 'correct the server, or submit it with --update and without the '
                               'flag: what is not stated is read from the server']) if wrong else ''
 

@@ -160,13 +160,14 @@ def _of_grasp(spec: TaskSpec, facts: CodeFacts, grasps: Sequence[tuple[str, ...]
     owner = pair[0].name if pair else next(iter(facts.names('get_position')), ('',))[0]
     of_joint = _moved(*pair) if pair else set()
     if not grasps:
-        held = 'nothing'
+        grasped = 'nothing'
     elif grasps[-1][0] != owner:
-        held = 'another object'
+        grasped = 'another object'
     elif len(grasps[-1]) > 1:
-        held = 'its link' if grasps[-1][1] in of_joint else 'another link'
+        grasped = 'its link' if grasps[-1][1] in of_joint else 'another link'
     else:
-        held = 'the object'
-    yield from (f'holds {held}', f'{verb}: holds {held}', f'{facts.goal or "place"}: holds {held}')
+        grasped = 'the object'
+    yield from (f'holds {grasped}', f'{verb}: holds {grasped}',
+                f'{facts.goal or "place"}: holds {grasped}')
     if pair:
-        yield from (f'{pair[0].category}: holds {held}', f'{pair[1].kind}: holds {held}')
+        yield from (f'{pair[0].category}: holds {grasped}', f'{pair[1].kind}: holds {grasped}')

@@ -193,20 +193,21 @@ def _pair_evidence(args: argparse.Namespace, comparisons: Any, names: list[str])
     from arena_robot.ranking.intervals.needed import evidence, progress_verdicts
     pair = comparisons.only(names)
     tested = {'evidence': pair, 'evidence_of_progress': progress_verdicts(pair)}
-    found = {key: asdict(evidence(votes, *names, alpha=1 - args.level,
-                                  by=chosen_cluster(comparisons, args.cluster_by)))
-             for key, votes in tested.items() if key == 'evidence' or len(votes)}
-    for weighed in found.values():
+    results = {key: asdict(evidence(votes, *names, alpha=1 - args.level,
+                                    by=chosen_cluster(comparisons, args.cluster_by)))
+               for key, votes in tested.items() if key == 'evidence' or len(votes)}
+    for weighed in results.values():
         weighed.pop('log_e_path')
-    return found
+    return results
 
 
 def _fragility(comparisons: Any) -> dict[str, Any]:
     from dataclasses import asdict
 
     from arena_robot.ranking.evaluators.fragility import fragility, fragility_words
-    found = fragility(comparisons)
-    return {'words': fragility_words(found, named=True), 'found': [asdict(one) for one in found]}
+    results = fragility(comparisons)
+    return {'words': fragility_words(results, named=True),
+            'found': [asdict(result) for result in results]}
 
 
 def _extra_lines(report: dict[str, Any]) -> list[str]:

@@ -63,12 +63,12 @@ def fragility(comparisons: Comparisons) -> list[Fragility]:
     groups = {'verdict': (np.arange(len(votes)), ()),
               'evaluator': (votes.evaluator, votes.evaluators),
               'institution': (votes.institution, votes.institutions)}
-    found = []
+    results = []
     for kind, (code, names) in groups.items():
         known = np.unique(code[named_rows(names, code)]) if names else code
         if len(known) >= 2:
-            found.append(_fewest(votes, kind, code, known, names))
-    return found
+            results.append(_fewest(votes, kind, code, known, names))
+    return results
 
 
 def _fewest(votes: Comparisons, kind: str, code: Ints, known: Ints, names: tuple[str, ...],
@@ -123,21 +123,22 @@ def _first_without(votes: Comparisons, code: Ints, gone: Ints) -> int:
     return int(np.argmax(BradleyTerry()(votes.reweighted(votes.weight * kept[code])).scores))
 
 
-def fragility_words(found: list[Fragility], named: bool = False) -> str:
+def fragility_words(results: list[Fragility], named: bool = False) -> str:
     """Return in sentences on how little the first place hangs; ``named``: with names of people."""
-    if not found:
+    if not results:
         return 'Too few comparisons to tell on how few of them the first place hangs.'
-    enough = [one for one in found if one.left_out is not None]
+    enough = [case for case in results if case.left_out is not None]
     said = []
     if enough:
-        parts = [f'{one.left_out} of {one.of} {one.kind}s'
-                 + (f" ({', '.join(one.names)})" if named and one.names else '') for one in enough]
-        then = sorted({one.then for one in enough})
+        parts = [f'{case.left_out} of {case.of} {case.kind}s'
+                 + (f" ({', '.join(case.names)})" if named and case.names else '')
+                 for case in enough]
+        then = sorted({case.then for case in enough})
         said.append(f"without {' or '.join(parts)}, {' or '.join(then)} is first instead of "
-                    f'{found[0].first}.')
-    for one in found:
-        if one.left_out is None:
-            without = f'any one of {one.of}' if one.tried == 1 else f'{one.tried} of {one.of}'
-            which = '' if one.tried == 1 else ' that speak most for it'
-            said.append(f'{one.first} stays first without {without} {one.kind}s{which}.')
+                    f'{results[0].first}.')
+    for case in results:
+        if case.left_out is None:
+            without = f'any one of {case.of}' if case.tried == 1 else f'{case.tried} of {case.of}'
+            which = '' if case.tried == 1 else ' that speak most for it'
+            said.append(f'{case.first} stays first without {without} {case.kind}s{which}.')
     return 'By Bradley–Terry, ' + ' '.join(said)

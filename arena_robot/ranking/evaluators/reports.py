@@ -94,16 +94,16 @@ def _reports(votes: Comparisons, group: Ints, names: tuple[str, ...], any_kind: 
     fit, weight, _ = fit_robust(votes)
     own = _own_spread(votes, fit.scores, group)
     slope = np.ones(len(votes)) if any_kind else _reliability(votes, fit.scores)
-    found = []
+    reports = []
     for k, name in enumerate(names):
         mine = group == k
         if not mine.any():
             continue
         theta = fit.scores if mine.all() else _without(votes, mine, fit.scores, weight)
         rng = np.random.default_rng([seed, k])
-        found.append(_report(votes.take(mine), theta, name, float(weight[mine].mean()), any_kind,
+        reports.append(_report(votes.take(mine), theta, name, float(weight[mine].mean()), any_kind,
                              (own, rng), slope[mine]))
-    return sorted(found, key=lambda report: -report.suspicion)
+    return sorted(reports, key=lambda report: -report.suspicion)
 
 
 def _without(votes: Comparisons, mine: np.ndarray, theta: Floats, weight: Floats) -> Floats:
@@ -158,12 +158,12 @@ def _report(votes: Comparisons, theta: Floats, name: str, weight: float, any_kin
                                                  *honest_voters)
     flagged = p_value <= FALSE_ALARMS
     own = np.sign(votes.score_first - votes.score_second)
-    told = decisive & np.isfinite(own) & (own != 0)
+    scored = decisive & np.isfinite(own) & (own != 0)
     return VoterReport(
         name, int((w > 0).sum()), _mean(agree), _mean(honest),
         _z(agree.sum() - honest.sum(), (honest * (1 - honest)).sum()), _mean(said),
         _z(said.sum() - p.sum(), (p * (1 - p)).sum()), _mean(y[w > 0] == 0.5),
-        _mean(np.sign(y[told] - 0.5) == own[told]), suspicion, p_value, flagged,
+        _mean(np.sign(y[scored] - 0.5) == own[scored]), suspicion, p_value, flagged,
         kind if flagged else 'honest',
         votes.items[favoured] if flagged and kind == 'partial' else None, weight)
 
@@ -192,15 +192,15 @@ def _gains(votes: Comparisons, y: Floats, d: Floats, any_kind: bool,
     side[rows, votes.first], side[rows, votes.second] = 1.0, -1.0
     z = standardised((y - p) @ (w[:, None] * side), (w * p * (1 - p)) @ side ** 2)
     policy = np.argmax(np.abs(z), axis=1)
-    found = {'partial': np.abs(z).max(axis=1) ** 2 / 2 - 1 - float(np.log(votes.n))}
+    gains = {'partial': np.abs(z).max(axis=1) ** 2 / 2 - 1 - float(np.log(votes.n))}
     if any_kind:
         honest = (w * y) @ log_expit(d) + (w * (1 - y)) @ log_expit(-d)
         total, first = float(w.sum()), (w * y).sum(axis=1)
         share = first / total
-        found['random'] = -total * np.log(2.0) - honest
-        found['inverted'] = (w * y) @ log_expit(-d) + (w * (1 - y)) @ log_expit(d) - honest
-        found['one-sided'] = xlogy(first, share) + xlogy(total - first, 1 - share) - 1 - honest
-    return found, policy
+        gains['random'] = -total * np.log(2.0) - honest
+        gains['inverted'] = (w * y) @ log_expit(-d) + (w * (1 - y)) @ log_expit(d) - honest
+        gains['one-sided'] = xlogy(first, share) + xlogy(total - first, 1 - share) - 1 - honest
+    return gains, policy
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ def influence(comparisons: Comparisons, method: Method) -> list[Influence]:
     full = method(comparisons).scores
     full = full - full.mean()
     ranks = competition_ranks(full)
-    found = []
+    influences = []
     for k, name in enumerate(comparisons.evaluators):
         rest = comparisons.take(comparisons.evaluator != k)
         votes = len(comparisons) - len(rest)
@@ -235,16 +235,16 @@ def influence(comparisons: Comparisons, method: Method) -> list[Influence]:
         try:
             scores = method(rest).scores
         except RankingError as error:
-            found.append(Influence(name, votes, float('inf'), '', {}, str(error)))
+            influences.append(Influence(name, votes, float('inf'), '', {}, str(error)))
             continue
         change = scores - scores.mean() - full
         worst = int(np.argmax(np.abs(change)))
         after = competition_ranks(scores)
         moved = {item: (int(a), int(b)) for item, a, b in
                  zip(comparisons.items, ranks, after, strict=True) if a != b}
-        found.append(Influence(name, votes, float(abs(change[worst])), comparisons.items[worst],
-                               moved))
-    return sorted(found, key=lambda one: -one.largest)
+        influences.append(Influence(name, votes, float(abs(change[worst])),
+                                    comparisons.items[worst], moved))
+    return sorted(influences, key=lambda entry: -entry.largest)
 
 
 def _mean(values: np.ndarray) -> float:

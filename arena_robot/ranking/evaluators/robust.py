@@ -67,15 +67,15 @@ class RobustBradleyTerry:
         people = len(comparisons.evaluators)
         count = np.bincount(comparisons.evaluator, minlength=people)
         mean = np.bincount(comparisons.evaluator, weight, minlength=people) / np.maximum(count, 1)
-        told = fit.diagnostics
-        warnings = told.warnings if rounds < ROUNDS else (
-            *told.warnings, 'weights and abilities do not settle; the last ones are used')
-        details = {**told.details, 'limit': self.limit,
+        diagnostics = fit.diagnostics
+        warnings = diagnostics.warnings if rounds < ROUNDS else (
+            *diagnostics.warnings, 'weights and abilities do not settle; the last ones are used')
+        details = {**diagnostics.details, 'limit': self.limit,
                    'weight': dict(zip(comparisons.evaluators, mean.tolist(), strict=True))}
-        told = replace(told, iterations=rounds, converged=rounds < ROUNDS, warnings=warnings,
-                       details=details)
+        diagnostics = replace(diagnostics, iterations=rounds, converged=rounds < ROUNDS,
+                              warnings=warnings, details=details)
         return replace(fit, scores=scores, solve=expected_share(scores), covariance=None,
-                       diagnostics=told)
+                       diagnostics=diagnostics)
 
     def _by_owner(self, votes: Comparisons, theta: Floats, weight: Floats) -> Floats:
         """Return the scores with those of one owner's policies shrunk to their mean."""
@@ -167,9 +167,9 @@ def parts(votes: Comparisons, theta: Floats, group: Ints, weight: Floats) -> tup
     w = votes.weight * weight
     slope, bend = w * (votes.outcome - p), w * p * (1 - p)
     size = (int(group.max(initial=0)) + 1) * votes.n
-    one, two = group * votes.n + votes.first, group * votes.n + votes.second
-    g = np.bincount(one, slope, minlength=size) - np.bincount(two, slope, minlength=size)
-    v = np.bincount(one, bend, minlength=size) + np.bincount(two, bend, minlength=size)
+    first, second = group * votes.n + votes.first, group * votes.n + votes.second
+    g = np.bincount(first, slope, minlength=size) - np.bincount(second, slope, minlength=size)
+    v = np.bincount(first, bend, minlength=size) + np.bincount(second, bend, minlength=size)
     return (np.asarray(g, float).reshape(-1, votes.n), np.asarray(v, float).reshape(-1, votes.n))
 
 

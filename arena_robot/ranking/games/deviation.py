@@ -101,8 +101,7 @@ def minimise_in_stages(gains: DeviationGains, scale: float) -> Stages:
     rows sum to one, so each stage fixes at least one row. Columns enter where dualsᵀA is below
     the level of the master programme; none below proves the stage optimal over all K. Free rows
     that the fixed ones already determine are fixed at that value too
-    (``_StagePool.implied``), which
-    usually ends the stages early.
+    (``_StagePool.implied``), which usually ends the stages early.
 
     scale: of the payoffs, for tolerances. Raises NotConverged if HiGHS fails.
     """
@@ -114,22 +113,22 @@ def minimise_in_stages(gains: DeviationGains, scale: float) -> Stages:
     while free.any():
         stages += 1
         for _ in range(ROUNDS):
-            found = _solve(pool.A, ratings, free)
+            program = _solve(pool.A, ratings, free)
             programs += 1
-            if not pool.grow(found):
+            if not pool.grow(program):
                 break
         else:
             raise NotConverged(f'stage {stages} still adds columns after {ROUNDS} programs')
-        fixed = free & (found.duals > POSITIVE_DUAL)
-        ratings[fixed], free = found.value, free & ~fixed
+        fixed = free & (program.duals > POSITIVE_DUAL)
+        ratings[fixed], free = program.value, free & ~fixed
         implied, values = pool.implied(ratings, free)
         ratings[implied], free[implied] = values, False
         if free.any():
-            pool.trim(found)
-    played = found.mass > 0
-    residual = float(np.abs(pool.A @ found.mass - ratings).max()) * scale
+            pool.trim(program)
+    played = program.mass > 0
+    residual = float(np.abs(pool.A @ program.mass - ratings).max()) * scale
     return Stages(ratings * scale + 0., pool.joint[played],
-                  found.mass[played] / found.mass.sum(), residual, stages, programs,
+                  program.mass[played] / program.mass.sum(), residual, stages, programs,
                   len(pool.ever))
 
 
@@ -143,14 +142,14 @@ class _StagePool:
         self.ever = set(start.tolist())
         self._tight = start
 
-    def grow(self, found: _Program) -> bool:
+    def grow(self, program: _Program) -> bool:
         """Add the columns of the lowest price; return whether any was below the level."""
-        price = self._gains.price(found.duals) / self._scale
-        self._tight = np.flatnonzero(price <= found.level + TIGHT)
+        price = self._gains.price(program.duals) / self._scale
+        self._tight = np.flatnonzero(price <= program.level + TIGHT)
         price[self.joint] = np.inf
         batch = min(self._gains.rows, len(price) - 1)
         new = np.argpartition(price, batch)[:batch] if batch > 0 else np.arange(len(price))
-        if not (price[new] < found.level - PRICE).any():
+        if not (price[new] < program.level - PRICE).any():
             return False
         # those just above the level too: most would be added by one of the next programmes
         new = np.sort(new[np.isfinite(price[new])])
@@ -177,11 +176,11 @@ class _StagePool:
         sure = (distance < RANK) & (np.abs(w).sum(axis=1) < STEEPEST)
         return np.flatnonzero(free)[sure], w[sure] @ np.r_[ratings[~free], 1.]
 
-    def trim(self, found: _Program) -> None:
+    def trim(self, program: _Program) -> None:
         """Remove the columns with the highest prices when there are many."""
         most = KEEP * self._gains.rows + 50
         if len(self.joint) > most:
-            price = np.where(found.mass > 0, -np.inf, found.duals @ self.A)
+            price = np.where(program.mass > 0, -np.inf, program.duals @ self.A)
             keep = np.sort(np.argsort(price, kind='stable')[:most])
             self.joint, self.A = self.joint[keep], self.A[:, keep]
 
@@ -235,13 +234,13 @@ def deviation_ratings(payoffs: Sequence[ArrayLike]) -> DeviationRatings:
     """
     tensors = checked_payoffs(payoffs)
     gains = TensorGains(tensors)
-    found = minimise_in_stages(gains, _scale(np.ptp(G) for G in tensors))
-    joint, mass = gains.expand(found.joint, found.mass)
+    solution = minimise_in_stages(gains, _scale(np.ptp(G) for G in tensors))
+    joint, mass = gains.expand(solution.joint, solution.mass)
     by_player: list[Floats] = [np.empty(0)] * len(tensors)
     for rows, group in zip(gains.slices(), gains.groups, strict=True):
         for p in group:
-            by_player[p] = found.ratings[rows]
-    return _result(found, gains, tuple(by_player), joint, mass, None)
+            by_player[p] = solution.ratings[rows]
+    return _result(solution, gains, tuple(by_player), joint, mass, None)
 
 
 def rate_table(scores: ArrayLike, kind: str = MODEL_MODEL_TASK) -> DeviationRatings:
@@ -257,14 +256,14 @@ def rate_table(scores: ArrayLike, kind: str = MODEL_MODEL_TASK) -> DeviationRati
     if kind not in KINDS:
         raise DataError(f'there is no kind of table {kind!r}; choose from {", ".join(KINDS)}')
     gains = ModelTaskGains(table) if kind == MODEL_TASK else ModelModelTaskGains(table)
-    found = minimise_in_stages(gains, _scale([np.ptp(table)]))
-    joint, mass = gains.expand(found.joint, found.mass)
-    task, level = gains.level(found.joint)
-    weight = np.bincount(task, found.mass, table.shape[1])
-    lost = np.bincount(task, found.mass * level, table.shape[1])
-    models, tasks = found.ratings[:len(table)], found.ratings[len(table):]
+    solution = minimise_in_stages(gains, _scale([np.ptp(table)]))
+    joint, mass = gains.expand(solution.joint, solution.mass)
+    task, level = gains.level(solution.joint)
+    weight = np.bincount(task, solution.mass, table.shape[1])
+    lost = np.bincount(task, solution.mass * level, table.shape[1])
+    models, tasks = solution.ratings[:len(table)], solution.ratings[len(table):]
     players = (models, tasks) if kind == MODEL_TASK else (models, models, tasks)
-    return _result(found, gains, players, joint, mass, weight * table - lost)
+    return _result(solution, gains, players, joint, mass, weight * table - lost)
 
 
 def uniform_ratings(payoffs: Sequence[ArrayLike]) -> tuple[Floats, ...]:
@@ -294,8 +293,8 @@ def _scale(spans: Iterable[float]) -> float:
     return largest if largest > 0 else 1.
 
 
-def _result(found: Stages, gains: DeviationGains, ratings: tuple[Floats, ...],
-            joint: NDArray[np.int64],
-            mass: Floats, contributions: Floats | None) -> DeviationRatings:
-    return DeviationRatings(ratings, joint, mass, contributions, found.residual, found.stages,
-                            found.programs, found.columns, gains.size)
+def _result(solution: Stages, gains: DeviationGains, ratings: tuple[Floats, ...],
+            joint: NDArray[np.int64], mass: Floats, contributions: Floats | None,
+            ) -> DeviationRatings:
+    return DeviationRatings(ratings, joint, mass, contributions, solution.residual,
+                            solution.stages, solution.programs, solution.columns, gains.size)

@@ -193,8 +193,8 @@ class TensorGains:
         for group in self.groups:
             for k in range(len(group) - 1, 0, -1):
                 index, mass = _mixed(index, mass, group, k)
-        found, at = np.unique(index, axis=0, return_inverse=True)
-        return found, np.bincount(at.ravel(), mass, len(found)).astype(float)
+        distinct, at = np.unique(index, axis=0, return_inverse=True)
+        return distinct, np.bincount(at.ravel(), mass, len(distinct)).astype(float)
 
 
 def _mixed(index: Ints, mass: Floats, group: list[int], k: int) -> tuple[Ints, Floats]:

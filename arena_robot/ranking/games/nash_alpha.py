@@ -55,9 +55,9 @@ def nash_average(payoffs: Sequence[ArrayLike]) -> NashAverage:
     if np.ptp(total) > CONSTANT * max(float(np.abs(P).max()), 1.):
         raise DataError('Nash averaging needs a zero-sum game; the payoffs of this one sum to '
                         f'{total.min():g} … {total.max():g}. Deviation ratings work for any game')
-    found = solve(P)
-    return NashAverage((P @ found.column.mixed, Q.T @ found.row.mixed), found.value,
-                       found.row, found.column)
+    equilibrium = solve(P)
+    row, column = equilibrium.row, equilibrium.column
+    return NashAverage((P @ column.mixed, Q.T @ row.mixed), equilibrium.value, row, column)
 
 
 @dataclass(frozen=True, eq=False)

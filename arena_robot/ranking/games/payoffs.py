@@ -71,9 +71,9 @@ def _tensors(data: Mapping[str, Any]) -> GameInput:
     if not isinstance(players, int) or isinstance(players, bool) or players < 1:
         raise DataError(f"the game needs 'players': how many there are, not {players!r}")
     if not isinstance(given, list) or len(given) != players:
-        found = len(given) if isinstance(given, list) else repr(given)
+        received = len(given) if isinstance(given, list) else repr(given)
         raise DataError(f"the game needs 'payoffs': a tensor for each of the {players} players; "
-                        f'found {found}')
+                        f'found {received}')
     tensors = tuple(_array(G, f'the payoffs of player {p}') for p, G in enumerate(given))
     if shape is not None:
         for p, G in enumerate(tensors):

@@ -99,9 +99,9 @@ def fit_posterior(terms: ModelTerms) -> AbilityPosterior:
         x[terms.places['audit_m']] = np.nanmean(terms.audits)
     rounds, change, unsure = 0, np.inf, np.zeros(len(terms.votes))
     while rounds < ROUNDS and change > SETTLED:
-        found = laplace(terms, deviations, x, ROUGH, unsure)
-        unsure = gap_variances(found)
-        new, rounds, x = _renewed(found), rounds + 1, found.x
+        fit = laplace(terms, deviations, x, ROUGH, unsure)
+        unsure = gap_variances(fit)
+        new, rounds, x = _renewed(fit), rounds + 1, fit.x
         change = max(abs(float(np.log(new.of[name] / deviations.of[name]))) for name in PRIOR)
         deviations = new
     last = laplace(terms, deviations, x, unsure=unsure)
@@ -147,10 +147,10 @@ def laplace(terms: ModelTerms, deviations: BlockDeviations, x: Floats, close: fl
                        f'{size:.1e} after {STEPS} steps')
 
 
-def gap_variances(found: AbilityPosterior) -> Floats:
+def gap_variances(fit: AbilityPosterior) -> Floats:
     """Return (M,) the variances of the differences of abilities."""
-    rows = gap_rows(found.terms)
-    known = found.covariance[:rows.shape[1], :rows.shape[1]]
+    rows = gap_rows(fit.terms)
+    known = fit.covariance[:rows.shape[1], :rows.shape[1]]
     return np.asarray(((rows @ known) * rows).sum(axis=1))
 
 
@@ -162,31 +162,31 @@ def gap_rows(terms: ModelTerms) -> Floats:
         len(ones), terms.start['side'])
 
 
-def of_deviations(found: AbilityPosterior) -> Floats:
+def of_deviations(fit: AbilityPosterior) -> Floats:
     """
     Return (P, P) what the uncertainty of the blocks' variances adds to the covariance.
 
     By as much as a variance may be off, the unknowns are shrunk less or more, and verdicts are
     averaged over more or fewer gaps.
     """
-    terms, blocks = found.terms, varied_blocks(found.terms)
+    terms, blocks = fit.terms, varied_blocks(fit.terms)
     slopes, rows = np.zeros((terms.size, len(blocks))), gap_rows(terms)
-    across = rows @ found.covariance[:rows.shape[1]]
+    across = rows @ fit.covariance[:rows.shape[1]]
     for k, name in enumerate(blocks):
-        block, variance = terms.block(name), found.deviations.of[name] ** 2
-        slopes[block, k] = found.x[block] / variance
-        if found.unsure is not None:
-            slopes[:, k] += _by_gaps(found, found.unsure,
+        block, variance = terms.block(name), fit.deviations.of[name] ** 2
+        slopes[block, k] = fit.x[block] / variance
+        if fit.unsure is not None:
+            slopes[:, k] += _by_gaps(fit, fit.unsure,
                                      (across[:, block] ** 2).sum(axis=1) / variance)
-    moved = found.covariance @ slopes
-    return np.asarray(moved @ inverse(information_of_deviations(found)) @ moved.T)
+    moved = fit.covariance @ slopes
+    return np.asarray(moved @ inverse(information_of_deviations(fit)) @ moved.T)
 
 
-def _by_gaps(found: AbilityPosterior, unsure: Floats, more: Floats) -> Floats:
+def _by_gaps(fit: AbilityPosterior, unsure: Floats, more: Floats) -> Floats:
     """Return (P,) the derivative of the slope where the variances of the gaps grow by ``more``."""
-    terms, x, ends = found.terms, found.x, []
+    terms, x, ends = fit.terms, fit.x, []
     for each in (unsure, unsure + STEP * more):
-        here = local(terms, x, found.deviations.noise, each)
+        here = local(terms, x, fit.deviations.noise, each)
         ends.append(verdict_slope(terms, x, here, verdict_rows(terms, x, here)))
     return np.asarray((ends[1] - ends[0]) / STEP)
 
@@ -196,33 +196,33 @@ def varied_blocks(terms: ModelTerms) -> list[str]:
     return [name for name in PRIOR if terms.block(name).stop > terms.block(name).start]
 
 
-def information_of_deviations(found: AbilityPosterior) -> Floats:
+def information_of_deviations(fit: AbilityPosterior) -> Floats:
     """
     Return (B, B) the expected information of the logarithms of the blocks' variances.
 
     Of k values that are known it is k/2. Of values of variance v a posteriori and s a priori it
     is Σ (1 - v/s)² / 2; the prior has its weight. All blocks tell of the same verdicts.
     """
-    terms, blocks = found.terms, varied_blocks(found.terms)
+    terms, blocks = fit.terms, varied_blocks(fit.terms)
     matrix = np.zeros((len(blocks), len(blocks)))
     for k, name in enumerate(blocks):
-        block, variance = terms.block(name), found.deviations.of[name] ** 2
+        block, variance = terms.block(name), fit.deviations.of[name] ** 2
         for j, other in enumerate(blocks[:k]):
-            shared = found.covariance[block, terms.block(other)] / variance
+            shared = fit.covariance[block, terms.block(other)] / variance
             matrix[k, j] = matrix[j, k] = (shared ** 2).sum() * (
-                variance / found.deviations.of[other] ** 2)
-        own = np.eye(block.stop - block.start) - found.covariance[block, block] / variance
+                variance / fit.deviations.of[other] ** 2)
+        own = np.eye(block.stop - block.start) - fit.covariance[block, block] / variance
         matrix[k, k] = (own ** 2).sum() + PRIOR[name][1]
     return matrix / 2
 
 
-def _slope_of_deviations(found: AbilityPosterior) -> Floats:
+def _slope_of_deviations(fit: AbilityPosterior) -> Floats:
     """Return (B,) the derivative of the log-likelihood by the logarithms of the variances."""
     out = []
-    for name in varied_blocks(found.terms):
-        block, variance = found.terms.block(name), found.deviations.of[name] ** 2
-        weight, prior = PRIOR[name][1], unit(found.terms, name) ** 2
-        square = found.x[block] ** 2 + np.diag(found.covariance)[block]
+    for name in varied_blocks(fit.terms):
+        block, variance = fit.terms.block(name), fit.deviations.of[name] ** 2
+        weight, prior = PRIOR[name][1], unit(fit.terms, name) ** 2
+        square = fit.x[block] ** 2 + np.diag(fit.covariance)[block]
         out.append((square / variance - 1).sum() + weight * (prior / variance - 1))
     return np.array(out) / 2
 
@@ -261,36 +261,36 @@ def _climbed(model: Callable[[Floats], LocalLikelihood], precision: Floats,
 
     x, value = now
     for halving in range(12):
-        found = tried(0.5 ** halving)
-        if found[2] >= value - 1e-9:
+        best = tried(0.5 ** halving)
+        if best[2] >= value - 1e-9:
             break
     else:
         return x, None, value
     if searched and halving == 0:
         for factor in (0.5, 2.0):
             length = factor
-            while (further := tried(length))[2] > found[2]:
-                found, length = further, length * factor
-    return found
+            while (further := tried(length))[2] > best[2]:
+                best, length = further, length * factor
+    return best
 
 
-def _renewed(found: AbilityPosterior) -> BlockDeviations:
+def _renewed(fit: AbilityPosterior) -> BlockDeviations:
     """Return the deviations that the posterior implies."""
-    terms, of = found.terms, dict(found.deviations.of)
-    step = _slope_of_deviations(found) / np.diag(information_of_deviations(found))
+    terms, of = fit.terms, dict(fit.deviations.of)
+    step = _slope_of_deviations(fit) / np.diag(information_of_deviations(fit))
     for name, by in zip(varied_blocks(terms), np.clip(step, -FARTHEST, FARTHEST), strict=True):
         of[name] *= float(np.exp(by / 2))
     # Beyond that, one evaluator's votes would count e² times those of another.
     of['reliability'] = min(of['reliability'], MOST_RELIABLE)
-    here, noise = local(terms, found.x, found.deviations.noise), dict(found.deviations.noise)
+    here, noise = local(terms, fit.x, fit.deviations.noise), dict(fit.deviations.noise)
     for name, each in here.measures.items():
         weight = terms.votes.weight * each.known
         apart, joint = (
-            float(weight @ (rest ** 2 + unsure + ((rows @ found.covariance) * rows).sum(axis=1))
+            float(weight @ (rest ** 2 + unsure + ((rows @ fit.covariance) * rows).sum(axis=1))
                   / weight.sum())
             for rest, unsure, rows in zip((each.pairs.apart, each.pairs.joint),
                                           each.pairs.unsure[:2],
-                                          measure_rows(terms, found.x, name), strict=True))
+                                          measure_rows(terms, fit.x, name), strict=True))
         noise[name] = (float(np.sqrt((apart + joint) / 2)),
                        float(np.clip((joint - apart) / (joint + apart), -0.9, 0.95)))
     return BlockDeviations(of, noise)

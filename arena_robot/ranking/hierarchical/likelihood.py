@@ -126,8 +126,8 @@ def local(terms: ModelTerms, x: Floats, noise: Noise, unsure: Floats | None = No
     ``unsure`` (M,) are the variances of the gaps over which verdicts are averaged, None for none.
     """
     votes, w, at = terms.votes, terms.votes.weight, link(terms, x)
-    one, two, whole = ability(x, terms.first), ability(x, terms.second), np.append(x, 0.0)
-    gap, scale = one - two, np.exp(whole[terms.reliability])
+    first, second, whole = ability(x, terms.first), ability(x, terms.second), np.append(x, 0.0)
+    gap, scale = first - second, np.exp(whole[terms.reliability])
     seen = _or(votes.score_first - votes.score_second, gap) if terms.scored else 0.0 * gap
     heard = _or(terms.audits[:, 0] - terms.audits[:, 1], at.audit_c * gap + at.audit_g * seen) \
         if terms.audited else 0.0 * gap
@@ -139,7 +139,7 @@ def local(terms: ModelTerms, x: Floats, noise: Noise, unsure: Floats | None = No
                        + at.alpha * unheard * (at.audit_c + at.audit_g * guessed))
     verdicts = VerdictMoments.of(d, at.kappa, votes.outcome,
                                  None if unsure is None else per_gap ** 2 * unsure)
-    measures = _measures(terms, at, one, two, noise)
+    measures = _measures(terms, at, first, second, noise)
     value = float(w @ verdicts.log) + sum(each.value(w) for each in measures.values())
     return LocalLikelihood(gap, seen, heard, waits, scale, per_gap,
                            np.zeros(len(gap)) if unsure is None else unsure, verdicts, measures,
@@ -162,14 +162,14 @@ def _or(values: Floats, others: Floats) -> Floats:
     return np.where(np.isfinite(values), values, others)
 
 
-def _measures(terms: ModelTerms, at: AbilityLink, one: Floats, two: Floats, noise: Noise,
+def _measures(terms: ModelTerms, at: AbilityLink, first: Floats, second: Floats, noise: Noise,
               ) -> dict[str, MeasureResiduals]:
     s, t, out = terms.votes.score_first, terms.votes.score_second, {}
     if terms.scored:
-        out['score'] = MeasureResiduals.of(s - at.m - one, t - at.m - two, noise['score'],
+        out['score'] = MeasureResiduals.of(s - at.m - first, t - at.m - second, noise['score'],
                                            terms.ends)
     if terms.audited:
-        u, v = (terms.audits.T - at.audit_m - at.audit_c * np.stack([one, two])
+        u, v = (terms.audits.T - at.audit_m - at.audit_c * np.stack([first, second])
                 - at.audit_g * np.stack([s, t]))
         out['audit'] = MeasureResiduals.of(u, v, noise['audit'], np.zeros_like(terms.ends))
     return out
@@ -180,12 +180,12 @@ def measure_rows(terms: ModelTerms, x: Floats, name: str) -> tuple[Floats, Float
     if name == 'score':
         return terms.apart_rows, terms.joint_rows
     at, votes, place, root = link(terms, x), terms.votes, terms.places, np.sqrt(0.5)
-    one, two = ability(x, terms.first), ability(x, terms.second)
+    first, second = ability(x, terms.first), ability(x, terms.second)
     out = []
     for rows, sign in ((terms.apart_rows, -1.0), (terms.joint_rows, 1.0)):
         mine = at.audit_c * rows
         mine[:, place['audit_m']] = root * (1 + sign)
-        mine[:, place['audit_c']] = root * (one + sign * two)
+        mine[:, place['audit_c']] = root * (first + sign * second)
         mine[:, place['m']] = 0.0
         mine[:, place['audit_g']] = root * np.nan_to_num(
             votes.score_first + sign * votes.score_second)
@@ -211,7 +211,7 @@ def derivatives(terms: ModelTerms, x: Floats, here: LocalLikelihood) -> tuple[Fl
         its = w * each.known
         for rows, per in zip((apart, joint), each.slopes(), strict=True):
             slope += rows.T @ (its * per)
-        own, sums, mixed = (its * one for one in each.information())
+        own, sums, mixed = (its * part for part in each.information())
         matrix += apart.T @ (apart * own[:, None]) + joint.T @ (joint * sums[:, None])
         if mixed.any():
             cross = apart.T @ (joint * mixed[:, None])

@@ -81,44 +81,44 @@ def posterior(comparisons: Comparisons) -> AbilityPosterior:
     return fit_posterior(terms)
 
 
-def as_fit(found: AbilityPosterior, category: str = '') -> Fit:
+def as_fit(fit: AbilityPosterior, category: str = '') -> Fit:
     """
     Return the standings of a posterior, in all or in one category.
 
     :raises RankingError: no comparison is of the category.
     """
-    votes = found.terms.votes
+    votes = fit.terms.votes
     counts = count_pairs(votes)
-    rows = board_rows(found, category)
-    scale, scale_row = log_odds(found)
-    theta = rows @ found.x
+    rows = board_rows(fit, category)
+    scale, scale_row = log_odds(fit)
+    theta = rows @ fit.x
     full = scale * rows + np.outer(theta, scale_row)
     anchor = established(counts)
     centre = np.eye(votes.n) - anchor / anchor.sum()
     scores = centre @ (scale * theta)
-    covariance = centre @ full @ found.covariance @ full.T @ centre.T
-    kappa = link(found.terms, found.x).kappa
+    covariance = centre @ full @ fit.covariance @ full.T @ centre.T
+    kappa = link(fit.terms, fit.x).kappa
     above, below = one_sided(counts)
-    warnings = vote_warnings(votes) if found.settled else (
+    warnings = vote_warnings(votes) if fit.settled else (
         *vote_warnings(votes), 'the variances had not settled after the last round')
     return Fit(scores, davidson_share(scores, kappa), Diagnostics(
-        found.settled, found.rounds, found.value, warnings, {
-            **_details(found, scale, kappa),
-            **_progress(found, rows if category else mixed_rows(found))}),
+        fit.settled, fit.rounds, fit.value, warnings, {
+            **_details(fit, scale, kappa),
+            **_progress(fit, rows if category else mixed_rows(fit))}),
         np.asarray(covariance), np.where(above | below, PRIOR_L2, 0.0))
 
 
-def board_rows(found: AbilityPosterior, category: str) -> Floats:
+def board_rows(fit: AbilityPosterior, category: str) -> Floats:
     """
     Return (n, P) what each ability is the sum of: θ, and the offset in the category.
 
     :raises RankingError: no comparison is of the category.
     """
-    terms = found.terms
+    terms = fit.terms
     rows = np.eye(terms.votes.n, terms.size)
     if category:
         if category not in terms.votes.categories:
-            known = ', '.join(sorted(one for one in terms.votes.categories if one)) or 'none'
+            known = ', '.join(sorted(name for name in terms.votes.categories if name)) or 'none'
             raise RankingError(f"no comparison is of the category '{category}'; known: {known}")
         code = terms.votes.categories.index(category)
         for at, (group, policy) in enumerate(terms.cells['category']):
@@ -127,65 +127,66 @@ def board_rows(found: AbilityPosterior, category: str) -> Floats:
     return rows
 
 
-def log_odds(found: AbilityPosterior) -> tuple[float, Floats]:
+def log_odds(fit: AbilityPosterior) -> tuple[float, Floats]:
     """Return how many log-odds of winning a unit of ability is, and its derivative (P,)."""
-    terms = found.terms
+    terms = fit.terms
     if not terms.scored:
         return 1.0, np.zeros(terms.size)
-    at = link(terms, found.x)
-    weaker = float(1 / np.sqrt(1 + np.pi / 8 * measure_noise(found)))
+    at = link(terms, fit.x)
+    weaker = float(1 / np.sqrt(1 + np.pi / 8 * measure_noise(fit)))
     return at.per_ability * weaker, weaker * _per_ability_slope(terms, at)
 
 
 def _per_ability_slope(terms: ModelTerms, at: AbilityLink, alike: bool = False) -> Floats:
     """Return (P,) the derivative of the log-odds for a unit of ability; ``alike`` as below."""
-    row, told = np.zeros(terms.size), 0.0 if alike else 1.0
-    for name, slope in (('delta', 1.0), ('beta', told), ('alpha', at.audit_c + told * at.audit_g),
-                        ('audit_c', at.alpha), ('audit_g', told * at.alpha)):
+    row, apart = np.zeros(terms.size), 0.0 if alike else 1.0
+    for name, slope in (('delta', 1.0), ('beta', apart), ('audit_c', at.alpha),
+                        ('alpha', at.audit_c + apart * at.audit_g),
+                        ('audit_g', apart * at.alpha)):
         if name in terms.places:
             row[terms.places[name]] = slope
     return row
 
 
-def measure_noise(found: AbilityPosterior, alike: bool = False) -> float:
+def measure_noise(fit: AbilityPosterior, alike: bool = False) -> float:
     """
     Return the variance of d that the noise of scores and audits adds.
 
     ``alike``: both scores are the same.
     """
-    at = link(found.terms, found.x)
+    at = link(fit.terms, fit.x)
     per = {'score': 0.0 if alike else at.beta + at.alpha * at.audit_g, 'audit': at.alpha}
     return sum(2 * (per[name] * sigma) ** 2 * (1 - rho)
-               for name, (sigma, rho) in found.deviations.noise.items())
+               for name, (sigma, rho) in fit.deviations.noise.items())
 
 
-def _details(found: AbilityPosterior, scale: float, kappa: float) -> dict[str, object]:
-    terms, noise = found.terms, found.deviations.noise
-    told: dict[str, object] = {
+def _details(fit: AbilityPosterior, scale: float, kappa: float) -> dict[str, object]:
+    terms, noise = fit.terms, fit.deviations.noise
+    details: dict[str, object] = {
         'kappa': kappa, 'unknowns': terms.size,
         'spread': {name: value * (scale if name in ('theta', *terms.cells) else 1.0)
-                   for name, value in found.deviations.of.items()}}
+                   for name, value in fit.deviations.of.items()}}
     if terms.scored:
-        told['score_noise'], told['score_shared'] = noise['score']
+        details['score_noise'], details['score_shared'] = noise['score']
     if terms.audited:
-        told['audit_noise'], told['audit_shared'] = noise['audit']
+        details['audit_noise'], details['audit_shared'] = noise['audit']
     named = {'omega': 'log_odds_of_standing_still', 'alpha': 'log_odds_of_audit'}
     for name, word in named.items():
         if name in terms.places:
             place = terms.places[name]
-            off = float(Z95 * np.sqrt(found.covariance[place, place]))
-            told[word] = [float(found.x[place]) + one for one in (0.0, -off, off)]
-    return told
+            off = float(Z95 * np.sqrt(fit.covariance[place, place]))
+            details[word] = [float(fit.x[place]) + shift for shift in (0.0, -off, off)]
+    return details
 
 
-def _progress(found: AbilityPosterior, rows: Floats) -> dict[str, object]:
-    if not found.terms.scored:
+def _progress(fit: AbilityPosterior, rows: Floats) -> dict[str, object]:
+    if not fit.terms.scored:
         return {}
-    return {'expected_progress': dict(zip(found.terms.votes.items, expected_progress(
-        found, rows).tolist(), strict=True))}
+    return {'expected_progress': dict(zip(fit.terms.votes.items, expected_progress(
+        fit, rows).tolist(), strict=True))}
 
 
-def predict(found: AbilityPosterior, votes: Comparisons) -> Floats:
+def predict(fit: AbilityPosterior, votes: Comparisons) -> Floats:
     """
     Return (M, 3) the probabilities that the first wins, of a tie, and that it loses.
 
@@ -194,17 +195,18 @@ def predict(found: AbilityPosterior, votes: Comparisons) -> Floats:
     uncertainty: of all that the posterior is of, and by its prior what is new. Scores, audits and
     waits of ``votes`` are not used; that both rollouts may end at the same end of the scale is.
     """
-    (one, new_one), (two, new_two) = (_ability_rows(found, votes, policy) for policy in (
+    (first, new_first), (second, new_second) = (_ability_rows(fit, votes, policy) for policy in (
         votes.first, votes.second))
-    chance = _verdicts(found, votes, one - two, new_one + new_two)
-    if found.terms.ends.any():
-        level = link(found.terms, found.x).m + np.stack([one @ found.x, two @ found.x], axis=1)
-        same = both_at_an_end(level, *found.deviations.noise['score'])[:, None]
-        chance += same * (_verdicts(found, votes, one - two, new_one + new_two, True) - chance)
+    gap, new = first - second, new_first + new_second
+    chance = _verdicts(fit, votes, gap, new)
+    if fit.terms.ends.any():
+        level = link(fit.terms, fit.x).m + np.stack([first @ fit.x, second @ fit.x], axis=1)
+        same = both_at_an_end(level, *fit.deviations.noise['score'])[:, None]
+        chance += same * (_verdicts(fit, votes, gap, new, True) - chance)
     return chance
 
 
-def _verdicts(found: AbilityPosterior, votes: Comparisons, rows: Floats, new: Floats,
+def _verdicts(fit: AbilityPosterior, votes: Comparisons, rows: Floats, new: Floats,
               alike: bool = False) -> Floats:
     """
     Return (M, 3) the probabilities of verdicts for differences of abilities.
@@ -212,27 +214,27 @@ def _verdicts(found: AbilityPosterior, votes: Comparisons, rows: Floats, new: Fl
     ``rows`` (M, P) say what these are the sum of, ``new`` (M,) is their variance beside that of
     the posterior. ``alike``: both scores are the same.
     """
-    terms, at = found.terms, link(found.terms, found.x)
-    gap, per = rows @ found.x, at.per_ability_alike if alike else at.per_ability
+    terms, at = fit.terms, link(fit.terms, fit.x)
+    gap, per = rows @ fit.x, at.per_ability_alike if alike else at.per_ability
     rows = per * rows + np.outer(gap, _per_ability_slope(terms, at, alike))
-    unsure = (rows @ found.covariance * rows).sum(axis=1)
-    unsure += per ** 2 * new + measure_noise(found, alike)
-    side, side_unsure = _of_evaluator(found, votes, 'side')
-    reliability, reliability_unsure = _of_evaluator(found, votes, 'reliability')
+    unsure = (rows @ fit.covariance * rows).sum(axis=1)
+    unsure += per ** 2 * new + measure_noise(fit, alike)
+    side, side_unsure = _of_evaluator(fit, votes, 'side')
+    reliability, reliability_unsure = _of_evaluator(fit, votes, 'reliability')
     chance = np.zeros((len(votes), 3))
     for node, weight in zip(NODES, NODE_SHARES, strict=True):
         scale = np.exp(reliability + np.sqrt(reliability_unsure) * node)
         deviation = np.sqrt(scale ** 2 * unsure + side_unsure)
         d = (scale * per * gap + side)[:, None] + deviation[:, None] * NODES
         chance += weight * np.stack(
-            [one @ NODE_SHARES for one in outcome_probabilities(d, at.kappa)], axis=1)
+            [outcome @ NODE_SHARES for outcome in outcome_probabilities(d, at.kappa)], axis=1)
     return chance
 
 
-def _ability_rows(found: AbilityPosterior, votes: Comparisons, policies: Ints,
+def _ability_rows(fit: AbilityPosterior, votes: Comparisons, policies: Ints,
                   ) -> tuple[Floats, Floats]:
     """Return (M, P) what the abilities of ``policies`` (M,) are the sum of, (M,) new variance."""
-    terms, old = found.terms, found.terms.votes
+    terms, old = fit.terms, fit.terms.votes
     policy = np.array([old.items.index(name) for name in votes.items])[policies]
     each, rows, new = np.arange(len(votes)), np.zeros((len(votes), terms.size)), np.zeros(
         len(votes))
@@ -248,30 +250,30 @@ def _ability_rows(found: AbilityPosterior, votes: Comparisons, policies: Ints,
         rows[each[at >= 0], at[at >= 0]] += 1.0
         if len(cells) or block not in FACTORS:
             unknown = (at < 0) if len(cells) else (code < 0)
-            new += unknown * found.deviations.of[block] ** 2
+            new += unknown * fit.deviations.of[block] ** 2
     return rows, new
 
 
-def _of_evaluator(found: AbilityPosterior, votes: Comparisons, block: str,
+def _of_evaluator(fit: AbilityPosterior, votes: Comparisons, block: str,
                   ) -> tuple[Floats, Floats]:
     """Return (M,) an unknown of each verdict's evaluator, and its variance."""
-    terms, old = found.terms, found.terms.votes
+    terms, old = fit.terms, fit.terms.votes
     its = terms.side if block == 'side' else terms.reliability
     place = {old.evaluators[who]: at for who, at in zip(old.evaluator, its, strict=True)
              if at >= 0}
     at = np.array([place.get(name, -1) for name in votes.evaluators])[votes.evaluator]
-    variance = np.diag(found.covariance)
-    return (np.where(at >= 0, found.x[at], 0.0),
-            np.where(at >= 0, variance[at], found.deviations.of[block] ** 2))
+    variance = np.diag(fit.covariance)
+    return (np.where(at >= 0, fit.x[at], 0.0),
+            np.where(at >= 0, variance[at], fit.deviations.of[block] ** 2))
 
 
-def mixed_rows(found: AbilityPosterior) -> Floats:
+def mixed_rows(fit: AbilityPosterior) -> Floats:
     """
     Return (n, P) what the mean ability over the data's sessions is the sum of.
 
     A group in which a policy never was adds nothing.
     """
-    terms, votes = found.terms, found.terms.votes
+    terms, votes = fit.terms, fit.terms.votes
     rows = np.eye(votes.n, terms.size)
     for block in GROUPS:
         names, code = levels(votes, block)
@@ -281,22 +283,22 @@ def mixed_rows(found: AbilityPosterior) -> Floats:
     return rows
 
 
-def expected_progress(found: AbilityPosterior, rows: Floats) -> Floats:
+def expected_progress(fit: AbilityPosterior, rows: Floats) -> Floats:
     """
     Return (n, 3) the expected progress and its 95 % interval.
 
     ``rows`` (n, P) are what the abilities are the sum of. The offsets of other groups, by their
     variances, are part of the noise. The ends of the interval are those of the ability, cut too.
     """
-    terms = found.terms
+    terms = fit.terms
     rows = rows.copy()
     rows[:, terms.places['m']] = 1.0
-    level = rows @ found.x
-    off = Z95 * np.sqrt((rows @ found.covariance * rows).sum(axis=1))
+    level = rows @ fit.x
+    off = Z95 * np.sqrt((rows @ fit.covariance * rows).sum(axis=1))
     out = np.stack([level, level - off, level + off], axis=1)
     if terms.ends.any():
-        variance = found.deviations.noise['score'][0] ** 2 + sum(
-            found.deviations.of[name] ** 2 for name in GROUPS if len(terms.cells[name]))
+        variance = fit.deviations.noise['score'][0] ** 2 + sum(
+            fit.deviations.of[name] ** 2 for name in GROUPS if len(terms.cells[name]))
         out = cut(out, float(np.sqrt(variance)))
     return out
 

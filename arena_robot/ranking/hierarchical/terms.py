@@ -155,7 +155,7 @@ def row_matrix(entries: list[tuple[Ints, Floats]], count: int, size: int) -> Flo
 
 def _known(votes: Comparisons, name: str) -> tuple[Ints, np.ndarray]:
     names, code = levels(votes, name)
-    return code, np.array([bool(one) for one in names], dtype=bool)[code]
+    return code, np.array([bool(level) for level in names], dtype=bool)[code]
 
 
 def levels(votes: Comparisons, name: str) -> tuple[tuple[str, ...], Ints]:
@@ -214,9 +214,9 @@ class AbilityLink:
 def link(terms: ModelTerms, x: Floats) -> AbilityLink:
     """Return the globals."""
     neutral = {**dict.fromkeys(GLOBALS, 0.0), 'delta': 1.0}
-    found = {name: float(x[terms.places[name]]) if name in terms.places else value
+    values = {name: float(x[terms.places[name]]) if name in terms.places else value
              for name, value in neutral.items()}
-    return AbilityLink(float(np.exp(found.pop('log_kappa'))), **found)
+    return AbilityLink(float(np.exp(values.pop('log_kappa'))), **values)
 
 
 @dataclass(frozen=True)
@@ -242,10 +242,10 @@ def at_ends(first: Floats, second: Floats) -> Ints:
     All are 0 if fewer than ``INSIDE`` of the scores lie between: those are no scale with ends.
     """
     scores = np.stack([first, second], axis=1)
-    found = np.where(scores == 0, -1, np.where(scores == 1, 1, 0))
+    ends = np.where(scores == 0, -1, np.where(scores == 1, 1, 0))
     count = np.isfinite(scores).sum()
-    inside = count - np.abs(found).sum()
-    return found if count and inside >= INSIDE * count else np.zeros_like(found)
+    inside = count - np.abs(ends).sum()
+    return ends if count and inside >= INSIDE * count else np.zeros_like(ends)
 
 
 def known_pairs(residuals: Floats, ends: Ints, sigma: float, rho: float) -> KnownPairs:
@@ -309,8 +309,9 @@ def _moments(node: Floats, log_weight: Floats, other: Floats, open_: np.ndarray,
     share = np.exp(log - top)
     total = share.sum(axis=1, keepdims=True)
     share /= total
-    one, two = (share * node).sum(axis=1), (share * mean).sum(axis=1)
-    off_one, off_two = node - one[:, None], mean - two[:, None]
-    return np.stack([(top + np.log(total))[:, 0], one, two, (share * off_one ** 2).sum(axis=1),
-                     (share * (variance + off_two ** 2)).sum(axis=1),
-                     (share * off_one * off_two).sum(axis=1)])
+    first, second = (share * node).sum(axis=1), (share * mean).sum(axis=1)
+    off_first, off_second = node - first[:, None], mean - second[:, None]
+    return np.stack([(top + np.log(total))[:, 0], first, second,
+                     (share * off_first ** 2).sum(axis=1),
+                     (share * (variance + off_second ** 2)).sum(axis=1),
+                     (share * off_first * off_second).sum(axis=1)])

@@ -177,9 +177,9 @@ def bootstrap_variances(draws: Draws, clusters: int, few: np.ndarray) -> ScoreVa
     mean = np.nansum(draws.scores, axis=0) / np.maximum(known.sum(axis=0), 1.0)
     apart = np.where(known > 0, draws.scores - mean, 0.0)
     covariance = apart.T @ apart / np.maximum(known.T @ known - 1, 1.0)
-    found = ScoreVariances.of(covariance * clusters / max(clusters - 1, 1), clusters - 1.0)
-    return replace(found, variance=np.where(few, np.inf, found.variance),
-                   gap=np.where(few[:, None] | few, np.inf, found.gap))
+    variances = ScoreVariances.of(covariance * clusters / max(clusters - 1, 1), clusters - 1.0)
+    return replace(variances, variance=np.where(few, np.inf, variances.variance),
+                   gap=np.where(few[:, None] | few, np.inf, variances.gap))
 
 
 def with_quantiles(standings: Standings, draws: Draws, level: float = 0.95) -> Standings:

@@ -123,13 +123,13 @@ def with_intervals(result: Standings, comparisons: Comparisons, method: Method, 
         result = dataclasses.replace(result, p_better=posterior_better(result.scores, variances))
     if draws is not None and count >= MANY_CLUSTERS:
         result = with_quantiles(result, draws, plan.level)
-    told = {'by': by, 'clusters': count, 'way': way, 'level': plan.level, 'none': none}
+    basis = {'by': by, 'clusters': count, 'way': way, 'level': plan.level, 'none': none}
     warnings = reasons(result, met, open_ends, none)
     warnings += () if draws is None else draws_told(draws, few)
     fitted = result.diagnostics
     return dataclasses.replace(result, diagnostics=dataclasses.replace(
         fitted, warnings=fitted.warnings + warnings,
-        details={**fitted.details, 'intervals': told}))
+        details={**fitted.details, 'intervals': basis}))
 
 
 def _without_draws(comparisons: Comparisons, method: Method, fit: Fit, cluster: Ints,

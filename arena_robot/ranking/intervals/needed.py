@@ -170,25 +170,25 @@ def first_known(comparisons: Comparisons, *, alpha: float = 0.05, cluster: str =
     if n < 2:
         raise RankingError(f'asked which of {n} policies is the best; it needs at least two')
     for name in comparisons.items:
-        others = [one for one in comparisons.items if one != name]
+        others = [other for other in comparisons.items if other != name]
         if all(evidence(comparisons, name, other, alpha=alpha / (n - 1), by=by).better == name
                for other in others):
             return name
     return None
 
 
-def needed_words(found: SessionsNeeded | None) -> str:
+def needed_words(needed: SessionsNeeded | None) -> str:
     """Return in a sentence how many more sessions are needed."""
-    if found is None:
+    if needed is None:
         return 'Too few sessions to tell how many more are needed.'
     what = {'first': 'which policy is first', 'order': 'the order of all policies',
-            'top': f'which {found.k} policies are ahead of the others'}[found.goal]
-    if found.known:
+            'top': f'which {needed.k} policies are ahead of the others'}[needed.goal]
+    if needed.known:
         return f'{what[0].upper()}{what[1:]} is known at 95 %.'
-    digits = 2 if found.high < 3 * found.low else 1
-    low, middle, high = (_about(x, 200 * found.sessions, digits) for x in
-                         (found.low, found.middle, found.high))
-    about = 'about ' if np.isfinite(found.middle) else ''
+    digits = 2 if needed.high < 3 * needed.low else 1
+    low, middle, high = (_about(x, 200 * needed.sessions, digits) for x in
+                         (needed.low, needed.middle, needed.high))
+    about = 'about ' if np.isfinite(needed.middle) else ''
     return (f'Until {what} is known at 95 %, {about}{middle} more sessions are needed '
             f'(in 9 of 10 cases {low} to {high}), if pairs and evaluators stay as they were.')
 

@@ -95,12 +95,12 @@ def _one_sided(counts: Mapping[str, tuple[int, int, int]],
             for y, n in zip(OUTCOMES, said, strict=True) if n]
     repeat = [n if by_session else 1 for *_, n in rows]
     zeros = np.zeros(sum(repeat), dtype=int)
-    found = difference(Comparisons.build(
+    interval = difference(Comparisons.build(
         zeros, zeros + 1, np.repeat([y for _, y, _ in rows], repeat), items=_NAMES,
         weight=np.repeat([1.0 if by_session else n for *_, n in rows], repeat),
         evaluator=[name for (name, _, _), n in zip(rows, repeat, strict=True)
                    for _ in range(n)]), *_NAMES)
-    return None if found is None else (_share(found[1]), _share(found[2]))
+    return None if interval is None else (_share(interval[1]), _share(interval[2]))
 
 
 def _share(log_odds: float) -> float:
@@ -131,7 +131,7 @@ def pooled_shares(shares: Sequence[float], counts: Sequence[float]) -> list[Pool
     weight = 1 / (v + between)
     mean = float(weight @ s / weight.sum())
     own = between / (between + v)
-    found = own * s + (1 - own) * mean
+    pooled = own * s + (1 - own) * mean
     reach = Z95 * np.sqrt(own * v + (1 - own) ** 2 / weight.sum())
     return [PooledShare(*(float(min(max(x, 0.0), 1.0)) for x in (at, at - wide, at + wide)))
-            for at, wide in zip(found, reach, strict=True)]
+            for at, wide in zip(pooled, reach, strict=True)]

@@ -158,7 +158,7 @@ class _Mixture:
 
     def covariance(self) -> Floats:
         """(n, n)."""
-        return np.asarray(sum(share * one for share, one in self.each()))
+        return np.asarray(sum(share * part for share, part in self.each()))
 
 
 def _fitted(votes: Comparisons, sums: _Sums, spreads: tuple[float, float, float] | None,
@@ -173,11 +173,11 @@ def _fitted(votes: Comparisons, sums: _Sums, spreads: tuple[float, float, float]
     mean, covariance = np.zeros(n), np.eye(n)
     while rounds < ROUNDS and change > CLOSE:
         levels = _levels(sums, mean, covariance, ties)
-        found = _mixed(levels, mean, taus, grid)
-        change = float(np.abs(found.mean - mean).max()) if rounds > max(NARROW) else np.inf
-        mean, covariance, rounds = found.mean, found.covariance(), rounds + 1
+        mixture = _mixed(levels, mean, taus, grid)
+        change = float(np.abs(mixture.mean - mean).max()) if rounds > max(NARROW) else np.inf
+        mean, covariance, rounds = mixture.mean, mixture.covariance(), rounds + 1
         if rounds in NARROW:
-            grid = found.grid
+            grid = mixture.grid
     counts = count_pairs(votes)
     anchor, warnings, apart = established(counts), vote_warnings(votes), groups(counts)
     if len(apart) > 1:
@@ -186,17 +186,17 @@ def _fitted(votes: Comparisons, sums: _Sums, spreads: tuple[float, float, float]
     scores = centre @ mean
     return PosteriorFit(scores, expected_share(scores), Diagnostics(
         change <= CLOSE, rounds, warnings=warnings, details={
-            'spread': found.spreads}), centre @ covariance @ centre.T, np.zeros(n),
-        anchor, _variances(found, centre))
+            'spread': mixture.spreads}), centre @ covariance @ centre.T, np.zeros(n),
+        anchor, _variances(mixture, centre))
 
 
-def _variances(found: _Mixture, centre: Floats) -> ScoreVariances:
+def _variances(mixture: _Mixture, centre: Floats) -> ScoreVariances:
     """Return variances and freedom of t with the variance and kurtosis of the mixture."""
-    each = [(share, ScoreVariances.of(centre @ one @ centre.T, np.inf))
-            for share, one in found.each()]
-    own, gap = (sum(share * getattr(one, name) for share, one in each)
+    each = [(share, ScoreVariances.of(centre @ covariance @ centre.T, np.inf))
+            for share, covariance in mixture.each()]
+    own, gap = (sum(share * getattr(part, name) for share, part in each)
                 for name in ('variance', 'gap'))
-    own_square, gap_square = (sum(share * getattr(one, name) ** 2 for share, one in each)
+    own_square, gap_square = (sum(share * getattr(part, name) ** 2 for share, part in each)
                               for name in ('variance', 'gap'))
     freedom, off = _freedom(own, own_square), ~np.eye(len(own), dtype=bool)
     of_gaps = float(np.median(_freedom(gap[off], gap_square[off])))
@@ -250,10 +250,10 @@ def _levels(sums: _Sums, mean: Floats, covariance: Floats, ties: float) -> _Leve
 
 def _mixed(levels: _Levels, theta: Floats, taus: Floats, grid: list[Floats]) -> _Mixture:
     """Return the posteriors for all τ, σ and σ', linearised at ``theta`` (n,)."""
-    logs, found = [], []
-    for one in grid[0]:
-        for two in grid[1]:
-            value, slope, bend = _left_of_groups(levels, float(one), float(two))
+    logs, posteriors = [], []
+    for evaluator in grid[0]:
+        for institution in grid[1]:
+            value, slope, bend = _left_of_groups(levels, float(evaluator), float(institution))
             sizes, turn = np.linalg.eigh(bend + (np.trace(bend) + 1) / len(theta))
             # The last is the common shift of all abilities.
             sizes, turn = np.maximum(sizes[:-1], 0.0), turn[:, :-1]
@@ -261,26 +261,27 @@ def _mixed(levels: _Levels, theta: Floats, taus: Floats, grid: list[Floats]) -> 
             precise, pull = sizes + 1 / taus[:, None] ** 2, slope + sizes * here
             logs.append(value - slope @ here - sizes @ here ** 2 / 2 + (
                 pull ** 2 / precise - np.log(precise * taus[:, None] ** 2)).sum(axis=1) / 2
-                - (one ** 2 + two ** 2) / SCALE ** 2 / 2)
-            found.append((turn, pull / precise, 1 / precise))
+                - (evaluator ** 2 + institution ** 2) / SCALE ** 2 / 2)
+            posteriors.append((turn, pull / precise, 1 / precise))
     log = np.array(logs) - WEIGHT * (np.log(taus) + TYPICAL ** 2 / taus ** 2 / 2)
     share = np.exp(log - log.max())
     share /= share.sum()
-    return _kept(share, found, taus, grid)
+    return _kept(share, posteriors, taus, grid)
 
 
-def _kept(share: Floats, found: list[tuple[Floats, Floats, Floats]], taus: Floats,
+def _kept(share: Floats, posteriors: list[tuple[Floats, Floats, Floats]], taus: Floats,
           grid: list[Floats]) -> _Mixture:
     """Return the mixture without the rarest parts."""
     rows, columns = np.nonzero(share > RARE * share.max())
     cube = share.reshape(len(grid[0]), len(grid[1]), -1)
-    sides = [(one, cube.sum(axis=tuple({0, 1, 2} - {k}))) for k, one in enumerate((*grid, taus))]
+    sides = [(values, cube.sum(axis=tuple({0, 1, 2} - {k})))
+             for k, values in enumerate((*grid, taus))]
     kept = share[rows, columns] / share[rows, columns].sum()
-    return _Mixture(kept, np.array([found[r][0] @ found[r][1][c] for r, c in zip(
-        rows, columns, strict=True)]), [found[r][0] for r in rows],
-        [found[r][2][c] for r, c in zip(rows, columns, strict=True)],
+    return _Mixture(kept, np.array([posteriors[r][0] @ posteriors[r][1][c] for r, c in zip(
+        rows, columns, strict=True)]), [posteriors[r][0] for r in rows],
+        [posteriors[r][2][c] for r, c in zip(rows, columns, strict=True)],
         dict(zip(('evaluator', 'institution', 'theta'),
-                 (float(one @ part) for one, part in sides), strict=True)),
+                 (float(values @ part) for values, part in sides), strict=True)),
         [_narrowed(*side) for side in sides[:2]])
 
 

@@ -65,9 +65,9 @@ def waiting(rows: Sequence[Comparison]) -> tuple[list[Comparison], Floats]:
     The covariate (M,) is ``waited_a`` minus ``waited_b``, -1 to 1: with a γ below 0 people prefer
     the policy that waits less, and the abilities of :func:`adjusted` are those without waiting.
     """
-    found = [(row, row.waited_a - row.waited_b) for row in rows
+    known = [(row, row.waited_a - row.waited_b) for row in rows
              if row.waited_a is not None and row.waited_b is not None]
-    return [row for row, _ in found], np.array([gap for _, gap in found])
+    return [row for row, _ in known], np.array([gap for _, gap in known])
 
 
 def known_waits(comparisons: Comparisons) -> tuple[Comparisons, Floats]:
@@ -164,9 +164,10 @@ def plackett_luce(rankings: Sequence[Sequence[str]], items: Sequence[str] | None
     :raises RankingError: no ranking, a name twice in one, or an unknown name.
     :raises NotConverged: Newton's steps do not end.
     """
-    names = list(items) if items is not None else sorted({one for row in rankings for one in row})
+    names = list(items) if items is not None else sorted({name for row in rankings
+                                                          for name in row})
     place = {name: k for k, name in enumerate(names)}
-    unknown = sorted({one for row in rankings for one in row if one not in place})
+    unknown = sorted({name for row in rankings for name in row if name not in place})
     bad = [k for k, row in enumerate(rankings) if len(row) < 2 or len(set(row)) < len(row)]
     if unknown or bad or not rankings:
         raise RankingError('rankings need two or more different names each; ' + (
@@ -175,7 +176,7 @@ def plackett_luce(rankings: Sequence[Sequence[str]], items: Sequence[str] | None
     below, best = _stages(rankings, place)
     counts = _chained(rankings, names, place)
     ridge = 0.0 if is_connected(counts) else PRIOR_L2
-    told = () if not ridge else (
+    warnings = () if not ridge else (
         f'no finite maximum between {listed(groups(counts, beaten=True))}; held by a prior',)
     n = len(names)
     wins = np.bincount(best, minlength=n)
@@ -191,7 +192,7 @@ def plackett_luce(rankings: Sequence[Sequence[str]], items: Sequence[str] | None
     theta -= theta.mean()
     centre = np.eye(n) - 1 / n
     value = float((theta[best] - np.log(below @ np.exp(theta))).sum())
-    return Fit(theta, expected_share(theta), Diagnostics(True, steps, value, told, {
+    return Fit(theta, expected_share(theta), Diagnostics(True, steps, value, warnings, {
         'rankings': len(rankings), 'items': names}), centre @ np.linalg.inv(matrix) @ centre,
         np.full(n, ridge))
 

@@ -198,13 +198,14 @@ def has_finite_maximum(counts: PairCounts) -> bool:
                   np.full(np.count_nonzero(rows), outcome)], axis=1)
         for outcome, rows in enumerate(seen.T)])
     slacks = _slacks(np.unique(cells, axis=0), int(group.max()) + 1)
-    found = scipy.optimize.linprog(
+    answer = scipy.optimize.linprog(
         -np.asarray(slacks.sum(axis=0)).ravel(), A_ub=vstack([slacks, -slacks]),
         b_ub=np.r_[np.ones(slacks.shape[0]), np.zeros(slacks.shape[0])],
         bounds=[(0.0, 0.0), *[(None, None)] * (slacks.shape[1] - 1)], method='highs')
-    if found.status != 0:
-        raise RankingError(f'whether Davidson has a maximum could not be decided: {found.message}')
-    return bool(-found.fun < SMALLEST)
+    if answer.status != 0:
+        raise RankingError('whether Davidson has a maximum could not be decided: '
+                           f'{answer.message}')
+    return bool(-answer.fun < SMALLEST)
 
 
 def _circles(counts: PairCounts) -> Ints:

@@ -105,8 +105,8 @@ def established(counts: PairCounts) -> np.ndarray:
 
 def strong(counts: PairCounts) -> PairCounts:
     """Return the counts without verdicts whose weight, per pair, is below that of the prior."""
-    wins, losses, ties = (np.where(one >= PRIOR_L2, one, 0.0)
-                          for one in (counts.wins, counts.losses, counts.ties))
+    wins, losses, ties = (np.where(count >= PRIOR_L2, count, 0.0)
+                          for count in (counts.wins, counts.losses, counts.ties))
     return replace(counts, wins=wins, losses=losses, ties=ties)
 
 
@@ -215,13 +215,13 @@ def _reached(counts: PairCounts, inside: np.ndarray, upward: bool) -> np.ndarray
     better = np.r_[counts.low[up], counts.high[down]]
     worse = np.r_[counts.high[up], counts.low[down]]
     source, goal = (better, worse) if upward else (worse, better)
-    found: np.ndarray = inside.copy()
+    reached: np.ndarray = inside.copy()
     while True:
-        new: np.ndarray = found.copy()
-        new[goal[found[source]]] = True
-        if (new == found).all():
+        new: np.ndarray = reached.copy()
+        new[goal[reached[source]]] = True
+        if (new == reached).all():
             return new
-        found = new
+        reached = new
 
 
 def _prior_warnings(counts: PairCounts) -> tuple[str, ...]:

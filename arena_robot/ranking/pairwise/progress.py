@@ -143,9 +143,9 @@ def _shared(comparisons: Comparisons, means: Floats) -> tuple[float, float, floa
 
 
 def _unlinked(comparisons: Comparisons) -> tuple[str, ...]:
-    found = groups(count_pairs(comparisons))
-    return () if len(found) == 1 else (
-        f'groups that were never compared are ordered by their scores alone: {listed(found)}',)
+    apart = groups(count_pairs(comparisons))
+    return () if len(apart) == 1 else (
+        f'groups that were never compared are ordered by their scores alone: {listed(apart)}',)
 
 
 class AuditedMethod:

@@ -41,16 +41,16 @@ def atari_lines(agents: Sequence[str], scores: Floats) -> list[PublishedLine]:
     """Return the lines for ``scores`` (agents, games) of the 8 agents, or of 10 with two more."""
     count = len(agents)
     profile = from_scores(scores, agents)
-    found = [line(LANCTOT, f'table 5, Elo ratings of {count} agents', _text(ELO[count]),
+    lines = [line(LANCTOT, f'table 5, Elo ratings of {count} agents', _text(ELO[count]),
                   _text(ratings := elo(agents, scores)), all(
                       abs(ratings[name] - value) <= 1.0 for name, value in ELO[count].items()),
                   'scores that are equal count half here, and are ordered at random there')]
-    found += [_rule(name, printed, vote(profile, name, 3, 3), agents, count)
+    lines += [_rule(name, printed, vote(profile, name, 3, 3), agents, count)
               for name, printed in VOTES[count].items()]
-    found.append(_nash(agents, scores))
+    lines.append(_nash(agents, scores))
     if count == min(ELO):
-        found.append(_unique(profile))
-    return found
+        lines.append(_unique(profile))
+    return lines
 
 
 def elo(agents: Sequence[str], scores: Floats) -> dict[str, float]:
@@ -67,10 +67,10 @@ def elo(agents: Sequence[str], scores: Floats) -> dict[str, float]:
 def _rule(name: str, printed: Mapping[str, float], result: VoteResult, agents: Sequence[str],
           count: int) -> PublishedLine:
     ours = {} if result.scores is None else dict(zip(agents, result.scores.tolist(), strict=True))
-    same = bool(ours) and all(abs(ours[one] - value) < 0.006 for one, value in printed.items())
+    same = bool(ours) and all(abs(ours[agent] - value) < 0.006 for agent, value in printed.items())
     order = ' > '.join(' = '.join(agents[k] for k in tier) for tier in result.tiers or ())
     place = {agents[k]: at for at, tier in enumerate(result.tiers or ()) for k in tier}
-    names = sorted(printed, key=lambda one: -printed[one])
+    names = sorted(printed, key=lambda agent: -printed[agent])
     fits = bool(place) and all(place[a] <= place[b] for a, b in pairwise(names)
                                if printed[a] > printed[b])
     why = ('the order is the same; ' if fits else 'the order differs; ') + WHY.get(
@@ -101,7 +101,7 @@ def _unique(profile: Profile) -> PublishedLine:
 
 def _text(table: Mapping[str, float]) -> str:
     return ', '.join(f'{name} {value:.5g}' for name, value in
-                     sorted(table.items(), key=lambda one: -one[1]))
+                     sorted(table.items(), key=lambda entry: -entry[1]))
 
 
 def _table(text: str) -> dict[str, float]:
@@ -162,11 +162,11 @@ def table_2_lines() -> list[PublishedLine]:
     """Return the lines of the biased Shapley game."""
     rated = np.concatenate(deviation_ratings([SHAPLEY, SHAPLEY.T]).ratings)
     equal = bool(np.ptp(rated) < 1e-9)
-    found = [line(MARRIS, 'table 2, four strategies have one deviation rating', 'R = P = S = N',
+    lines = [line(MARRIS, 'table 2, four strategies have one deviation rating', 'R = P = S = N',
                   f'all {rated[0]:.6f}' if equal else str(rated.round(4).tolist()), equal,
                   'the ratings are not equal')]
     uniform = np.rint(964 * uniform_ratings([SHAPLEY, SHAPLEY.T])[0]).astype(int).tolist()
-    return found + [line(MARRIS, f'table 2, uniform rating of {name}', f'{printed}/964',
+    return lines + [line(MARRIS, f'table 2, uniform rating of {name}', f'{printed}/964',
                          f'{ours}/964', ours == printed, 'the printed payoffs give this value')
                     for name, printed, ours in zip('RPSN', UNIFORM, uniform, strict=True)]
 
@@ -186,14 +186,14 @@ def livebench_lines(models: Sequence[str], scores: Floats | None) -> list[Publis
 
 def atari_tie_lines(agents: Sequence[str], scores: Floats) -> list[PublishedLine]:
     """Return how many agents share the first place on the scores of eight agents."""
-    found = []
+    lines = []
     for kind, count in ATARI_FIRST.items():
         rated = rate_table(normalised(scores), kind).ratings[0]
         first = [agents[k] for k in np.flatnonzero(rated > rated.max() - 1e-6).tolist()]
         known = {'r2d2(bandit)', 'agent57', 'muzero'} <= set(first)
-        found.append(line(
+        lines.append(line(
             MARRIS, f'figure 4, agents that share the first place, {kind}',
             f'{count} of 20, with r2d2(bandit), agent57 and muzero',
             f'{len(first)} of {len(agents)}: {", ".join(first)}', known and len(first) == count,
             'the scores of 20 agents are only printed; these are the newest 8 of them'))
-    return found
+    return lines

@@ -31,14 +31,14 @@ class PublishedLine:
 
     def words(self) -> str:
         """Return the line as text."""
-        told = self.agreement.value + (f', because {self.why}' if self.why else '')
+        text = self.agreement.value + (f', because {self.why}' if self.why else '')
         return f'{self.paper}: {self.what}\n    published {self.published}; found ' \
-               f'{self.found or "-"}\n    {told}'
+               f'{self.found or "-"}\n    {text}'
 
 
 def line(paper: str, what: str, published: str, found: str, agrees: bool, why: str = '',
          ) -> PublishedLine:
-    """Return a line that agrees or differs; ``why`` is told where it differs."""
+    """Return a line that agrees or differs; ``why`` is kept where it differs."""
     return PublishedLine(paper, what, published, found,
                          Reproduction.REPRODUCED if agrees else Reproduction.DIFFERS,
                          '' if agrees else why)
@@ -53,12 +53,12 @@ def ordered(paper: str, what: str, published: str, found: str,
     one below zero differs because of ``why``.
     """
     mean, low, high = min(margins, key=lambda margin: margin[1])
-    told = f'{found}; smallest margin {mean:+.4f} [{low:+.4f}, {high:+.4f}]'
+    text = f'{found}; smallest margin {mean:+.4f} [{low:+.4f}, {high:+.4f}]'
     if low > 0.0:
-        return line(paper, what, published, told, True)
+        return line(paper, what, published, text, True)
     if any(top < 0.0 for _, _, top in margins):
-        return line(paper, what, published, told, False, why)
-    return PublishedLine(paper, what, published, told, Reproduction.NOISE,
+        return line(paper, what, published, text, False, why)
+    return PublishedLine(paper, what, published, text, Reproduction.NOISE,
                          'the interval of the margin holds zero')
 
 

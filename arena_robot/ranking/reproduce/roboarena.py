@@ -29,8 +29,8 @@ def session_lines(arena: ArenaTables, count: int = 20) -> list[PublishedLine]:
     opposed = disagreement(arena.comparisons)
     order = sorted(names, key=lambda name: of[name])
     last, diffusion = order[0], 'paligemma_diffusion_droid'
-    discrete = [f'paligemma_{one}_droid' for one in ('fast', 'fast_specialist', 'vq')]
-    found = [
+    discrete = [f'paligemma_{kind}_droid' for kind in ('fast', 'fast_specialist', 'vq')]
+    lines = [
         line(PAPER, 'rollouts behind the oracle', '4284', str(scored), scored == 4284, SNAPSHOT),
         line(PAPER, 'preference does not agree with progress', '11 % of sessions',
              f'{100 * opposed:.1f} %', round(100 * opposed) == 11, SNAPSHOT),
@@ -45,7 +45,7 @@ def session_lines(arena: ArenaTables, count: int = 20) -> list[PublishedLine]:
         ordered(PAPER, 'figure 5, FAST is better than flow (pi0)', 'better',
                 f'{of["pi0_fast_droid"]:.3f} against {of["pi0_droid"]:.3f}',
                 [margin(arena, 'pi0_fast_droid', 'pi0_droid')], SNAPSHOT)]
-    return [*found, *_figure_6(arena, count), unchecked(
+    return [*lines, *_figure_6(arena, count), unchecked(
         PAPER, 'figures 6 and 7, "Regular": evaluations at one place', 'correlates less',
         'the 44 episodes per policy at one place are not public')]
 
@@ -76,8 +76,8 @@ def disagreement(votes: Comparisons) -> float:
 
 def _figure_6(arena: ArenaTables, count: int) -> list[PublishedLine]:
     measured = splits(arena, {name: method(name) for name in ORDERED}, count)
-    of = {name: {what: quality.summary(one.values[what])[0] for what in ('pearson', 'mmrv')}
-          for name, one in measured.items()}
+    of = {name: {what: quality.summary(scored.values[what])[0] for what in ('pearson', 'mmrv')}
+          for name, scored in measured.items()}
     text = '; '.join(f'{name} {of[name]["pearson"]:.3f}, {of[name]["mmrv"]:.3f}'
                      for name in ORDERED)
     task = measured['task'].values

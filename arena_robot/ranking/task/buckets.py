@@ -57,9 +57,9 @@ def make_rows(comparisons: Comparisons, precision: float = 0.0) -> VerdictRows:
     """Merge equal verdicts; without scores at most three remain per pair of policies."""
     i, j, a = comparisons.first, comparisons.second, comparisons.outcome
     swapped = i > j
-    one, two = np.where(swapped, j, i), np.where(swapped, i, j)
+    low, high = np.where(swapped, j, i), np.where(swapped, i, j)
     share = np.where(swapped, 1 - a, a)
-    columns = [one, two, share]
+    columns = [low, high, share]
     if precision > 0:
         s, u = comparisons.score_first, comparisons.score_second
         columns += [np.where(swapped, u, s), np.where(swapped, s, u)]

@@ -95,11 +95,11 @@ class TaskModel:
                 for k in range(max(1, options.restarts))]
         best = max(runs, key=lambda run: run.value)
         single = replace(options, buckets=1, iterations=50, tolerance=1e-6)
-        one = run_em(model, single, np.random.default_rng(0))
-        told = _diagnostics(options, counts, runs, best, one, model)
-        told = replace(told, warnings=known + told.warnings)
+        one_bucket = run_em(model, single, np.random.default_rng(0))
+        diagnostics = _diagnostics(options, counts, runs, best, one_bucket, model)
+        diagnostics = replace(diagnostics, warnings=known + diagnostics.warnings)
         anchor = established(counts)
-        return Fit(best.score - best.score[anchor].mean(), _solve(model, best), told,
+        return Fit(best.score - best.score[anchor].mean(), _solve(model, best), diagnostics,
                    anchor=anchor)
 
 
@@ -165,8 +165,8 @@ def _check(options: TaskOptions, comparisons: Comparisons, partial: bool) -> Non
 
 
 def _diagnostics(options: TaskOptions, counts: PairCounts, runs: list[TaskState],
-                 best: TaskState, one: TaskState, model: BucketModel) -> Diagnostics:
-    gain = best.log_likelihood - one.log_likelihood
+                 best: TaskState, one_bucket: TaskState, model: BucketModel) -> Diagnostics:
+    gain = best.log_likelihood - one_bucket.log_likelihood
     n, converged = counts.n, best.change < options.tolerance
     warnings = []
     if not converged:
@@ -182,7 +182,7 @@ def _diagnostics(options: TaskOptions, counts: PairCounts, runs: list[TaskState]
         'effective_buckets': float(np.exp(-(weights * np.log(weights)).sum())),
         'sufficient_counts': counts.sufficient, 'rows': len(model.rows.weight),
         'bucket_parameters': options.buckets * (n + 2) + n,
-        'one_bucket_log_likelihood': one.log_likelihood, 'bucket_gain': gain,
+        'one_bucket_log_likelihood': one_bucket.log_likelihood, 'bucket_gain': gain,
         'restart_log_likelihoods': [run.log_likelihood for run in runs]}
     if options.variant == 'davidson':
         details['kappa'] = float(np.exp(best.log_kappa))
@@ -292,7 +292,7 @@ def _sweep(model: SolveModel, state: TaskState, share: Floats, options: TaskOpti
 
 def _tie(model: SolveModel, state: TaskState, share: Floats, tie: float) -> float:
     rows, q = model.rows, expit(state.z)
-    one, two = q[rows.first], q[rows.second]
-    p_tie = 2 * tie * np.sqrt(one * (1 - one) * two * (1 - two))
-    p_win = one * (1 - two)
+    first, second = q[rows.first], q[rows.second]
+    p_tie = 2 * tie * np.sqrt(first * (1 - first) * second * (1 - second))
+    p_win = first * (1 - second)
     return float(0.5 * (share * p_tie).sum() / max((share * p_win).sum(), 1e-300))

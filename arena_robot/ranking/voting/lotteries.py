@@ -32,10 +32,10 @@ def maximal_lottery(margins: ArrayLike) -> Strategies:
     """
     M = antisymmetric(margins)
     block = majority_blocks(M)[0]
-    found = _solved(M, block)
+    lottery = _solved(M, block)
     mixed = np.zeros(len(M))
-    mixed[block] = found.mixed
-    return Strategies(mixed, tuple(block[list(found.essential)].tolist()), found.unique)
+    mixed[block] = lottery.mixed
+    return Strategies(mixed, tuple(block[list(lottery.essential)].tolist()), lottery.unique)
 
 
 def iterative_levels(margins: ArrayLike) -> tuple[LotteryRound, ...]:
@@ -49,14 +49,13 @@ def iterative_levels(margins: ArrayLike) -> tuple[LotteryRound, ...]:
     blocks, levels = majority_blocks(M)[::-1], []
     while blocks:
         block = blocks.pop()
-        found = _solved(M, block)
-        inside = list(found.essential)
-        chance = found.mixed[inside]
-        order = np.argsort(-np.round(chance, 12), kind='stable') if found.unique \
+        lottery = _solved(M, block)
+        inside = list(lottery.essential)
+        chance = lottery.mixed[inside]
+        order = np.argsort(-np.round(chance, 12), kind='stable') if lottery.unique \
             else np.arange(len(inside))
-        levels.append(LotteryRound(
-            tuple(block[inside][order].tolist()), tuple(chance[order].tolist()),
-                            found.unique))
+        levels.append(LotteryRound(tuple(block[inside][order].tolist()),
+                                   tuple(chance[order].tolist()), lottery.unique))
         rest = np.delete(block, inside)
         if len(rest):
             blocks += [rest[b] for b in majority_blocks(M[np.ix_(rest, rest)])[::-1]]
@@ -75,11 +74,12 @@ def maximal_lottery_vote(profile: Profile) -> VoteResult:
 
     The scores are the probabilities, given only where the lottery is unique.
     """
-    found = maximal_lottery(profile.margins)
-    notes = () if found.unique else (
+    lottery = maximal_lottery(profile.margins)
+    notes = () if lottery.unique else (
         'several maximal lotteries; the one of largest entropy is shown', )
-    return VoteResult('maximal_lottery', found.mixed if found.unique else None,
-                      found.essential, None, found.unique, lottery=found.mixed, warnings=notes)
+    return VoteResult('maximal_lottery', lottery.mixed if lottery.unique else None,
+                      lottery.essential, None, lottery.unique, lottery=lottery.mixed,
+                      warnings=notes)
 
 
 def iterative_maximal_lotteries(profile: Profile) -> VoteResult:

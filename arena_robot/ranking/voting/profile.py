@@ -128,21 +128,21 @@ class Profile:
 
     def warnings(self) -> tuple[str, ...]:
         """Return what the ballots leave undetermined: unlisted names, groups never compared."""
-        found = []
+        texts = []
         never = [n for n, seen in zip(self.names, (self.ranks != UNLISTED).any(0), strict=True)
                  if not seen]
         if never:
-            found.append(f'no ballot lists {", ".join(never)}')
+            texts.append(f'no ballot lists {", ".join(never)}')
         if not self.preferences.any():
-            found.append('no ballot prefers one alternative to another: all are tied')
+            texts.append('no ballot prefers one alternative to another: all are tied')
         together = self._compared_together()
         count, group = connected_components(together, directed=False)
         if count > 1:
             parts = ['{' + ', '.join(n for n, g in zip(self.names, group, strict=True) if g == k)
                      + '}' for k in range(count)]
-            found.append('no ballot compares across ' + ' and '.join(parts)
+            texts.append('no ballot compares across ' + ' and '.join(parts)
                          + ': their order says nothing')
-        return tuple(found)
+        return tuple(texts)
 
     def _compared_together(self) -> NDArray[np.bool_]:
         listed = (self.compared != UNLISTED)[self.weights > 0].astype(float)

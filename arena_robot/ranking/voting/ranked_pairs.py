@@ -169,7 +169,7 @@ def _follow(graphs: list[Locked], groups: list[list[Pair]]) -> list[Locked]:
         if work + len(graphs) * left > WORK_LIMIT:
             return []
         left -= len(pairs)
-        found: dict[tuple[int, ...], Locked] = {}
+        by_key: dict[tuple[int, ...], Locked] = {}
         for graph in graphs:
             calm, conflict = _lock_together(graph, pairs)
             if len(conflict) > CONFLICT_LIMIT:
@@ -178,8 +178,8 @@ def _follow(graphs: list[Locked], groups: list[list[Pair]]) -> list[Locked]:
             work += len(pairs) + looked_at
             if work > WORK_LIMIT:
                 return []
-            found.update((g.key(), g) for g in branches)
-        graphs = list(found.values())
+            by_key.update((g.key(), g) for g in branches)
+        graphs = list(by_key.values())
         if len(graphs) > GRAPH_LIMIT:
             return []
     return graphs

@@ -34,11 +34,11 @@ class VotingRule:
     summary: str
 
 
-def _checked(found: object, name: str) -> VotingRule:
-    if not isinstance(found, VotingRule):
+def _checked(entry: object, name: str) -> VotingRule:
+    if not isinstance(entry, VotingRule):
         raise ConfigError(f"the voting rule '{name}' is not an "
-                          f'arena_robot.ranking.voting.rules.VotingRule, found {found!r}')
-    return found
+                          f'arena_robot.ranking.voting.rules.VotingRule, found {entry!r}')
+    return entry
 
 
 def _plain(rule: Callable[[Profile], VoteResult], summary: str) -> VotingRule:

@@ -75,9 +75,9 @@ def stv(profile: Profile, winners: int | None = None) -> VoteResult:
                      + ' or '.join('{' + ', '.join(profile.names[x] for x in sorted(s)) + '}'
                                    for s in sorted(sets, key=sorted)))
     unique = len(sets) == 1 and not any(e.joint for e in ends)
-    found = ends[0].winners if len(sets) == 1 and same_tiers else tuple(
+    elected = ends[0].winners if len(sets) == 1 and same_tiers else tuple(
         sorted(set().union(*sets)))
-    return VoteResult('stv', _scores(profile, ends[0]) if same_tiers else None, found,
+    return VoteResult('stv', _scores(profile, ends[0]) if same_tiers else None, elected,
                       tiers[0] if same_tiers else None, unique, warnings=tuple(notes))
 
 

@@ -182,8 +182,8 @@ class Pool:
             spec = self.checks.spec(self.reachable(record))
         except ArenaError as error:
             return str(error)
-        stated = {name: getattr(record, name) for name in record.stated.split(',') if name}
-        wrong = contradictions(stated, spec)
+        declared = {name: getattr(record, name) for name in record.stated.split(',') if name}
+        wrong = contradictions(declared, spec)
         if not wrong:
             self._policies.admit(record.id, spec)
         return wrong

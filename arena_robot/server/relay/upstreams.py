@@ -42,7 +42,7 @@ KEPT = 10_000
 class Upstream(Protocol):
     """One policy server; errors are PolicyErrors. ``known`` is its spec, once it was read."""
 
-    told: pb.Spec | None
+    last_spec: pb.Spec | None
     known: PolicySpec | None
 
     async def spec(self, timeout_s: float) -> pb.Spec:
@@ -62,7 +62,7 @@ class GrpcUpstream:
     """A policy served over gRPC: requests are passed on as they are."""
 
     def __init__(self, target: PolicyTarget) -> None:
-        self.told: pb.Spec | None = None
+        self.last_spec: pb.Spec | None = None
         self.known: PolicySpec | None = None
         self._address = target.address
         place = parse_address(target.address)
@@ -77,7 +77,7 @@ class GrpcUpstream:
         try:
             out: pb.Spec = await self._stub.GetSpec(request, timeout=timeout_s,
                                                    metadata=self._headers)
-            self.told, self.known = out, None
+            self.last_spec, self.known = out, None
             return out
         except grpc.aio.AioRpcError as error:
             raise error_of(error, 'GetSpec', self._address) from error
@@ -108,7 +108,7 @@ class DecodedUpstream:
     """A policy behind openpi's protocol: observations are decoded; it is called in a thread."""
 
     def __init__(self, target: PolicyTarget, threads: Executor) -> None:
-        self.told: pb.Spec | None = None
+        self.last_spec: pb.Spec | None = None
         self.known: PolicySpec | None = None
         self._target = target
         self._threads = threads
@@ -118,7 +118,7 @@ class DecodedUpstream:
     async def spec(self, timeout_s: float) -> pb.Spec:
         """Return the spec of the policy."""
         out = await self._run(lambda policy, _: wire.spec_to_wire(policy.spec), timeout_s)
-        self.told, self.known = out, None
+        self.last_spec, self.known = out, None
         return out
 
     async def infer(self, request: pb.InferRequest, timeout_s: float) -> pb.InferReply:
@@ -172,7 +172,7 @@ class DecodedUpstream:
 async def known_spec(way: Upstream, timeout_s: float) -> PolicySpec:
     """Return the spec that a policy told last, and ask for it when it told none."""
     if way.known is None:
-        way.known = wire.spec_from_wire(way.told or await way.spec(timeout_s), 'the policy')
+        way.known = wire.spec_from_wire(way.last_spec or await way.spec(timeout_s), 'the policy')
     return way.known
 
 

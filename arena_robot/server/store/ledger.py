@@ -119,9 +119,9 @@ class Ledger:
                 entries.c.transfer).having(total != 0)).scalars().all()
             booked = {row[0]: int(row[1]) for row in connection.execute(
                 sa.select(entries.c.holder, total).group_by(entries.c.holder))}
-            held = {row[0]: int(row[1]) for row in connection.execute(
+            recorded = {row[0]: int(row[1]) for row in connection.execute(
                 sa.select(balances.c.holder, balances.c.amount))}
-        wrong = [h for h, amount in held.items()
+        wrong = [h for h, amount in recorded.items()
                  if h not in _SYSTEM and booked.get(h, 0) != amount]
         if crooked or wrong:
             raise DataError(f'the ledger does not add up: transfers {crooked}, holders {wrong}')

@@ -159,10 +159,10 @@ class TransparencyLog:
     def erasures(self, session_id: str) -> list[tuple[int, str, int, str]]:
         """Return when (ns) files of a session were deleted, why, how many, what was blurred."""
         with self._database.read() as connection:
-            told = [json.loads(one.body) for one in stored.of_session(connection, session_id)]
-        return [(int(one['created_ns']), str(one['reason']), len(one['files']),
-                 str(one.get('blurred', {}).get('of', '')).removeprefix(f'{session_id}/'))
-                for one in told if one['kind'] == ERASURE]
+            entries = [json.loads(row.body) for row in stored.of_session(connection, session_id)]
+        return [(int(entry['created_ns']), str(entry['reason']), len(entry['files']),
+                 str(entry.get('blurred', {}).get('of', '')).removeprefix(f'{session_id}/'))
+                for entry in entries if entry['kind'] == ERASURE]
 
     def bundle(self) -> dict[str, Any]:
         """Return everything that an offline check needs, but standings."""
