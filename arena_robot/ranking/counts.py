@@ -17,8 +17,8 @@ from scipy.sparse.linalg import LinearOperator, cg
 from arena_robot.core.errors import NotConverged, RankingError
 from arena_robot.ranking.base import Comparisons, Floats, Ints
 
-DENSE_CELLS = 4_000_000
-DENSE_POLICIES = 1500
+MOST_CELLS = 4_000_000      # numbers in an array that is built at once, 32 MB
+DENSE_POLICIES = 1500       # a dense matrix of so many takes 18 MB
 TOLERANCE = 1e-10
 MAX_STEPS = 100
 
@@ -66,7 +66,7 @@ def count_pairs(comparisons: Comparisons) -> PairCounts:
     """Sum comparisons per pair; pairs without weight are left out."""
     n = comparisons.n
     cells = outcome_cells(comparisons)
-    if 3 * n * n <= DENSE_CELLS:
+    if 3 * n * n <= MOST_CELLS:
         sums = np.bincount(cells, comparisons.weight, minlength=3 * n * n).reshape(-1, 3)
         keys = np.flatnonzero(sums.any(axis=1))
         table = sums[keys]

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from arena_robot.core.episode import Comparison
 from arena_robot.ranking.base import Comparisons, Diagnostics, Fit, Floats, Ints
 
-TIE_TOLERANCE = 1e-9
+TIE_TOLERANCE = 1e-9    # of the spread of the scores: rounding makes no ranks
 TOO_FEW = 'too few to tell'
 RELAYED = 'relayed'
 UNKNOWN = 'of unknown origin'

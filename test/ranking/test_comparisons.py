@@ -116,7 +116,7 @@ def test_sparse_and_dense_counting_agree(monkeypatch):
     votes = Comparisons.build(i, (i + rng.integers(1, 12, 300)) % 12, rng.integers(0, 3, 300) / 2,
                               weight=rng.random(300))
     dense = count_pairs(votes)
-    monkeypatch.setattr('arena_robot.ranking.counts.DENSE_CELLS', 0)
+    monkeypatch.setattr('arena_robot.ranking.counts.MOST_CELLS', 0)
     sparse = count_pairs(votes)
     for name in ('low', 'high', 'wins', 'losses', 'ties'):
         np.testing.assert_allclose(getattr(dense, name), getattr(sparse, name))

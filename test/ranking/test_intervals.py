@@ -212,7 +212,7 @@ def test_ranks_and_probabilities_come_with_the_intervals():
 def test_the_way_for_many_policies_finds_the_same_replicates(make, monkeypatch):
     votes = drawn(n=12, m=900)
     small = bootstrap(make(), votes, 15).scores
-    monkeypatch.setattr('arena_robot.ranking.intervals.bootstrap.DENSE_POLICIES', 5)
+    monkeypatch.setattr('arena_robot.ranking.intervals.bootstrap.BATCHED_POLICIES', 5)
     np.testing.assert_allclose(bootstrap(make(), votes, 15).scores, small, atol=1e-3)
 
 

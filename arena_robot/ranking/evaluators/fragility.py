@@ -21,10 +21,11 @@ from scipy.special import expit
 from arena_robot.ranking.base import Comparisons, Floats, Ints
 from arena_robot.ranking.counts import count_pairs, solve_laplacian
 from arena_robot.ranking.evaluators.robust import named_rows
+from arena_robot.ranking.intervals.choice import LEAST_COMPARISONS
 from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry
 from arena_robot.ranking.pairwise.prior import PRIOR_L2
 
-LEAST, RIVALS, TRIES, SINGLES = 5, 5, 16, 50
+RIVALS, TRIES, SINGLES = 5, 16, 50    # at most 50 + 5 × 16 refits of each kind
 # The largest share of each kind that is left out; of institutions a single one.
 MOST = {'verdict': 0.1, 'evaluator': 0.25, 'institution': 0.0}
 
@@ -55,7 +56,7 @@ def fragility(comparisons: Comparisons) -> list[Fragility]:
     Evaluators and institutions are told of where at least two are known; nothing where no two
     policies have at least 5 comparisons.
     """
-    met = comparisons.appearances() >= LEAST
+    met = comparisons.appearances() >= LEAST_COMPARISONS
     votes = comparisons.take(comparisons.weight > 0).only(
         [name for name, enough in zip(comparisons.items, met, strict=True) if enough])
     if not len(votes):

@@ -35,7 +35,7 @@ from arena_robot.ranking.evaluators.robust import fit_robust, parts, standardise
 from arena_robot.ranking.standings import competition_ranks
 
 FALSE_ALARMS = 0.02
-SIMULATED = 199
+SIMULATED = 199    # p-values are multiples of 1/200
 # The median of a squared standard normal.
 MEDIAN_SQUARE = 0.4549
 

@@ -33,6 +33,7 @@ from arena_robot.ranking.games.payoffs import (
 )
 
 Floats = NDArray[np.float64]
+# Tolerances are of gains divided by the largest span of a player's payoffs.
 PRICE = 1e-9
 POSITIVE_DUAL = 1e-7
 TIGHT = 1e-7

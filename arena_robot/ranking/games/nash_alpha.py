@@ -17,7 +17,7 @@ from arena_robot.ranking.games.zero_sum import Strategies, solve
 
 CONSTANT = 1e-9
 Floats = NDArray[np.float64]
-LIMIT = 2000
+LIMIT = 2000    # the chain is a dense matrix, 32 MB
 EQUAL = 1e-12
 
 

@@ -3,16 +3,18 @@ The hierarchical model's posterior: normal, verdicts averaged over it, its varia
 
 Every block of unknowns is normal about 0 with a variance of its own. For given variances Newton's
 steps with the expected information find the maximum of the posterior, and the inverse of that
-information is its covariance. What verdicts say is averaged over the differences of abilities that
-are possible by that covariance: the maximum alone is nearer to 0 than the mean, the more so the
-more offsets there are with few verdicts each, and the variances of these come out too small (the
-bias of penalised quasi-likelihood; Breslow and Lin, 1995). The average is the normal distribution
-nearest to the posterior (Ormerod and Wand, 2012), as far as abilities are concerned.
+information is its covariance.
 
-The variances are those of greatest likelihood, by Fisher's scoring, with a prior of the weight of
-a few pseudo-observations, so that a block without evidence stays small; σ and ρ of the scores by
-EM. All steps alternate until no variance changes. That the variances are estimated too is added
-to the covariance, to first order (Kass and Steffey, 1989).
+Verdicts are averaged over the differences of abilities that this covariance leaves possible. The
+maximum alone is nearer to 0 than the mean, most where there are many offsets with few verdicts
+each, and the variances of such offsets would be too small (the bias of penalised
+quasi-likelihood; Breslow and Lin, 1995). For the abilities, the average gives the normal
+distribution nearest to the posterior (Ormerod and Wand, 2012).
+
+Fisher's scoring finds the variances of greatest likelihood. Their prior weighs as much as a few
+observations, so that a block without evidence stays small. EM finds σ and ρ of the scores. All
+steps alternate until no variance changes. The covariance contains, to first order, the uncertainty
+of the estimated variances (Kass and Steffey, 1989).
 """
 
 from collections.abc import Callable
@@ -39,16 +41,19 @@ from arena_robot.ranking.hierarchical.terms import (
     row_matrix,
 )
 
+# ``SETTLED`` is the largest change of the logarithm of a deviation in the last round.
 ROUNDS, SETTLED = 200, 3e-3
+# Steps in prior deviations: ``ROUGH`` is enough while another round moves x again.
 STEPS, ROUGH, CLOSE, NEARLY, LONGEST = 60, 1e-3, 1e-6, 0.05, 1.5
 SLOW = 6
-FARTHEST, STEP = 1.0, 1e-4
+FARTHEST, STEP = 1.0, 1e-4    # a variance changes at most e-fold per round; finite difference
 # Prior standard deviations and their weight in observations. Abilities are log-odds without
 # scores, and progress with them, where they are about a fifth.
 PRIOR = {'theta': (1.0, 3.0), 'category': (0.3, 4.0), 'institution': (0.3, 4.0),
          'evaluator': (0.3, 4.0), **dict.fromkeys(FACTORS, (0.3, 4.0)), 'side': (0.2, 4.0),
          'reliability': (0.3, 6.0)}
 PROGRESS, MOST_RELIABLE, MEAN_RELIABILITY = 0.2, 0.5, 0.02
+# Where σ and ρ of scores and audits start.
 NOISE = {'score': (0.3, 0.3), 'audit': (0.3, 0.3)}
 
 
@@ -117,9 +122,9 @@ def laplace(terms: ModelTerms, deviations: BlockDeviations, x: Floats, close: fl
     Verdicts are averaged over gaps of variances ``unsure`` (M,); without these it is Laplace's.
 
     Steps of the unknowns of the whole data count in their prior standard deviations: β can be 40.
-    Where verdicts follow the scores almost always, β and the reliabilities converge slowly
-    together, or about the maximum, as their product does not enter the expected information; after
-    ``SLOW`` steps the best length of each is searched by halving and doubling.
+    Where verdicts follow the scores almost always, β and the reliabilities converge slowly or
+    swing about the maximum, as their product does not enter the expected information. After
+    ``SLOW`` steps the best length of each step is searched by halving and doubling.
 
     :raises NotConverged: Newton's steps do not end.
     """
@@ -166,8 +171,8 @@ def of_deviations(fit: AbilityPosterior) -> Floats:
     """
     Return (P, P) what the uncertainty of the blocks' variances adds to the covariance.
 
-    By as much as a variance may be off, the unknowns are shrunk less or more, and verdicts are
-    averaged over more or fewer gaps.
+    An error of a variance shrinks the unknowns too much or too little, and averages verdicts over
+    too many or too few gaps.
     """
     terms, blocks = fit.terms, varied_blocks(fit.terms)
     slopes, rows = np.zeros((terms.size, len(blocks))), gap_rows(terms)

@@ -190,10 +190,10 @@ def predict(fit: AbilityPosterior, votes: Comparisons) -> Floats:
     """
     Return (M, 3) the probabilities that the first wins, of a tie, and that it loses.
 
-    Categories, institutions, evaluators, light and clutter are found again by name, and count with
-    their offsets, evaluators with their bias and reliability too. What is not known adds
-    uncertainty: of all that the posterior is of, and by its prior what is new. Scores, audits and
-    waits of ``votes`` are not used; that both rollouts may end at the same end of the scale is.
+    Categories, institutions, evaluators, light and clutter are recognised by name and bring their
+    offsets, evaluators also their bias and reliability. The posterior's uncertainty is averaged
+    over; a new name adds the variance of its prior. Scores, audits and waits of ``votes`` are not
+    used, but the chance that both rollouts end at the same end of the scale is.
     """
     (first, new_first), (second, new_second) = (_ability_rows(fit, votes, policy) for policy in (
         votes.first, votes.second))

@@ -1,9 +1,9 @@
 """
 The unknowns of the hierarchical model, and what each verdict, score and audit says of them.
 
-Unknowns x, in this order: θ (n,) the abilities; an offset per policy in each category of task, at
-each institution, of each evaluator, in each light and clutter, where the policy occurs there; a
-side bias and a log reliability per evaluator; and the ``GLOBALS`` that the data have.
+Unknowns x, in this order: the abilities θ (n,); the offsets; a side bias and a log reliability per
+evaluator; the ``GLOBALS`` that the data have. A policy has an offset in each category of task, at
+each institution, for each evaluator, in each light and clutter in which it occurs.
 
     a_ki = θ_i + the offsets of the session's groups                  ability in session k
     s_ki = m + a_ki + t_k + noise,  t_k the same for both policies    progress, cut at 0 and 1
@@ -11,10 +11,10 @@ side bias and a log reliability per evaluator; and the ``GLOBALS`` that the data
     d_k  = R (δ (a_ki - a_kj) + β (s_ki - s_kj) + α (u_ki - u_kj) + ω (w_ki - w_kj)) + b
 
 Verdict: Davidson with d and κ, R = e^r; w is the share of a rollout in which the arm stood still.
-The audit is conditional on the scores and the verdict on both, so that what they all say is
-counted once. Where there are no scores, audits take their place; without either δ is 1 and β
-is 0, without audits beside scores α is 0, without w ω is 0. Scores and audits that are missing are
-left out; in d their differences are those expected of the abilities.
+The audit is conditional on the scores, and the verdict on both, so that nothing counts twice.
+Where there are no scores, audits take their place. Without either, δ is 1 and β is 0; without
+audits beside scores α is 0; without w ω is 0. A missing score or audit is left out; in d its
+difference is the one that the abilities let expect.
 
 Progress ends at 0 and at 1. Of a rollout at an end it is known that it got at most, or at least,
 so far: its residual is not r but anything up to r, or from r on. The fit needs the probability of
@@ -32,7 +32,7 @@ from arena_robot.core.errors import RankingError
 from arena_robot.ranking.base import FACTORS, Comparisons, Floats, Ints
 
 GROUPS = ('category', 'institution', 'evaluator', *FACTORS)
-MOST_CELLS = 40_000_000
+MOST_CELLS = 40_000_000    # in each of the two (M, P) matrices of derivatives, 0.3 GB
 BLOCKS = ('theta', *GROUPS, 'side', 'reliability', 'globals')
 # Unknowns of the whole data, with start and prior standard deviation about 0.
 GLOBALS = {'log_kappa': (-0.5, 2.0), 'm': (0.5, 1.0), 'delta': (1.0, 5.0), 'beta': (3.0, 10.0),
@@ -42,6 +42,7 @@ OF_SCORES, OF_AUDITS = ('m', 'delta', 'beta'), ('audit_m', 'audit_c', 'audit_g',
 # Where enough scores lie between the ends, the ends are ends of a scale; else they are all of it.
 INSIDE = 0.2
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(40)
+# Below -8 a normal has 6e-16 of its mass; 4 below an end at -8 its density is e⁻⁴⁰ of that there.
 FAR, TAIL = 8.0, 4.0
 HALF_LOG_TAU = 0.5 * np.log(2 * np.pi)
 

@@ -25,6 +25,7 @@ from arena_robot.core.errors import RankingError
 from arena_robot.core.parallel import HERE, Workers
 from arena_robot.ranking.base import Comparisons, Floats, Ints, Method
 from arena_robot.ranking.counts import (
+    MOST_CELLS,
     PairCounts,
     count_pairs,
     dense_laplacian,
@@ -36,13 +37,12 @@ from arena_robot.ranking.pairwise.davidson import outcome_probabilities
 from arena_robot.ranking.pairwise.prior import PairMethod, established
 from arena_robot.ranking.standings import Standings, competition_ranks
 
-CELLS_AT_ONCE = 4_000_000
 TOLERANCE = 1e-9
 MAX_ITERATIONS = 40
 LONGEST_STEP = 2.0
-DENSE_POLICIES = 200
+BATCHED_POLICIES = 200    # beyond that, a matrix per replicate is too large
 CHORD_TOLERANCE = 1e-4
-RESCUE = 1e-2
+FALLBACK_RIDGE = 1e-2     # comparisons; small beside one verdict
 
 
 @dataclass(frozen=True)
@@ -125,8 +125,8 @@ def _bootstrap_counts(method: PairMethod, comparisons: Comparisons, replicates: 
     l2 = float(method.l2 or 0.0 if fit.ridge is None else fit.ridge.max())
     kappa = fit.diagnostics.details.get('kappa', 0.0)
     rows = 0 if _one_each(comparisons) else len(comparisons)
-    square = counts.n ** 2 if counts.n <= DENSE_POLICIES else 0
-    size = max(1, CELLS_AT_ONCE // max(rows, square, 3 * len(counts.low)))
+    square = counts.n ** 2 if counts.n <= BATCHED_POLICIES else 0
+    size = max(1, MOST_CELLS // max(rows, square, 3 * len(counts.low)))
     parts, rescued = [], 0
     for start in range(0, replicates, size):
         tables = resampled_counts(comparisons, counts, min(size, replicates - start), rng)
@@ -237,13 +237,14 @@ def batched_fit(counts: PairCounts, tables: Floats, start: Floats, l2: float,
     finite maximum, which are refitted with a ridge of 0.01 comparisons (with more than 200
     policies they stay where the iteration ends).
     """
-    if counts.n > DENSE_POLICIES:
+    if counts.n > BATCHED_POLICIES:
         theta, done = chord(counts, tables, start, l2, log_kappa)
         return theta - theta.mean(axis=1, keepdims=True), int((~done).sum())
     theta, done = _newton(counts, tables, start, l2, log_kappa)
     lost = ~done
     if lost.any():
-        theta[lost], _ = _newton(counts, tables[lost], np.zeros(counts.n), l2 + RESCUE, log_kappa)
+        theta[lost], _ = _newton(counts, tables[lost], np.zeros(counts.n), l2 + FALLBACK_RIDGE,
+                                 log_kappa)
     return theta - theta.mean(axis=1, keepdims=True), int(lost.sum())
 
 

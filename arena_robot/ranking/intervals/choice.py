@@ -32,7 +32,7 @@ from scipy.special import stdtr, stdtrit
 from arena_robot.core.errors import RankingError
 from arena_robot.core.parallel import HERE, Workers
 from arena_robot.ranking.base import CLUSTERS, Comparisons, Fit, Floats, Ints, Method
-from arena_robot.ranking.counts import count_pairs
+from arena_robot.ranking.counts import MOST_CELLS, count_pairs
 from arena_robot.ranking.hierarchical.model import Hierarchical
 from arena_robot.ranking.intervals.bootstrap import (
     Draws,
@@ -42,7 +42,11 @@ from arena_robot.ranking.intervals.bootstrap import (
     with_quantiles,
 )
 from arena_robot.ranking.intervals.sandwich import ScoreVariances, sandwich_variances
-from arena_robot.ranking.intervals.shrunk import PosteriorFit, ShrunkBradleyTerry
+from arena_robot.ranking.intervals.shrunk import (
+    PRIOR_POLICIES,
+    PosteriorFit,
+    ShrunkBradleyTerry,
+)
 from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry
 from arena_robot.ranking.pairwise.prior import PairMethod, established, one_sided
 from arena_robot.ranking.standings import Standings
@@ -56,8 +60,6 @@ LEAST_SESSIONS = 10
 LEAST_CLUSTERS = 5
 LEAST_PER_POLICY = 1.5
 LEAST = {'comparisons': LEAST_COMPARISONS, 'sessions': LEAST_SESSIONS}    # as pages tell it
-PRIOR_POLICIES = 3.0
-RANGE_DRAWS = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -306,7 +308,7 @@ def rank_sets(scores: Floats, gap: Floats, few: np.ndarray, reach: float | Float
 def range_quantile(n: int, freedom: float, level: float) -> float:
     """Return the quantile of the studentised range of n normals, divided by √2."""
     rng = np.random.default_rng(0)
-    draws = max(2000, min(40_000, RANGE_DRAWS // n))
+    draws = max(2000, min(40_000, MOST_CELLS // n))
     spans = np.ptp(rng.standard_normal((draws, n)), axis=1)
     spans /= np.sqrt(rng.chisquare(max(freedom, 1.0), draws) / max(freedom, 1.0))
     return float(np.quantile(spans, level) / np.sqrt(2))

@@ -54,14 +54,14 @@ from arena_robot.ranking.intervals.choice import (
     chosen_cluster,
 )
 from arena_robot.ranking.intervals.sandwich import ScoreVariances, sandwich_variances
+from arena_robot.ranking.intervals.shrunk import TYPICAL
 from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry
 from arena_robot.ranking.pairwise.prior import established, one_sided
 
-DRAWS, MOST_CELLS = 400, 2_000_000
+DRAWS, MOST_CELLS = 400, 2_000_000    # numbers in the draws of the future, 16 MB
 # Looks at the future: so many times the sessions of today, from now on.
 FUTURE = np.geomspace(1.0, 200.0, 72)
 GOALS = ('first', 'top', 'order')
-UNIT = 1.0
 # λ: the shares of the capital that are bet on an evaluator.
 SHARES = np.array([0.25, 0.5, 0.75, 1.0])
 
@@ -129,7 +129,7 @@ def _futures(scores: Floats, variances: ScoreVariances, rng: np.random.Generator
     centre = np.eye(n) - 1 / n
     sizes, turn = np.linalg.eigh(-0.5 * centre @ variances.gap @ centre)
     sizes = np.maximum(sizes, 0.0)
-    ability = between_policies(scores, variances.gap, UNIT) / 2
+    ability = between_policies(scores, variances.gap, TYPICAL) / 2
     shrink = ability / (ability + sizes)
     inside = (scores - scores.mean()) @ turn
     count = max(50, min(DRAWS, MOST_CELLS // (len(FUTURE) * n)))

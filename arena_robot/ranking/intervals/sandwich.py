@@ -24,13 +24,11 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from arena_robot.ranking.base import Comparisons, Fit, Floats, Ints
-from arena_robot.ranking.counts import count_pairs
+from arena_robot.ranking.counts import DENSE_POLICIES, MOST_CELLS, count_pairs
 from arena_robot.ranking.pairwise.davidson import outcome_probabilities
 from arena_robot.ranking.pairwise.prior import PRIOR_L2, one_sided
 
 KNOWN = 1e6    # degrees of freedom of a variance that is not estimated
-MOST_CELLS = 4_000_000
-MOST_POLICIES = 1500
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,7 @@ def sandwich_variances(comparisons: Comparisons, fit: Fit, cluster: Ints, anchor
     ``cluster`` (M,) says which comparisons hang together, ``anchor`` (n,) which policies' mean is
     the zero of the scores.
     """
-    if comparisons.n > MOST_POLICIES:
+    if comparisons.n > DENSE_POLICIES:
         return None
     used = comparisons.weight > 0
     votes = comparisons.take(used)

@@ -33,6 +33,8 @@ from scipy.special import expit
 from arena_robot.core.errors import RankingError
 from arena_robot.ranking.base import Comparisons, Diagnostics, Fit, Floats, Ints
 from arena_robot.ranking.counts import (
+    DENSE_POLICIES,
+    MOST_CELLS,
     count_pairs,
     groups,
     listed,
@@ -45,8 +47,9 @@ from arena_robot.ranking.pairwise.prior import NEVER_COMPARED, established
 
 TAUS = np.geomspace(0.1, 6.0, 30)
 SPREADS: Floats = np.linspace(0.0, 1.6, 9)
-TYPICAL, WEIGHT, SCALE = 1.0, 3.0, 1.0
-MOST_POLICIES, MOST_CELLS = 1500, 4_000_000
+# The priors: τ with the weight of so many policies, and the scale of σ and σ'; log-odds.
+TYPICAL, PRIOR_POLICIES, SCALE = 1.0, 3.0, 1.0
+# After the rounds ``NARROW`` the grids of σ and σ' are finer, about what is probable.
 ROUNDS, NARROW, CLOSE, RARE = 60, (2, 4), 1e-6, 1e-4
 LEAST_NOISE = 0.2
 
@@ -77,9 +80,9 @@ class ShrunkBradleyTerry:
         """
         votes = comparisons.take(comparisons.weight > 0)
         require_comparisons(count_pairs(votes))
-        if votes.n > MOST_POLICIES:
-            raise RankingError(f'bt_shrunk ranks up to {MOST_POLICIES} policies, found {votes.n}; '
-                               'use bt')
+        if votes.n > DENSE_POLICIES:
+            raise RankingError(f'bt_shrunk ranks up to {DENSE_POLICIES} policies, found '
+                               f'{votes.n}; use bt')
         return _fitted(votes, _sums(votes, self.cluster), self.spreads)
 
 
@@ -263,7 +266,7 @@ def _mixed(levels: _Levels, theta: Floats, taus: Floats, grid: list[Floats]) -> 
                 pull ** 2 / precise - np.log(precise * taus[:, None] ** 2)).sum(axis=1) / 2
                 - (evaluator ** 2 + institution ** 2) / SCALE ** 2 / 2)
             posteriors.append((turn, pull / precise, 1 / precise))
-    log = np.array(logs) - WEIGHT * (np.log(taus) + TYPICAL ** 2 / taus ** 2 / 2)
+    log = np.array(logs) - PRIOR_POLICIES * (np.log(taus) + TYPICAL ** 2 / taus ** 2 / 2)
     share = np.exp(log - log.max())
     share /= share.sum()
     return _kept(share, posteriors, taus, grid)

@@ -27,7 +27,7 @@ from arena_robot.ranking.counts import (
 )
 from arena_robot.ranking.pairwise.prior import Moments, PairMethod
 
-CERTAIN = 30.0
+CERTAIN = 30.0    # σ(30) is 1 within 1e-13
 
 
 class BradleyTerry(PairMethod):
@@ -52,7 +52,8 @@ class BradleyTerry(PairMethod):
         p = expit(theta[counts.low] - theta[counts.high])
         covariance = centred_covariance(counts, total * p * (1 - p), l2)
         if np.ptp(theta) > CERTAIN:
-            warnings = (*warnings, 'abilities differ by more than 30: some groups won every match')
+            warnings = (*warnings, f'abilities differ by more than {CERTAIN:g}: '
+                        'some groups won every match')
         return Fit(theta, expected_share(theta), Diagnostics(
             True, steps, log_likelihood(theta, counts, 0.0), warnings,
             {'sufficient_counts': 2 * len(counts.low), 'l2': l2}), covariance)

@@ -50,7 +50,7 @@ from arena_robot.ranking.counts import (
 from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry
 from arena_robot.ranking.pairwise.prior import Moments, PairMethod
 
-SMALLEST = 1e-7
+SMALLEST = 1e-7    # the feasibility tolerance of HiGHS
 
 
 class Davidson(PairMethod):

@@ -19,7 +19,7 @@ from arena_robot.ranking.counts import count_pairs, require_connected, vote_warn
 from arena_robot.ranking.pairwise.bradley_terry import expected_share
 
 SCALE = 400.0 / np.log(10.0)
-CELLS_AT_ONCE = 10_000_000
+CELLS_AT_ONCE = 10_000_000    # places in the orders that run at once, 80 MB
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from arena_robot.ranking.counts import (
     vote_warnings,
 )
 
-PRIOR_L2 = 0.25
+PRIOR_L2 = 0.25    # 1 / 2², for a standard deviation of 2
 ESTABLISHED = 10.0
 NEVER_COMPARED = 'never compared with each other: {}; their order is not known'
 Moments = Callable[[Floats], tuple[Floats, Floats]]

@@ -28,7 +28,7 @@ from arena_robot.ranking.rollouts import AuditTable
 
 MAX_ITERATIONS = 500
 TOLERANCE = 1e-12
-MOST_SHARED = 0.999
+MOST_SHARED = 0.999    # 1 / (1 - ρ²) stays finite
 MARGIN = 0.1
 
 

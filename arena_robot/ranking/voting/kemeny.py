@@ -14,7 +14,7 @@ from arena_robot.ranking.voting.scoring import (
     votes_over_lower,
 )
 
-LIMIT = 20
+LIMIT = 20    # there are 2²⁰ subsets, a million
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

@@ -10,7 +10,7 @@ from arena_robot.ranking.voting.profile import Profile
 from arena_robot.ranking.voting.scoring import VoteResult, layers_of, widest_paths
 
 GRAPH_LIMIT = 64
-CONFLICT_LIMIT = 10
+CONFLICT_LIMIT = 10    # orders are followed by the subsets of these pairs, up to 2¹⁰
 WORK_LIMIT = 10_000
 Floats = NDArray[np.float64]
 Pair = tuple[int, int]
