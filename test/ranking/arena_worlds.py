@@ -105,11 +105,11 @@ def trial(world, method, oracle, seed):
     those of an oracle, who knows all deviations.
     """
     votes, truth = world.draw(np.random.default_rng(seed))
-    found, _ = rank_comparable(votes, method, intervals=100)
+    standings, _ = rank_comparable(votes, method, intervals=100)
     truth = truth - truth[established(count_pairs(votes))].mean()
-    inside = (found.low <= truth) & (truth <= found.high)
-    stated = np.isfinite(found.low) & np.isfinite(found.high)
-    width = (found.high - found.low)[stated].sum()
+    inside = (standings.low <= truth) & (truth <= standings.high)
+    stated = np.isfinite(standings.low) & np.isfinite(standings.high)
+    width = (standings.high - standings.low)[stated].sum()
     known = 0.0
     if oracle:
         share = truth.std() / max(_spread_of(world, seed), 1e-9)
@@ -117,7 +117,7 @@ def trial(world, method, oracle, seed):
             world.spread * share, world.by_evaluator * share, world.by_lab * share))(
                 votes).variances.variance)[stated].sum()
     return (inside[stated].sum(), stated.sum(), len(stated),
-            found.rank_low[int(truth.argmax())] > 1, width, known)
+            standings.rank_low[int(truth.argmax())] > 1, width, known)
 
 
 def _spread_of(world, seed):

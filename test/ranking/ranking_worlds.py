@@ -108,31 +108,31 @@ class Tally:
     joint_width: float = 0.0
     by_set: list = field(default_factory=list)
 
-    def add(self, found, truth, anchor):
+    def add(self, standings, truth, anchor):
         """Add the standings of one data set; ``truth`` (n,) are the true scores."""
-        index = [int(name[1:]) for name in found.items]
+        index = [int(name[1:]) for name in standings.items]
         truth = (truth - truth[anchor].mean())[index]
-        stated = ~found.too_few
-        self.held += int(((found.low <= truth) & (truth <= found.high))[stated].sum())
+        stated = ~standings.too_few
+        inside = (standings.low <= truth) & (truth <= standings.high)
+        self.held += int(inside[stated].sum())
         self.stated += int(stated.sum())
         if stated.any():
-            inside = (found.low <= truth) & (truth <= found.high)
             self.by_set.append((int(inside[stated].sum()), int(stated.sum())))
         self.policies += len(anchor)
-        one_sided = np.isinf(found.low) | np.isinf(found.high)
+        one_sided = np.isinf(standings.low) | np.isinf(standings.high)
         self.one_sided += int(one_sided.sum())
-        self.one_sided_held += int(((found.low <= truth) & (truth <= found.high))[one_sided].sum())
+        self.one_sided_held += int(inside[one_sided].sum())
         ranks = competition_ranks(truth)
-        inside = (found.rank_low <= ranks) & (ranks <= found.rank_high)
-        self.ranks_held += int(inside[stated].sum())
+        ranked = (standings.rank_low <= ranks) & (ranks <= standings.rank_high)
+        self.ranks_held += int(ranked[stated].sum())
         self.ranks += int(stated.sum())
-        self.rank_width += float((found.rank_high - found.rank_low + 1)[stated].sum())
-        self.joint_width += float((found.rank_high_joint - found.rank_low_joint + 1)[stated].sum())
-        self.joint_held += bool(np.all((found.rank_low_joint <= ranks)
-                                       & (ranks <= found.rank_high_joint)))
+        self.rank_width += float((standings.rank_high - standings.rank_low + 1)[stated].sum())
+        low, high = standings.rank_low_joint, standings.rank_high_joint
+        self.joint_width += float((high - low + 1)[stated].sum())
+        self.joint_held += bool(np.all((low <= ranks) & (ranks <= high)))
         self.sets += 1
-        self.best_missing += len(found.items) < len(anchor)
-        p = found.p_better
+        self.best_missing += len(standings.items) < len(anchor)
+        p = standings.p_better
         sure = (p >= 0.90) & (p < 0.95)
         right = truth[:, None] > truth
         self.confident += int(sure.sum())
@@ -160,7 +160,7 @@ class Tally:
 
 def scored_tally(n, sessions, repeats, method):
     """Return what ``method`` stated of data sets with scores; the truth: 8000 sessions."""
-    found = Tally()
+    total = Tally()
     for k in range(repeats):
         rng = np.random.default_rng([n, sessions, k])
         abilities = rng.normal(0, 1, n)
@@ -170,21 +170,21 @@ def scored_tally(n, sessions, repeats, method):
         truth = rank_comparable(whole, method)[0]
         anchor = established(count_pairs(votes)) if method == 'bt' else np.array(
             [name not in left_out for name in votes.items])
-        found.add(standings, truth.scores, anchor)
-    return found
+        total.add(standings, truth.scores, anchor)
+    return total
 
 
 def tally(kind, n, sessions, repeats, method='bt', seed=0, evaluators=1, **options):
     """Return what ``method`` stated about ``repeats`` data sets of one kind."""
-    found = Tally()
+    total = Tally()
     for k in range(repeats):
         rng = np.random.default_rng([seed, n, sessions, k])
         place = world(kind, n, rng)
         votes = place.comparisons(sessions, rng, evaluators)
         anchor = established(count_pairs(votes))
         standings, _ = rank_comparable(votes, method, intervals=200, seed=k, **options)
-        found.add(standings, place.truth(method), anchor)
-    return found
+        total.add(standings, place.truth(method), anchor)
+    return total
 
 
 def attacked(seed, attack=None, own=0.0):

@@ -186,21 +186,21 @@ def test_placeable_leaves_out_what_the_method_cannot_place():
 def test_nobody_is_dropped_and_who_won_everything_is_first_without_an_upper_bound(name):
     rows = [(0, 1, 1), (1, 0, 1), (0, 1, 0.5)] * 5 + [(2, 0, 1), (2, 1, 1)] * 8 + [(3, 4, 1)]
     votes = made(rows)
-    found, others = rank_comparable(votes, name, intervals=50)
+    standings, others = rank_comparable(votes, name, intervals=50)
     assert others == []
-    assert found.items[found.order[0]] == 'p2'
-    assert np.isfinite(found.scores).all()
-    assert np.isfinite(found.low[2])
-    assert found.high[2] == np.inf
-    assert found.too_few.tolist() == [False, False, False, True, True]
-    assert np.isnan(found.low[3:]).all()
-    assert as_json(found)['standings'][0]['unbounded'] == 'above'
-    assert np.all(found.p_better[2, :2] > 0.9)
-    assert (found.rank_low[3:].tolist(), found.rank_high[3:].tolist()) == ([1, 1], [5, 5])
-    told = ' '.join(found.diagnostics.warnings)
-    assert 'p2, p3: won every comparison so far' in told
-    assert 'never compared with each other: {p0, p1, p2}; {p3, p4}' in told
-    assert 'p3, p4: fewer than 5 comparisons, too few to tell a rank' in told
+    assert standings.items[standings.order[0]] == 'p2'
+    assert np.isfinite(standings.scores).all()
+    assert np.isfinite(standings.low[2])
+    assert standings.high[2] == np.inf
+    assert standings.too_few.tolist() == [False, False, False, True, True]
+    assert np.isnan(standings.low[3:]).all()
+    assert as_json(standings)['standings'][0]['unbounded'] == 'above'
+    assert np.all(standings.p_better[2, :2] > 0.9)
+    assert (standings.rank_low[3:].tolist(), standings.rank_high[3:].tolist()) == ([1, 1], [5, 5])
+    warnings = ' '.join(standings.diagnostics.warnings)
+    assert 'p2, p3: won every comparison so far' in warnings
+    assert 'never compared with each other: {p0, p1, p2}; {p3, p4}' in warnings
+    assert 'p3, p4: fewer than 5 comparisons, too few to tell a rank' in warnings
     exact, _ = rank_comparable(made([(0, 1, 1), (1, 0, 1)]), name)
     assert not any('prior' in text for text in exact.diagnostics.warnings)
     assert rank_comparable(votes, name, l2=0.0)[1] == ['p2', 'p3', 'p4']

@@ -64,9 +64,9 @@ def random_game(seed):
 @pytest.mark.parametrize('seed', range(40))
 def test_ratings_are_those_of_the_plain_algorithm(seed):
     game = random_game(seed)
-    found = deviation_ratings(game)
-    np.testing.assert_allclose(np.concatenate(found.ratings), plain_ratings(game), atol=1e-7)
-    assert found.residual < 1e-8
+    rated = deviation_ratings(game)
+    np.testing.assert_allclose(np.concatenate(rated.ratings), plain_ratings(game), atol=1e-7)
+    assert rated.residual < 1e-8
 
 
 @pytest.mark.parametrize('kind', KINDS)
@@ -76,12 +76,12 @@ def test_tables_are_rated_as_the_tensors_that_they_stand_for(seed, kind):
     scores = rng.integers(0, 4, rng.integers(2, 6, 2)) / 3 if seed % 2 else rng.random((4, 3))
     game = table_game(scores, kind)
     table, tensor = rate_table(scores, kind), deviation_ratings(game)
-    for one, two in zip(table.ratings, tensor.ratings, strict=True):
-        np.testing.assert_allclose(one, two, atol=1e-7)
+    for left, right in zip(table.ratings, tensor.ratings, strict=True):
+        np.testing.assert_allclose(left, right, atol=1e-7)
     np.testing.assert_allclose(np.concatenate(table.ratings), plain_ratings(game), atol=1e-7)
     np.testing.assert_allclose(table.contributions.sum(axis=1), table.ratings[0], atol=1e-8)
-    for one, two in zip(uniform_table(scores, kind), uniform_ratings(game), strict=True):
-        np.testing.assert_allclose(one, two, atol=1e-12)
+    for left, right in zip(uniform_table(scores, kind), uniform_ratings(game), strict=True):
+        np.testing.assert_allclose(left, right, atol=1e-12)
 
 
 @pytest.mark.parametrize('kind', KINDS)
@@ -89,31 +89,31 @@ def test_the_equilibrium_has_the_ratings_as_its_deviation_gains(kind):
     rng = np.random.default_rng(3)
     scores = rng.random((5, 4))
     game = table_game(scores, kind)
-    for found in (rate_table(scores, kind), deviation_ratings(game)):
+    for rated in (rate_table(scores, kind), deviation_ratings(game)):
         sigma = np.zeros(game[0].shape)
-        sigma[tuple(found.joint.T)] = found.mass
+        sigma[tuple(rated.joint.T)] = rated.mass
         assert sigma.sum() == pytest.approx(1)
-        assert found.mass.min() > 0
+        assert rated.mass.min() > 0
         gains = gain_matrix(game) @ sigma.ravel()
-        np.testing.assert_allclose(gains, np.concatenate(found.ratings), atol=1e-8)
+        np.testing.assert_allclose(gains, np.concatenate(rated.ratings), atol=1e-8)
 
 
 def test_contributions_follow_from_the_equilibrium_task_by_task():
     rng = np.random.default_rng(4)
     scores = rng.random((4, 3))
-    found = rate_table(scores)
+    rated = rate_table(scores)
     sigma = np.zeros((4, 4, 3))
-    sigma[tuple(found.joint.T)] = found.mass
+    sigma[tuple(rated.joint.T)] = rated.mass
     np.testing.assert_allclose(sigma, sigma.swapaxes(0, 1))
     gain = scores[:, None, None, :] - scores[None, :, None, :]
     expected = (sigma[None] * gain).sum(axis=(1, 2))
-    np.testing.assert_allclose(found.contributions, expected, atol=1e-12)
+    np.testing.assert_allclose(rated.contributions, expected, atol=1e-12)
 
 
 def test_the_biased_shapley_game_rates_all_four_strategies_equally():
-    found = deviation_ratings([SHAPLEY, SHAPLEY.T])
-    np.testing.assert_allclose(np.concatenate(found.ratings), found.ratings[0][0], atol=1e-9)
-    assert found.ratings[0][0] < 0
+    rated = deviation_ratings([SHAPLEY, SHAPLEY.T])
+    np.testing.assert_allclose(np.concatenate(rated.ratings), rated.ratings[0][0], atol=1e-9)
+    assert rated.ratings[0][0] < 0
     uniform = uniform_ratings([SHAPLEY, SHAPLEY.T])
     # the paper prints -2497 for the last, which its own payoffs do not give
     np.testing.assert_allclose(uniform[0] * 964, [-2126, -2367, -3331, -2496])
@@ -130,10 +130,10 @@ def test_a_dominant_model_stands_alone_and_specialists_stand_together():
 
 def test_a_player_with_one_strategy_does_not_end_the_stages_early():
     game = [np.array([[3.], [1.], [0.]]), np.zeros((3, 1))]
-    found = deviation_ratings(game)
-    np.testing.assert_allclose(found.ratings[0], [0, -2, -3], atol=1e-9)
-    np.testing.assert_allclose(found.ratings[1], [0])
-    assert not np.signbit(found.ratings[1]).any()
+    rated = deviation_ratings(game)
+    np.testing.assert_allclose(rated.ratings[0], [0, -2, -3], atol=1e-9)
+    np.testing.assert_allclose(rated.ratings[1], [0])
+    assert not np.signbit(rated.ratings[1]).any()
 
 
 def test_symmetric_players_are_found_and_solved_as_one():
@@ -197,8 +197,8 @@ def rated(game):
     return deviation_ratings(game).ratings
 
 
-def same(one, two):
-    for a, b in zip(one, two, strict=True):
+def same(left, right):
+    for a, b in zip(left, right, strict=True):
         np.testing.assert_allclose(a, b, atol=CLOSE)
 
 
@@ -270,25 +270,25 @@ def test_one_scale_for_all_players_scales_the_ratings(game, scale):
 def test_scaling_one_player_against_another_does_change_ratings():
     rng = np.random.default_rng(1)
     game = [rng.normal(size=(3, 3)) for _ in range(2)]
-    one, two = rated(game), rated([10 * game[0], game[1]])
-    assert np.abs(one[0] * 10 - two[0]).max() > .01
+    plain, scaled = rated(game), rated([10 * game[0], game[1]])
+    assert np.abs(plain[0] * 10 - scaled[0]).max() > .01
 
 
 @quick
 @given(seed=st.integers(0, 10 ** 6), m=st.integers(1, 5), n=st.integers(1, 5))
 def test_zero_sum_games_rate_by_payoff_against_an_optimal_opponent(seed, m, n):
     P = np.random.default_rng(seed).integers(-3, 4, (m, n)).astype(float)
-    found, nash = deviation_ratings([P, -P]), solve(P)
+    rated, nash = deviation_ratings([P, -P]), solve(P)
     sigma = np.zeros((m, n))
-    sigma[tuple(found.joint.T)] = found.mass
+    sigma[tuple(rated.joint.T)] = rated.mass
     x, y = sigma.sum(axis=1), sigma.sum(axis=0)
     paid = (sigma * P).sum()
     assert paid == pytest.approx(nash.value, abs=CLOSE)
     assert (x @ P).min() >= nash.value - CLOSE
     assert (P @ y).max() <= nash.value + CLOSE
-    np.testing.assert_allclose(found.ratings[0], P @ y - paid, atol=CLOSE)
+    np.testing.assert_allclose(rated.ratings[0], P @ y - paid, atol=CLOSE)
     if nash.row.unique and nash.column.unique:
-        np.testing.assert_allclose(found.ratings[0], P @ nash.column.mixed - nash.value,
+        np.testing.assert_allclose(rated.ratings[0], P @ nash.column.mixed - nash.value,
                                    atol=CLOSE)
 
 

@@ -72,10 +72,10 @@ def auc(score, bad):
 def test_planted_adversaries_are_found(planted):
     areas = []
     for case in planted:
-        found = {one.name: one for one in evaluators(case.votes)}
-        suspicion = np.array([found[f'e{k}'].suspicion for k in range(PEOPLE)])
+        reports = {report.name: report for report in evaluators(case.votes)}
+        suspicion = np.array([reports[f'e{k}'].suspicion for k in range(PEOPLE)])
         areas.append(auc(suspicion, case.kind != 'honest'))
-        likely = [found[f'e{k}'].kind for k in range(PEOPLE)]
+        likely = [reports[f'e{k}'].kind for k in range(PEOPLE)]
         assert np.mean(np.array(likely)[case.kind == 'inverted'] == 'inverted') >= 0.5
     assert np.mean(areas) >= 0.95
     assert min(areas) >= 0.9
@@ -96,7 +96,7 @@ def test_a_one_sided_voter_is_told_from_a_random_one():
     always[mine] = 1.0
     changed = Comparisons.build(votes.first, votes.second, always, items=votes.items,
                                 evaluator=[votes.evaluators[k] for k in votes.evaluator])
-    report = {one.name: one for one in evaluators(changed)}['e7']
+    report = {row.name: row for row in evaluators(changed)}['e7']
     assert report.kind == 'one-sided'
     assert report.first_share == 1
     assert report.side_z > 5
@@ -118,14 +118,15 @@ def test_five_colluding_evaluators_move_the_robust_standing_little(attack, own):
 
 @pytest.mark.parametrize('own', [0.0, 0.4])
 def test_no_more_honest_evaluators_are_flagged_than_is_stated(own):
-    flags = [one.flagged for seed in range(3) for one in evaluators(attacked(seed, None, own)[0])]
+    flags = [report.flagged for seed in range(3)
+             for report in evaluators(attacked(seed, None, own)[0])]
     assert np.mean(flags) <= 0.05
     votes, crook, _ = attacked(7, 'push', own)
-    found = {one.name: one for one in evaluators(votes)}
-    flagged = np.array([found[f'e{k}'].flagged for k in range(PEOPLE)])
+    reports = {report.name: report for report in evaluators(votes)}
+    flagged = np.array([reports[f'e{k}'].flagged for k in range(PEOPLE)])
     assert flagged[crook].all()
     assert flagged[~crook].mean() <= 0.05
-    assert {found[f'e{k}'].kind for k in np.flatnonzero(crook)} <= {'partial', 'inverted'}
+    assert {reports[f'e{k}'].kind for k in np.flatnonzero(crook)} <= {'partial', 'inverted'}
 
 
 @pytest.mark.parametrize('places', STRANGERS)
@@ -139,8 +140,9 @@ def test_sixty_accounts_with_three_votes_count_no_more_than_a_lab(places):
     assert lost(RobustBradleyTerry(), 60)[0] <= 1.5 * lost(BradleyTerry(), 0)[0]
     assert lost(RobustBradleyTerry(), 60)[1] == 0
     assert lost(BradleyTerry(), 60)[1] > 0.5
-    honest = [one.flagged for seed in range(3) for one in evaluators(strangers(seed, places)[0])
-              if int(one.name[1:]) < PEOPLE]
+    honest = [report.flagged for seed in range(3)
+              for report in evaluators(strangers(seed, places)[0])
+              if int(report.name[1:]) < PEOPLE]
     assert np.mean(honest) <= 0.05
 
 
@@ -186,8 +188,8 @@ def test_votes_are_held_against_the_voters_own_scores():
     y[30:] = 1 - y[30:]
     votes = Comparisons.build(i, j, y, items=['a', 'b', 'c'], evaluator=names, score_first=a,
                               score_second=b)
-    found = {one.name: one.own_scores for one in evaluators(votes)}
-    assert found == {'keen': 1.0, 'cross': 0.0}
+    own_scores = {report.name: report.own_scores for report in evaluators(votes)}
+    assert own_scores == {'keen': 1.0, 'cross': 0.0}
 
 
 def test_weights_and_abilities_agree_and_no_part_exceeds_the_limit():
@@ -195,8 +197,8 @@ def test_weights_and_abilities_agree_and_no_part_exceeds_the_limit():
     fit, weight, rounds = fit_robust(votes)
     assert rounds < 60
     np.testing.assert_allclose(weight, verdict_weights(votes, fit.scores, 1.5), atol=1e-5)
-    told = fit_robust(votes)[0].diagnostics
-    assert told.converged
+    diagnostics = fit_robust(votes)[0].diagnostics
+    assert diagnostics.converged
     shares = RobustBradleyTerry()(votes).diagnostics.details['weight']
     kept = np.array([shares[f'e{k}'] for k in range(PEOPLE)])
     assert kept[crook].mean() < kept[~crook].mean() - 0.1
@@ -239,19 +241,19 @@ def test_on_how_few_the_first_place_hangs(lead):
     def first(kept):
         return rest.items[int(np.argmax(BradleyTerry()(rest.take(kept)).scores))]
 
-    found = {one.kind: one for one in fragility(votes)}
-    assert [one.of for one in found.values()] == [300, 12, 4]
+    by_kind = {row.kind: row for row in fragility(votes)}
+    assert [row.of for row in by_kind.values()] == [300, 12, 4]
     for kind, names, code in (('evaluator', rest.evaluators, rest.evaluator),
                               ('institution', rest.institutions, rest.institution)):
-        one = found[kind]
+        case = by_kind[kind]
         alone = {first(code != k) for k in range(len(names))} - {'best'}
-        assert (one.left_out == 1) == bool(alone)
-        if one.left_out:
-            gone = [names.index(name) for name in one.names]
-            assert len(gone) == one.left_out
-            assert first(~np.isin(code, gone)) == one.then != 'best'
-    assert (found['verdict'].left_out is None) == (lead == 4.0)
-    words = fragility_words(list(found.values()))
+        assert (case.left_out == 1) == bool(alone)
+        if case.left_out:
+            gone = [names.index(name) for name in case.names]
+            assert len(gone) == case.left_out
+            assert first(~np.isin(code, gone)) == case.then != 'best'
+    assert (by_kind['verdict'].left_out is None) == (lead == 4.0)
+    words = fragility_words(list(by_kind.values()))
     assert ('best stays first without any one of 4 institutions' in words) == (lead > 0.5)
     assert 'e1' not in words
     assert fragility(votes.take(np.arange(4))) == []
@@ -263,12 +265,12 @@ def test_influence_says_how_the_standing_moves_without_each():
     y = [1, 0, 1, 1, 1, 0, 0.5, 1] * 3
     who = ['ann'] * 20 + ['eve'] * 4
     votes = Comparisons.build(i, j, y, items=['a', 'b', 'c'], evaluator=who)
-    found = {one.name: one for one in influence(votes, BradleyTerry())}
+    influences = {entry.name: entry for entry in influence(votes, BradleyTerry())}
     rest = votes.take(votes.evaluator == 0)
     after, before = BradleyTerry()(rest).scores, BradleyTerry()(votes).scores
     change = after - after.mean() - before + before.mean()
-    assert found['eve'].largest == pytest.approx(np.abs(change).max(), abs=1e-9)
-    assert found['eve'].policy == votes.items[int(np.argmax(np.abs(change)))]
-    assert found['ann'].failed is None
+    assert influences['eve'].largest == pytest.approx(np.abs(change).max(), abs=1e-9)
+    assert influences['eve'].policy == votes.items[int(np.argmax(np.abs(change)))]
+    assert influences['ann'].failed is None
     with pytest.raises(RankingError):
         evaluators(Comparisons.build([0], [1], [0.5], items=['a', 'b']))

@@ -26,47 +26,47 @@ GAME = {'players': 2, 'shape': [3, 3], 'payoffs': [CYCLE, (-np.array(CYCLE)).tol
 
 
 def test_rock_paper_scissors():
-    for found in (solve_symmetric(RPS), solve(RPS).row, solve(RPS).column):
-        np.testing.assert_allclose(found.mixed, [1 / 3] * 3, atol=1e-12)
-        assert found.unique
-        assert found.essential == (0, 1, 2)
+    for solution in (solve_symmetric(RPS), solve(RPS).row, solve(RPS).column):
+        np.testing.assert_allclose(solution.mixed, [1 / 3] * 3, atol=1e-12)
+        assert solution.unique
+        assert solution.essential == (0, 1, 2)
 
 
 def test_matching_pennies_with_an_offset_has_that_value():
-    found = solve(np.array([[1., -1.], [-1., 1.]]) + 5)
-    assert found.value == pytest.approx(5)
-    np.testing.assert_allclose(found.row.mixed, [.5, .5])
+    solution = solve(np.array([[1., -1.], [-1., 1.]]) + 5)
+    assert solution.value == pytest.approx(5)
+    np.testing.assert_allclose(solution.row.mixed, [.5, .5])
 
 
 def test_nothing_at_stake_is_played_uniformly():
-    found = solve(np.full((3, 4), 2.))
-    assert found.value == 2
-    np.testing.assert_allclose(found.row.mixed, [1 / 3] * 3)
-    np.testing.assert_allclose(found.column.mixed, [1 / 4] * 4)
-    assert not found.row.unique
+    solution = solve(np.full((3, 4), 2.))
+    assert solution.value == 2
+    np.testing.assert_allclose(solution.row.mixed, [1 / 3] * 3)
+    np.testing.assert_allclose(solution.column.mixed, [1 / 4] * 4)
+    assert not solution.row.unique
     np.testing.assert_allclose(solve_symmetric(np.zeros((2, 2))).mixed, [.5, .5])
 
 
 def test_clones_share_what_the_original_had():
     cloned = RPS[np.ix_([0, 0, 1, 2], [0, 0, 1, 2])]
-    found = solve_symmetric(cloned)
-    assert not found.unique
-    np.testing.assert_allclose(found.mixed, [1 / 6, 1 / 6, 1 / 3, 1 / 3], atol=1e-9)
+    solution = solve_symmetric(cloned)
+    assert not solution.unique
+    np.testing.assert_allclose(solution.mixed, [1 / 6, 1 / 6, 1 / 3, 1 / 3], atol=1e-9)
 
 
 @pytest.mark.parametrize('seed', range(12))
 def test_the_mixture_is_optimal_and_of_largest_entropy(seed):
     rng = np.random.default_rng(seed)
     P = rng.integers(-1, 2, (4, 3 + seed % 3)).astype(float)
-    found = solve(P)
-    x, y = found.row.mixed, found.column.mixed
-    assert (x @ P).min() == pytest.approx(found.value, abs=1e-8)
-    assert (P @ y).max() == pytest.approx(found.value, abs=1e-8)
+    solution = solve(P)
+    x, y = solution.row.mixed, solution.column.mixed
+    assert (x @ P).min() == pytest.approx(solution.value, abs=1e-8)
+    assert (P @ y).max() == pytest.approx(solution.value, abs=1e-8)
     best = minimize(
         lambda p: float((p * np.log(np.maximum(p, 1e-300))).sum()), x, method='SLSQP',
         bounds=[(0, 1)] * 4, options={'ftol': 1e-14, 'maxiter': 500},
         constraints=[{'type': 'eq', 'fun': lambda p: p.sum() - 1},
-                     {'type': 'ineq', 'fun': lambda p: p @ P - found.value}])
+                     {'type': 'ineq', 'fun': lambda p: p @ P - solution.value}])
     entropy = -(x[x > 0] * np.log(x[x > 0])).sum()
     assert entropy >= -best.fun - 1e-6
 
@@ -75,9 +75,9 @@ def test_an_entropy_that_is_largest_where_a_free_constraint_is_just_met():
     M = np.array([[0, 1, 0, -1, -1, 0, 1], [-1, 0, 0, -1, 1, 0, 1], [0, 0, 0, 1, 0, 0, 0],
                   [1, 1, -1, 0, 1, 1, 0], [1, -1, 0, -1, 0, -1, 0], [0, 0, 0, -1, 1, 0, 0],
                   [-1, -1, 0, 0, 0, 0, 0]])
-    for found in (solve_symmetric(M), solve(M).row):
-        assert found.essential == (0, 2, 5)
-        np.testing.assert_allclose(found.mixed, [.25, 0, .5, 0, 0, .25, 0], atol=1e-7)
+    for solution in (solve_symmetric(M), solve(M).row):
+        assert solution.essential == (0, 2, 5)
+        np.testing.assert_allclose(solution.mixed, [.25, 0, .5, 0, 0, .25, 0], atol=1e-7)
 
 
 @pytest.mark.parametrize('seed', range(150))
@@ -96,11 +96,11 @@ def test_the_essential_set_is_every_strategy_that_some_optimum_plays(seed):
     rng = np.random.default_rng(seed)
     M = np.triu(rng.integers(-1, 2, (5, 5)), 1).astype(float)
     M -= M.T
-    found = solve_symmetric(M)
+    solution = solve_symmetric(M)
     for i in range(5):
         most = linprog(-np.eye(5)[i], A_ub=-M.T, b_ub=np.zeros(5), A_eq=np.ones((1, 5)),
                        b_eq=[1], method='highs-ds')
-        assert (-most.fun > 1e-7) == (i in found.essential)
+        assert (-most.fun > 1e-7) == (i in solution.essential)
 
 
 @pytest.mark.parametrize(('matrix', 'said'), [
@@ -139,10 +139,10 @@ def test_copies_can_shift_the_equilibrium_of_largest_entropy_where_it_is_not():
 
 
 def test_agents_in_a_support_tie_at_the_value():
-    found = average_of(np.random.default_rng(0).random((6, 9)))
-    np.testing.assert_allclose(found.ratings[0][list(found.first.essential)], found.value,
+    average = average_of(np.random.default_rng(0).random((6, 9)))
+    np.testing.assert_allclose(average.ratings[0][list(average.first.essential)], average.value,
                                atol=1e-8)
-    assert found.ratings[0].max() == pytest.approx(found.value, abs=1e-8)
+    assert average.ratings[0].max() == pytest.approx(average.value, abs=1e-8)
 
 
 def test_one_task_on_a_larger_scale_takes_all_the_weight():
@@ -184,9 +184,9 @@ def test_the_distribution_is_stationary_by_the_definition(alpha):
                 (1 - np.exp(-alpha * gain)) / (1 - np.exp(-alpha * m * gain))
             chain[3 * i + j, 3 * there[0] + there[1]] = rho / 3
     np.fill_diagonal(chain, 1 - chain.sum(axis=1))
-    found = alpha_rank(game, alpha=alpha, population=m)
-    np.testing.assert_allclose(found.joint.ravel() @ chain, found.joint.ravel(), atol=1e-14)
-    np.testing.assert_allclose(found.ratings[0], found.joint.sum(axis=1))
+    ranked = alpha_rank(game, alpha=alpha, population=m)
+    np.testing.assert_allclose(ranked.joint.ravel() @ chain, ranked.joint.ravel(), atol=1e-14)
+    np.testing.assert_allclose(ranked.ratings[0], ranked.joint.sum(axis=1))
 
 
 def test_strong_selection_keeps_its_digits():

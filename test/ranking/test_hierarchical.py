@@ -71,9 +71,9 @@ def test_slopes_are_those_of_finite_differences(scores, conditions, unsure):
     for k in range(terms.size):
         step = np.zeros(terms.size)
         step[k] = 1e-6
-        found = (local(terms, x + step, noise, gaps).value
+        difference = (local(terms, x + step, noise, gaps).value
                  - local(terms, x - step, noise, gaps).value)
-        assert slope[k] == pytest.approx(found / 2e-6, abs=1e-6)
+        assert slope[k] == pytest.approx(difference / 2e-6, abs=1e-6)
 
 
 def logarithm(votes, deviations, draws):
@@ -102,15 +102,15 @@ def test_laplaces_posterior_is_that_of_mcmc():
     deviations = BlockDeviations({
         'theta': 1.0, 'category': 1.0, 'institution': 1.0, 'evaluator': 0.3, 'lighting': 1.0,
         'clutter': 1.0, 'side': 0.3, 'reliability': 0.3})
-    found = laplace(terms, deviations, np.zeros(terms.size))
+    fit = laplace(terms, deviations, np.zeros(terms.size))
     rng = np.random.default_rng(0)
-    half = np.linalg.cholesky(found.covariance)
+    half = np.linalg.cholesky(fit.covariance)
     # Independence Metropolis from a wider Student's t, 400 chains at once.
-    x = np.tile(found.x, (400, 1))
+    x = np.tile(fit.x, (400, 1))
     now, kept, freedom, taken = None, [], 8.0, []
     for step in range(120):
         z = rng.normal(size=x.shape) * 1.05 / np.sqrt(rng.chisquare(freedom, (400, 1)) / freedom)
-        new = found.x + z @ half.T
+        new = fit.x + z @ half.T
         q = -(freedom + terms.size) / 2 * np.log1p((z / 1.05) ** 2 @ np.ones(terms.size) / freedom)
         there = logarithm(votes, deviations, new) - q
         go = np.ones(400, bool) if now is None else np.log(rng.random(400)) < there - now
@@ -122,8 +122,8 @@ def test_laplaces_posterior_is_that_of_mcmc():
     assert np.mean(taken) > 0.3
     drawn = np.concatenate(kept)
     centre = np.eye(3) - 1 / 3
-    sd = np.sqrt(np.diag(centre @ found.covariance[:3, :3] @ centre))
-    np.testing.assert_allclose(found.x[:3] - found.x[:3].mean(), drawn.mean(axis=0),
+    sd = np.sqrt(np.diag(centre @ fit.covariance[:3, :3] @ centre))
+    np.testing.assert_allclose(fit.x[:3] - fit.x[:3].mean(), drawn.mean(axis=0),
                                atol=0.2 * sd.min())
     np.testing.assert_allclose(sd, drawn.std(axis=0), rtol=0.12)
     assert prior_precision(terms, deviations)[0, 0] == 1.0
@@ -134,8 +134,8 @@ def test_boards_of_categories_are_shrunk_as_much_as_categories_are_alike():
         votes, _, _ = simulated(5, 300, by_category=by_category)
         whole = posterior(votes)
         plain = Hierarchical()(votes).scores
-        one = Hierarchical('c1')(votes).scores
-        return whole.deviations.of['category'], np.abs(one - plain).max()
+        board = Hierarchical('c1')(votes).scores
+        return whole.deviations.of['category'], np.abs(board - plain).max()
 
     alike, different = moved(0.0), moved(0.8)
     assert alike[0] < 0.3 < different[0]
@@ -152,22 +152,22 @@ def test_intervals_hold_where_evaluators_differ(scores):
         votes, _, _ = simulated(seed, 160, people=8, by_evaluator=0.4, scores=scores)
         rng = np.random.default_rng(seed)
         truth = rng.normal(0, 1, 4)
-        found = rank(votes, 'hierarchical', intervals=1)
+        standings = rank(votes, 'hierarchical', intervals=1)
         centred = truth - truth.mean()
-        inside.append((found.low <= centred) & (centred <= found.high))
-        assert found.diagnostics.details['intervals']['way'] == 'posterior'
+        inside.append((standings.low <= centred) & (centred <= standings.high))
+        assert standings.diagnostics.details['intervals']['way'] == 'posterior'
     assert np.mean(inside) >= 0.88
 
 
 def test_an_evaluator_who_prefers_the_side_shown_first_is_found_and_does_not_matter():
     votes, _, _ = simulated(3, 600, side=2.5, theta=[1.0, 0.3, -0.3, -1.0])
-    found = posterior(votes)
-    side = found.x[found.terms.block('side')]
+    fit = posterior(votes)
+    side = fit.x[fit.terms.block('side')]
     assert np.argmax(side) == votes.evaluators.index('e0') == np.argmax(np.abs(side))
     assert side.max() > 0.8
     scores = Hierarchical()(votes).scores
     assert np.abs(scores - [1.0, 0.3, -0.3, -1.0]).max() < 0.35
-    chance = predict(found, votes)
+    chance = predict(fit, votes)
     np.testing.assert_allclose(chance.sum(axis=1), 1)
     decisive = votes.outcome != 0.5
     right = (chance[:, 0] > chance[:, 2]) == (votes.outcome == 1)
@@ -176,15 +176,15 @@ def test_an_evaluator_who_prefers_the_side_shown_first_is_found_and_does_not_mat
 
 def test_a_prediction_knows_an_evaluators_bias_and_is_less_sure_of_a_new_one():
     votes, _, _ = simulated(3, 600, side=2.5, by_evaluator=0.8, theta=[1.0, 0.3, -0.3, -1.0])
-    found = posterior(votes)
+    fit = posterior(votes)
     pair = votes.take((votes.first == 1) & (votes.second == 2))
-    chance = predict(found, pair)
+    chance = predict(fit, pair)
     biased = pair.evaluator == pair.evaluators.index('e0')
     assert chance[biased, 0].min() > chance[~biased, 0].mean() + 0.1
     far = votes.take((votes.first == 0) & (votes.second == 3))
     names = [f'new{k}' for k in far.evaluator]
     new = Comparisons.build(far.first, far.second, far.outcome, items=far.items, evaluator=names)
-    assert predict(found, new)[:, 0].max() < predict(found, far)[:, 0].max()
+    assert predict(fit, new)[:, 0].max() < predict(fit, far)[:, 0].max()
     few = posterior(votes.take(np.arange(40)))
     gap = few.x[0] - few.x[3]
     assert 0.5 < predict(few, new)[0, 0] / (1 - predict(few, new)[0, 1]) < expit(gap)
@@ -222,11 +222,11 @@ def test_the_loss_by_standing_still_is_found_and_taken_out_of_the_abilities():
 
 def test_what_light_changes_is_an_offset_that_is_pooled():
     def moved(dim):
-        found = posterior(planted(1, 900, dim=dim)[0])
-        cells, at = found.terms.cells['lighting'], found.terms.start['lighting']
-        names = found.terms.votes.conditions.factors['lighting'][0]
-        offset = {(names[g], p): found.x[at + k] for k, (g, p) in enumerate(cells.tolist())}
-        return found, offset['bright', 0] - offset['dim', 0]
+        fit = posterior(planted(1, 900, dim=dim)[0])
+        cells, at = fit.terms.cells['lighting'], fit.terms.start['lighting']
+        names = fit.terms.votes.conditions.factors['lighting'][0]
+        offset = {(names[g], p): fit.x[at + k] for k, (g, p) in enumerate(cells.tolist())}
+        return fit, offset['bright', 0] - offset['dim', 0]
 
     (dark, much), (_, little) = moved(2.0), moved(0.0)
     assert much > 1.0

@@ -56,7 +56,7 @@ def test_the_probability_of_a_pair_is_that_of_scipy():
     log = known_pairs(residuals, ENDS, SIGMA, RHO).log
     cov = SIGMA ** 2 * np.array([[1, RHO], [RHO, 1]])
     rest = SIGMA * np.sqrt(1 - RHO ** 2)
-    for (a, b), (end, other), found in zip(residuals, ENDS, log, strict=True):
+    for (a, b), (end, other), value in zip(residuals, ENDS, log, strict=True):
         if end and other:
             side = np.array([-end, -other])
             wanted = multivariate_normal([0, 0], cov * np.outer(side, side)).logcdf(side * [a, b])
@@ -65,23 +65,23 @@ def test_the_probability_of_a_pair_is_that_of_scipy():
         else:
             at, open_, side = (a, b, -other) if other else (b, a, -end)
             wanted = norm.logpdf(at, scale=SIGMA) + norm.logcdf(side * (open_ - RHO * at) / rest)
-        assert found - np.log(2 * np.pi) == pytest.approx(wanted, abs=2e-5)
+        assert value - np.log(2 * np.pi) == pytest.approx(wanted, abs=2e-5)
 
 
 def test_means_and_variances_are_the_slopes_of_the_log_probability():
     # by what is expected, that is minus the residual
     residuals = np.random.default_rng(1).normal(0, 0.5, (9, 2))
-    found, spread = known_pairs(residuals, ENDS, SIGMA, RHO), SIGMA ** 2 * np.array(
+    pairs, spread = known_pairs(residuals, ENDS, SIGMA, RHO), SIGMA ** 2 * np.array(
         [1 - RHO, 1 + RHO])
     directions = np.sqrt(0.5) * np.array([[1, -1], [1, 1]])
     for k, direction in enumerate(directions):
         less, more = (known_pairs(residuals - step * direction, ENDS, SIGMA, RHO)
                       for step in (-1e-4, 1e-4))
         np.testing.assert_allclose((more.log - less.log) / 2e-4,
-                                   (found.apart, found.joint)[k] / spread[k], atol=1e-6)
+                                   (pairs.apart, pairs.joint)[k] / spread[k], atol=1e-6)
         for other, name in enumerate(('apart', 'joint')):
             bend = (getattr(less, name) - getattr(more, name)) / 2e-4 / spread[other]
-            unsure = found.unsure[k] if k == other else found.unsure[2]
+            unsure = pairs.unsure[k] if k == other else pairs.unsure[2]
             wanted = (k == other) / spread[k] - unsure / spread.prod() * (
                 1 if k != other else spread[1 - k] / spread[k])
             np.testing.assert_allclose(bend, wanted, atol=1e-5)
@@ -92,9 +92,9 @@ def test_means_and_variances_are_the_slopes_of_the_log_probability():
 
 def test_differences_are_those_of_what_was_cut(monkeypatch):
     def fitted():
-        found = [posterior(cut_votes(seed)) for seed in range(4)]
-        return (np.mean([np.diff(one.x[:5]) for one in found], axis=0),
-                np.mean([one.deviations.noise['score'] for one in found], axis=0))
+        fits = [posterior(cut_votes(seed)) for seed in range(4)]
+        return (np.mean([np.diff(fit.x[:5]) for fit in fits], axis=0),
+                np.mean([fit.deviations.noise['score'] for fit in fits], axis=0))
 
     apart, noise = fitted()
     np.testing.assert_allclose(apart, np.full(4, 0.3), atol=0.05)
@@ -109,9 +109,9 @@ def test_the_expected_progress_is_that_of_endless_sessions():
     drawn = np.random.default_rng(0).normal(levels[:, None], np.hypot(0.25, 0.3), (5, 200_000))
     np.testing.assert_allclose(truth, np.clip(drawn, 0, 1).mean(axis=1), atol=3e-3)
     for seed in range(12):
-        told = Hierarchical()(cut_votes(seed, 250)).diagnostics.details['expected_progress']
-        assert list(told) == [f'item_{k}' for k in range(5)]
-        middle, low, high = np.array(list(told.values())).T
+        expected = Hierarchical()(cut_votes(seed, 250)).diagnostics.details['expected_progress']
+        assert list(expected) == [f'item_{k}' for k in range(5)]
+        middle, low, high = np.array(list(expected.values())).T
         assert np.abs(middle - truth).max() < 0.13
         inside.append((low <= truth) & (truth <= high))
     assert 0.85 < np.mean(inside) < 1.0
@@ -119,11 +119,11 @@ def test_the_expected_progress_is_that_of_endless_sessions():
 
 def test_expected_progress_ends_where_progress_does():
     few = cut_votes(6, 14, (-1.2, 0.5, 2.2))
-    told = np.array(list(posterior_progress(few).values()))
-    assert told.min() >= 0.0
-    assert told.max() <= 1.0
-    assert (told[:, 1] < told[:, 0]).all()
-    assert (told[:, 0] < told[:, 2]).all()
+    expected = np.array(list(posterior_progress(few).values()))
+    assert expected.min() >= 0.0
+    assert expected.max() <= 1.0
+    assert (expected[:, 1] < expected[:, 0]).all()
+    assert (expected[:, 0] < expected[:, 2]).all()
 
 
 def posterior_progress(votes):
@@ -147,9 +147,9 @@ def test_progress_of_the_mix_weighs_categories_as_the_sessions_do():
 
 def test_ties_at_an_end_are_predicted():
     votes = cut_votes(4, 400, (-0.4, -0.3, -0.2, 0.3))
-    found = posterior(votes)
+    fit = posterior(votes)
     new = cut_votes(5, 4000, (-0.4, -0.3, -0.2, 0.3))
-    chance = predict(found, new)
+    chance = predict(fit, new)
     low = (new.first < 3) & (new.second < 3)
     assert (new.outcome[low] == 0.5).mean() > 0.5
     for part in (low, ~low):
@@ -180,10 +180,10 @@ def test_verdicts_that_follow_the_scores_do_not_keep_the_fit_from_converging():
 
 def averaged(terms, deviations, x, rounds):
     """The posterior for given deviations whose verdicts are averaged over its own gaps."""
-    found = laplace(terms, deviations, x, 1e-9)
+    fit = laplace(terms, deviations, x, 1e-9)
     for _ in range(rounds):
-        found = laplace(terms, deviations, found.x, 1e-9, gap_variances(found))
-    return found
+        fit = laplace(terms, deviations, fit.x, 1e-9, gap_variances(fit))
+    return fit
 
 
 @pytest.mark.parametrize('rounds', [0, 30])
@@ -207,18 +207,18 @@ def test_the_posterior_is_wider_by_what_another_variance_would_change(scores, ro
 
 def test_the_information_of_a_variance_counts_what_is_known_of_its_values():
     votes, _, _ = simulated(1, 120)
-    found = posterior(votes)
-    cells, theta = (varied_blocks(found.terms).index(name) for name in ('evaluator', 'theta'))
-    block, variance = found.terms.block('evaluator'), found.deviations.of['evaluator'] ** 2
+    fit = posterior(votes)
+    cells, theta = (varied_blocks(fit.terms).index(name) for name in ('evaluator', 'theta'))
+    block, variance = fit.terms.block('evaluator'), fit.deviations.of['evaluator'] ** 2
     count, weight = block.stop - block.start, PRIOR['evaluator'][1]
     for noise in (1e-9, variance, 1e9):
         # values that are measured with a noise of that variance
-        known = replace(found, covariance=np.eye(found.terms.size) / (1 / variance + 1 / noise))
+        known = replace(fit, covariance=np.eye(fit.terms.size) / (1 / variance + 1 / noise))
         table = information_of_deviations(known)
         share = variance / (variance + noise)
         assert table[cells, cells] == pytest.approx((count * share ** 2 + weight) / 2)
         assert table[cells, theta] == 0.0
-    table = information_of_deviations(found)
+    table = information_of_deviations(fit)
     assert table[cells, theta] == table[theta, cells] > 0.0
 
 
@@ -233,10 +233,10 @@ def test_the_mean_is_that_of_an_integral_where_evaluators_differ_much():
                               evaluator=[f'e{k}' for k in np.arange(2 * people) // 2])
     terms = make_terms(votes)
     known = {**dict.fromkeys(PRIOR, 1e-3), 'theta': 1.0, 'evaluator': 1.2}
-    found = averaged(terms, BlockDeviations(known), np.zeros(terms.size), 30)
+    fit = averaged(terms, BlockDeviations(known), np.zeros(terms.size), 30)
     gaps, (nodes, shares) = np.linspace(-3, 7, 401), hermegauss(41)
     d = gaps[:, None] + np.sqrt(2) * 1.2 * nodes
-    chance = np.stack(outcome_probabilities(d, link(terms, found.x).kappa))
+    chance = np.stack(outcome_probabilities(d, link(terms, fit.x).kappa))
     pairs = chance[(2 - 2 * y).astype(int).reshape(people, 2)].prod(axis=1)
     density = np.log(pairs @ (shares / shares.sum())).sum(axis=0) - gaps ** 2 / 4
     density = np.exp(density - density.max())
@@ -244,21 +244,21 @@ def test_the_mean_is_that_of_an_integral_where_evaluators_differ_much():
     sd = np.sqrt(density @ (gaps - wanted) ** 2 / density.sum())
     row = np.zeros(terms.size)
     row[:2] = 1.0, -1.0
-    assert row @ found.x == pytest.approx(wanted, abs=0.2 * sd)
-    assert np.sqrt(row @ found.covariance @ row) == pytest.approx(sd, rel=0.1)
+    assert row @ fit.x == pytest.approx(wanted, abs=0.2 * sd)
+    assert np.sqrt(row @ fit.covariance @ row) == pytest.approx(sd, rel=0.1)
     alone = laplace(terms, BlockDeviations(known), np.zeros(terms.size))
     assert row @ alone.x < wanted - 0.5 * sd
 
 
 def test_the_variance_of_many_evaluators_with_few_verdicts_each_is_not_too_small():
-    found, shrunk = [], []
+    averages, shrunk = [], []
     for seed in range(6):
         rng = np.random.default_rng([0, 7, 600, seed])
         world = World(rng.normal(0, 1, 7), kappa=0.6, by_evaluator=0.6)
         fit = Hierarchical()(world.comparisons(600, rng, 20))
-        found.append(fit.diagnostics.details['spread']['evaluator'])
+        averages.append(fit.diagnostics.details['spread']['evaluator'])
         shrunk.append(fit.scores @ fit.scores / (fit.scores @ world.abilities))
-    assert 0.48 < np.mean(found) < 0.66
+    assert 0.48 < np.mean(averages) < 0.66
     assert 0.95 < np.mean(shrunk) < 1.08
 
 
@@ -266,10 +266,10 @@ def test_it_matters_with_few_policies_and_hardly_with_much_data():
     shares = []
     for sessions in (60, 1500):
         votes, _, _ = simulated(2, sessions)
-        found = posterior(votes)
-        alone = laplace(found.terms, found.deviations, found.x, unsure=found.unsure)
+        fit = posterior(votes)
+        alone = laplace(fit.terms, fit.deviations, fit.x, unsure=fit.unsure)
         n = votes.n
         shares.append(np.trace(of_deviations(alone)[:n, :n]) / np.trace(alone.covariance[:n, :n]))
-        assert np.all(np.diag(found.covariance) >= np.diag(alone.covariance))
+        assert np.all(np.diag(fit.covariance) >= np.diag(alone.covariance))
     assert 0.01 < shares[0] < 0.5
     assert shares[1] < 0.3 * shares[0]

@@ -45,9 +45,9 @@ def test_the_batch_equals_one_fit_at_a_time(make):
     scores, lost = batched_fit(counts, tables, np.zeros(5), 0.0, kappa)
     assert lost == 0
     for row, table in zip(scores, tables, strict=True):
-        one = PairCounts(votes.items, counts.low, counts.high, table[:, 2], table[:, 0],
+        replicate = PairCounts(votes.items, counts.low, counts.high, table[:, 2], table[:, 0],
                          table[:, 1])
-        np.testing.assert_allclose(row, make().fit_counts(one).scores, atol=1e-7)
+        np.testing.assert_allclose(row, make().fit_counts(replicate).scores, atol=1e-7)
 
 
 def test_a_replicate_without_a_maximum_is_rescued_and_counted():
@@ -118,10 +118,10 @@ def test_many_comparisons_are_not_called_too_few():
     assert min(result.counts) >= 151
     assert {few_words(result, k) for k in range(3)} == {FAILED}
     assert place_words(result, 0) == FAILED
-    told = ' '.join(result.diagnostics.warnings)
-    assert f'no interval and no rank is stated: {FAILED}' in told
-    assert 'widen' not in told
-    assert 'too few comparisons' not in told
+    warnings = ' '.join(result.diagnostics.warnings)
+    assert f'no interval and no rank is stated: {FAILED}' in warnings
+    assert 'widen' not in warnings
+    assert 'too few comparisons' not in warnings
     three = dataclasses.replace(votes, institution=np.arange(453) % 3,
                                 institutions=('x', 'y', 'z'))
     result = rank(three, 'bt', intervals=20, cluster='institution')
@@ -148,8 +148,8 @@ def test_replicates_without_a_policy_widen_its_interval_and_are_told():
     votes = Comparisons.build([*i, 3, 3, 3, 3, 3], [*j, 0, 1, 2, 0, 1],
                               [*rng.integers(0, 3, 60) / 2, 1, 0, 1, 0, 1], items=list('abcd'))
     result = rank(votes, 'elo', intervals=400)
-    told = ' '.join(result.diagnostics.warnings)
-    assert 'of 400 bootstrap replicates could not place every policy; they widen' in told
+    warnings = ' '.join(result.diagnostics.warnings)
+    assert 'of 400 bootstrap replicates could not place every policy; they widen' in warnings
     assert not result.too_few.any()
     draws = bootstrap(Elo(), votes, 400)
     assert 0 < draws.lost[3] < 0.05
@@ -161,11 +161,11 @@ def test_replicates_without_a_policy_widen_its_interval_and_are_told():
 @pytest.mark.parametrize('method', ['elo', 'task', 'task_partial', 'progress', 'progress_gls'])
 def test_a_newcomer_with_one_comparison_leaves_the_others_their_intervals(method):
     votes = with_scores(drawn(n=4, m=120))
-    one = Comparisons.build(
+    newcomer = Comparisons.build(
         [*votes.first, 4], [*votes.second, 0], [*votes.outcome, 0], items=list('pqrst'),
         score_first=[*votes.score_first, 0.0], score_second=[*votes.score_second, 0.9])
     before = rank(votes, method, intervals=100)
-    after = rank(one, method, intervals=100)
+    after = rank(newcomer, method, intervals=100)
     assert after.too_few.tolist() == [False] * 4 + [True]
     wide = before.high - before.low
     np.testing.assert_allclose(after.high[:4] - after.low[:4], wide, rtol=0.3)
@@ -221,13 +221,13 @@ def asked(rng, sessions, people, chances):
     said = rng.choice([1.0, 0.5, 0.0], sessions, p=chances)
     who = [f'e{k}' if people else '' for k in rng.integers(0, max(people, 1), sessions)]
     counts = {}
-    for name, one in zip(who, said, strict=True):
+    for name, verdict in zip(who, said, strict=True):
         row = counts.setdefault(name, [0, 0, 0])
-        row[int(2 - 2 * one)] += 1
+        row[int(2 - 2 * verdict)] += 1
     zeros = np.zeros(sessions, int)
-    found = difference(Comparisons.build(zeros, zeros + 1, said, items=('p', 'q'), evaluator=who),
-                       'p', 'q')
-    return counts, None if found is None else [1 / (1 + math.exp(-x)) for x in found[1:]]
+    votes = Comparisons.build(zeros, zeros + 1, said, items=('p', 'q'), evaluator=who)
+    interval = difference(votes, 'p', 'q')
+    return counts, None if interval is None else [1 / (1 + math.exp(-x)) for x in interval[1:]]
 
 
 @pytest.mark.parametrize(('sessions', 'people', 'chances'), [
@@ -238,10 +238,10 @@ def test_the_interval_is_that_of_the_ranking(sessions, people, chances):
     rng = np.random.default_rng(sessions)
     for _ in range(4):
         counts, wanted = asked(rng, sessions, people, chances)
-        found = share_interval(counts)
-        assert (found is None) == (wanted is None)
-        if found is not None:
-            assert found == pytest.approx(wanted, abs=1e-4)
+        interval = share_interval(counts)
+        assert (interval is None) == (wanted is None)
+        if interval is not None:
+            assert interval == pytest.approx(wanted, abs=1e-4)
 
 
 def test_evaluators_who_differ_make_it_wider():

@@ -37,16 +37,16 @@ ROWS = {'policy_a': ['pi0', 'octo', 'pi0', 'act'] * 5,
 
 
 def test_a_mapping_and_an_arrow_table_are_read_alike():
-    found = from_frame(ROWS, evaluator='evaluator')
-    assert found.items == ('act', 'octo', 'pi0')
-    assert [found.items[k] for k in found.first[:3]] == ['pi0', 'octo', 'pi0']
-    assert found.outcome[:5].tolist() == [1, 0.5, 1, 1, 0]
-    assert found.evaluators == ('eve', 'ann')
+    read = from_frame(ROWS, evaluator='evaluator')
+    assert read.items == ('act', 'octo', 'pi0')
+    assert [read.items[k] for k in read.first[:3]] == ['pi0', 'octo', 'pi0']
+    assert read.outcome[:5].tolist() == [1, 0.5, 1, 1, 0]
+    assert read.evaluators == ('eve', 'ann')
     arrow = from_frame(pyarrow.table(ROWS), evaluator='evaluator')
-    assert np.array_equal(arrow.outcome, found.outcome)
-    assert np.array_equal(arrow.first, found.first)
-    numbers = from_frame({**ROWS, 'preference': found.outcome.tolist()})
-    assert np.array_equal(numbers.outcome, found.outcome)
+    assert np.array_equal(arrow.outcome, read.outcome)
+    assert np.array_equal(arrow.first, read.first)
+    numbers = from_frame({**ROWS, 'preference': read.outcome.tolist()})
+    assert np.array_equal(numbers.outcome, read.outcome)
 
 
 @pytest.mark.parametrize(('changes', 'options', 'words'), [
@@ -68,20 +68,20 @@ def test_what_is_no_table_is_refused():
 def test_standings_come_out_best_first_and_as_html_that_no_name_can_break():
     votes = from_frame({**ROWS, 'policy_a': [x.replace('pi0', '<b>&') for x in ROWS['policy_a']],
                         'policy_b': [x.replace('pi0', '<b>&') for x in ROWS['policy_b']]})
-    found = rank(votes, intervals=50)
+    standings = rank(votes, intervals=50)
     assert isinstance(votes, Comparisons)
-    out = columns(found)
-    assert out['policy'][0] == found.items[found.order[0]]
+    out = columns(standings)
+    assert out['policy'][0] == standings.items[standings.order[0]]
     assert out['score'] == sorted(out['score'], reverse=True)
     assert set(out) >= {'rank', 'low', 'high', 'n', 'rank_low_joint', 'too_few'}
-    html = found._repr_html_()
+    html = standings._repr_html_()
     assert '&lt;b&gt;&amp;' in html
     assert '<b>' not in html
-    assert [f'<td>{place_words(found, k)}</td>' in html for k in found.order] == [True] * 3
+    assert [f'<td>{place_words(standings, k)}</td>' in html for k in standings.order] == [True] * 3
     few = rank(from_frame({name: rows[:6] for name, rows in ROWS.items()}), intervals=20)
     assert few._repr_html_().count('<td>too few to tell</td>') == 3
     with pytest.raises(RankingError, match="no data frame 'excel'; known: pandas, polars"):
-        to_frame(found, 'excel')
+        to_frame(standings, 'excel')
 
 
 def test_the_example_of_the_page_prints_what_the_page_says(capsys):
@@ -105,11 +105,11 @@ def drawn(seed=0, m=800, theta=(1.0, 0.0, -1.0), extra=0.0, people=4):
 
 def test_covariates_are_estimated_and_leave_the_abilities():
     votes, x = drawn(extra=1.5)
-    found = adjusted(votes, np.stack([x, np.ones(len(x))], axis=1), ['duration', 'side'])
-    assert found.low[0] < 1.5 < found.high[0]
-    assert found.low[1] < 0 < found.high[1]
-    np.testing.assert_allclose(found.fit.scores, [1, 0, -1], atol=0.3)
-    assert rank(votes, 'bt').scores[0] < found.fit.scores[0] - 0.1
+    fit = adjusted(votes, np.stack([x, np.ones(len(x))], axis=1), ['duration', 'side'])
+    assert fit.low[0] < 1.5 < fit.high[0]
+    assert fit.low[1] < 0 < fit.high[1]
+    np.testing.assert_allclose(fit.fit.scores, [1, 0, -1], atol=0.3)
+    assert rank(votes, 'bt').scores[0] < fit.fit.scores[0] - 0.1
     none = adjusted(votes, np.zeros(len(x)))
     np.testing.assert_allclose(none.fit.scores, rank(votes, 'bt').scores, atol=1e-6)
     with pytest.raises(RankingError, match=r'800 rows of numbers.*found \(3, 1\)'):
@@ -124,7 +124,7 @@ def test_plackett_luce_is_at_the_maximum_and_is_bradley_terry_for_two():
     fit = plackett_luce(rows)
 
     def loss(theta):
-        places = [[names.index(one) for one in row] for row in rows]
+        places = [[names.index(name) for name in row] for row in rows]
         return -sum(theta[o[k]] - np.log(np.exp(theta[o[k:]]).sum())
                     for o in places for k in range(len(o) - 1))
 
@@ -135,9 +135,9 @@ def test_plackett_luce_is_at_the_maximum_and_is_bradley_terry_for_two():
     pairs = [[votes.items[a], votes.items[b]] if y else [votes.items[b], votes.items[a]]
              for a, b, y in zip(votes.first, votes.second, votes.outcome, strict=True)]
     np.testing.assert_allclose(plackett_luce(pairs).scores, rank(votes, 'bt').scores, atol=1e-8)
-    held = plackett_luce([['a', 'b', 'c'], ['a', 'c', 'b']])
-    assert np.isfinite(held.scores).all()
-    assert 'held by a prior' in held.diagnostics.warnings[0]
+    ranked = plackett_luce([['a', 'b', 'c'], ['a', 'c', 'b']])
+    assert np.isfinite(ranked.scores).all()
+    assert 'held by a prior' in ranked.diagnostics.warnings[0]
     with pytest.raises(RankingError, match="ranking 1 is \\['a'\\]"):
         plackett_luce([['a', 'b'], ['a']])
 
@@ -158,8 +158,8 @@ def test_alpha_is_one_for_agreement_and_about_zero_for_chance():
 def test_cycles_are_found_and_one_order_is_not_refuted():
     ring = Comparisons.build([0, 1, 2] * 20, [1, 2, 0] * 20, [1, 1, 1, 1, 1, 0] * 10,
                              items=['a', 'b', 'c'])
-    found = intransitivity(ring)
-    assert found.cycles == () or set(found.cycles[0]) == {'a', 'b', 'c'}
+    cycles = intransitivity(ring)
+    assert cycles.cycles == () or set(cycles.cycles[0]) == {'a', 'b', 'c'}
     whole = intransitivity(Comparisons.build([0, 1, 2] * 20, [1, 2, 0] * 20, [1] * 60,
                                              items=['a', 'b', 'c']))
     assert whole.cycles == (('a', 'b', 'c'),)
@@ -186,10 +186,10 @@ def test_a_policy_whose_losses_are_old_has_no_upper_end_instead_of_a_false_one(n
     lost = ((i == 4) & (y == 0)) | ((j == 4) & (y == 1))
     votes = Comparisons.build(i, j, y, items=list('abcde'))
     for age in (2000.0, 30000.0):
-        found = rank(decayed(votes, np.where(lost, age, 1.0), 30.0), name, intervals=20)
-        assert 2 < found.scores[4] < 6
-        assert found.high[4] > found.scores[4] + 1
-        assert np.isfinite(found.high[:4]).all()
+        standings = rank(decayed(votes, np.where(lost, age, 1.0), 30.0), name, intervals=20)
+        assert 2 < standings.scores[4] < 6
+        assert standings.high[4] > standings.scores[4] + 1
+        assert np.isfinite(standings.high[:4]).all()
     apart = decayed(votes, np.where((i < 2) != (j < 2), 1500.0, 1.0), 30.0)
     assert rank(apart, name, intervals=20).too_few.tolist() == [True, True, False, False, False]
     assert rank(decayed(votes, np.full(200, 3000.0), 30.0), name, intervals=20).too_few.all()

@@ -99,9 +99,9 @@ def test_the_sparse_path_finds_the_same_maximum(make, monkeypatch):
     dense = make(l2=0.1)(votes).scores, make()(votes).scores
     monkeypatch.setattr('arena_robot.ranking.counts.DENSE_POLICIES', 5)
     sparse = make(l2=0.1)(votes), make()(votes)
-    for one, two in zip(dense, sparse, strict=True):
-        np.testing.assert_allclose(one, two.scores, atol=1e-8)
-        assert two.covariance is None
+    for left, right in zip(dense, sparse, strict=True):
+        np.testing.assert_allclose(left, right.scores, atol=1e-8)
+        assert right.covariance is None
 
 
 @settings(max_examples=40)
@@ -149,10 +149,10 @@ def test_what_has_no_finite_maximum_is_held_by_the_prior_or_refused_if_asked():
             make(l2=0)(beaten)
         fit = make(l2=0.1)(beaten)
         assert any('limited by the prior (the ridge)' in x for x in fit.diagnostics.warnings)
-        held = make()(beaten)
-        np.testing.assert_allclose(held.scores, make(l2=PRIOR_L2)(beaten).scores, atol=1e-9)
-        assert held.ridge.tolist() == [PRIOR_L2] * 3
-        assert 'a: won every comparison so far' in ' '.join(held.diagnostics.warnings)
+        prior_fit = make()(beaten)
+        np.testing.assert_allclose(prior_fit.scores, make(l2=PRIOR_L2)(beaten).scores, atol=1e-9)
+        assert prior_fit.ridge.tolist() == [PRIOR_L2] * 3
+        assert 'a: won every comparison so far' in ' '.join(prior_fit.diagnostics.warnings)
         exact = make()(votes)
         np.testing.assert_allclose(exact.scores, make(l2=0)(votes).scores, atol=1e-9)
         assert not exact.ridge.any()

@@ -146,9 +146,9 @@ def test_ties_are_broken_and_winners_are_left():
     table = AuditTable.build(rows, NAMES, audits)
     assert len(set(rank(words, 'davidson').ranks.tolist())) == 1
     for name in ('preference_audit', 'opd'):
-        found = rank(words, name, intervals=20, cluster='session', audits=table)
-        assert [found.items[k] for k in found.order] == ['cyan', 'blue', 'amber']
-        assert (found.low <= found.scores).all()
+        standings = rank(words, name, intervals=20, cluster='session', audits=table)
+        assert [standings.items[k] for k in standings.order] == ['cyan', 'blue', 'amber']
+        assert (standings.low <= standings.scores).all()
     flipped = AuditTable.build(rows, NAMES, {key: 1 - v for key, v in audits.items()})
     honest = Comparisons.from_words(world(tie=False)[0], NAMES)
     assert np.array_equal(rank(honest, 'preference_audit', audits=flipped).scores,
@@ -191,17 +191,17 @@ def test_commands(files, capsys):
     common = ('--sessions', str(files / 's.csv'), '--audits', str(files / 'audits.json'))
     assert main(['rank', *common, '--method', 'preference_audit', '--intervals', '0', '--json',
                  '--evaluators']) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told['standings'][0]['policy'] == 'cyan'
-    worst = told['audit'][0]
+    output = json.loads(capsys.readouterr().out)
+    assert output['standings'][0]['policy'] == 'cyan'
+    worst = output['audit'][0]
     assert (worst['name'], worst['audit_kind'], worst['flagged_by']) == ('eve', 'inverted',
                                                                        'audit')
     assert worst['suspicion'] == worst['votes_suspicion'] + worst['audit_suspicion'] > 10
     assert main(['study', 'methods', *common, '--episodes', str(files / 'e.csv'), '--method',
                  'davidson,opd,preference_audit', '--splits', '3', '--sizes', '', '--json']) == 0
-    told = json.loads(capsys.readouterr().out)['methods']
-    assert told['opd']['pearson'][0] > 0.99
-    assert told['preference_audit']['pearson'][0] > 0.9
+    output = json.loads(capsys.readouterr().out)['methods']
+    assert output['opd']['pearson'][0] > 0.99
+    assert output['preference_audit']['pearson'][0] > 0.9
     with pytest.raises(ConfigError, match='ppl, mp, final'):
         read_audit_scores(files / 'audits.json', 'cra')
     (files / 'audits.json').write_text('{}')
@@ -242,13 +242,13 @@ def test_an_inverted_evaluator_is_found_by_the_audit_of_his_episodes():
         sessions.append((SessionFile(f's{k}', evaluator=person, station=f'lab {k % 2}',
                                      verdict=Verdict(preference=better, valid=True)), *audits))
         rows.append(Comparison(f's{k}', a, b, better, evaluator=person, institution='lab'))
-    found = agreements(sessions)
-    kinds = {e.evaluator: e.kind.value for e in by_evaluator(found)}
+    shares = agreements(sessions)
+    kinds = {e.evaluator: e.kind.value for e in by_evaluator(shares)}
     assert kinds == {'e0': 'honest', 'e1': 'honest', 'e2': 'honest', 'e3': 'inverted'}
-    assert set(by_institution(found)) == {'lab 0', 'lab 1'}
-    assert by_institution(found)['lab 0'][0] > by_institution(found)['lab 1'][0]
+    assert set(by_institution(shares)) == {'lab 0', 'lab 1'}
+    assert by_institution(shares)['lab 0'][0] > by_institution(shares)['lab 1'][0]
     signals = evaluator_signals(evaluators(Comparisons.from_words(rows)), {
-        e.evaluator: (e.agree, e.decisive) for e in by_evaluator(found)})
+        e.evaluator: (e.agree, e.decisive) for e in by_evaluator(shares)})
     assert signals[0].name == 'e3'
     assert 'audit' in signals[0].flagged_by
-    assert [one.flagged_by for one in signals[1:] if 'audit' in one.flagged_by] == []
+    assert [signal.flagged_by for signal in signals[1:] if 'audit' in signal.flagged_by] == []

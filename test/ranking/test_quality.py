@@ -72,27 +72,27 @@ def planted(seed=0, n=5, sessions=160):
 def test_splits_train_and_test_apart():
     arena = planted()
     methods = {name: method(name) for name in ('bt', 'progress')}
-    found = splits(arena, methods, 20, 0.8, seed=3)
-    for scored in found.values():
+    measured = splits(arena, methods, 20, 0.8, seed=3)
+    for scored in measured.values():
         assert scored.values['pearson'].shape == (20,)
         assert scored.failed == 0
         mean, low, high = scored.summaries()['pearson']
         assert 0.9 < low <= mean <= high <= 1
         assert 0.6 < scored.summaries()['accuracy'][0] < 1
     again = splits(arena, methods, 20, 0.8, seed=3)
-    np.testing.assert_array_equal(found['bt'].values['mmrv'], again['bt'].values['mmrv'])
-    assert not np.array_equal(found['bt'].values['accuracy'],
+    np.testing.assert_array_equal(measured['bt'].values['mmrv'], again['bt'].values['mmrv'])
+    assert not np.array_equal(measured['bt'].values['accuracy'],
                               splits(arena, methods, 20, 0.8, seed=4)['bt'].values['accuracy'])
     with pytest.raises(RankingError, match='cannot split'):
         splits(arena, methods, 2, 1.0)
 
 
 def test_more_sessions_measure_better():
-    found = efficiency(planted(1), {'bt': method('bt')}, [12, 40, 150], 12)['bt']
-    means = [found[size].summaries()['pearson'][0] for size in (12, 40, 150)]
+    measured = efficiency(planted(1), {'bt': method('bt')}, [12, 40, 150], 12)['bt']
+    means = [measured[size].summaries()['pearson'][0] for size in (12, 40, 150)]
     assert means[0] < means[2]
-    assert found[12].rescued > 0, 'small subsets have no finite maximum and say so'
-    assert found[150].rescued == 0
+    assert measured[12].rescued > 0, 'small subsets have no finite maximum and say so'
+    assert measured[150].rescued == 0
 
 
 def test_a_redraw_keeps_sessions_and_how_people_vote():
@@ -118,9 +118,9 @@ def test_leak_free_measures_stand_beside_the_others_for_splits_and_redraws():
     arena = planted()
     methods = {'p': method('progress')}
     split, drawn = splits(arena, methods, 20)['p'], redraws(arena, methods, 10)['p']
-    for found in (split, drawn):
-        assert found.summaries()['pearson_leak_free'][0] < found.summaries()['pearson'][0]
-        assert found.summaries()['mmrv_leak_free'][0] >= 0
+    for measured in (split, drawn):
+        assert measured.summaries()['pearson_leak_free'][0] < measured.summaries()['pearson'][0]
+        assert measured.summaries()['mmrv_leak_free'][0] >= 0
     with pytest.raises(RankingError, match='no scored rollout to serve as reference'):
         reference(Rollouts(np.array([0]), np.array([1.0]), np.array([0]), np.array([True])), 2)
 
@@ -211,11 +211,11 @@ def test_progress_too_reaches_more_and_not_by_leaking(measured, expected):
 
 
 def test_the_diagnostics_say_what_preferences_cannot_tell(arena, tables):
-    told = rank(arena.comparisons, 'task').diagnostics
-    assert told.converged or tables == SAMPLE
-    assert told.details['sufficient_counts'] == 63
-    assert told.details['bucket_gain'] < 2
-    assert any('buckets mean nothing on these data' in x for x in told.warnings)
+    diagnostics = rank(arena.comparisons, 'task').diagnostics
+    assert diagnostics.converged or tables == SAMPLE
+    assert diagnostics.details['sufficient_counts'] == 63
+    assert diagnostics.details['bucket_gain'] < 2
+    assert any('buckets mean nothing on these data' in x for x in diagnostics.warnings)
     davidson = rank(arena.comparisons, 'davidson').diagnostics
     assert davidson.details['sufficient_counts'] == 63
     assert davidson.details['saturated_log_likelihood'] > davidson.log_likelihood
@@ -238,14 +238,14 @@ def test_the_page_says_what_is_measured(measured, tables, name):
     block = page[page.index('<!-- measured -->'):].split('<!-- end -->')[0]
     row = next(line for line in block.splitlines() if line.startswith(f'| `{name}` |'))
     cells = [cell.split()[0] for cell in row.split('|')[2:7]]
-    found = [mean(measured[name], what) for what in
+    means = [mean(measured[name], what) for what in
              ('pearson', 'mmrv', 'accuracy', 'pearson_leak_free', 'mmrv_leak_free')]
-    assert [float(cell) for cell in cells] == pytest.approx(found, abs=6e-4)
+    assert [float(cell) for cell in cells] == pytest.approx(means, abs=6e-4)
 
 
 def test_one_bucket_is_as_good_as_sixty_with_progress(arena, measured, tables):
     if tables == SAMPLE:
         return
-    one = splits(arena, {'one': method('task_partial', buckets=1)}, 100)['one']
-    apart = one.values['pearson'] - measured['task_partial'].values['pearson']
+    one_bucket = splits(arena, {'one': method('task_partial', buckets=1)}, 100)['one']
+    apart = one_bucket.values['pearson'] - measured['task_partial'].values['pearson']
     assert abs(apart.mean()) < 0.002

@@ -19,42 +19,42 @@ def several(cells, method='bt', **more):
     """One tally of several (kind, policies, sessions, repeats, evaluators)."""
     total = Tally()
     for k, (kind, n, sessions, repeats, people) in enumerate(cells):
-        one = tally(kind, n, sessions, repeats, method, seed=k, evaluators=people, **more)
-        for name, value in vars(one).items():
+        part = tally(kind, n, sessions, repeats, method, seed=k, evaluators=people, **more)
+        for name, value in vars(part).items():
             setattr(total, name, getattr(total, name) + value)
     return total
 
 
 def test_from_2_to_50_sessions_what_is_stated_holds_and_nobody_is_missing():
-    found = several([('bt', n, sessions, 12, 1) for n in (3, 7) for sessions in
+    total = several([('bt', n, sessions, 12, 1) for n in (3, 7) for sessions in
                      (2, 5, 9, 12, 20, 35, 50)])
-    assert found.best_missing == 0
-    assert found.held >= 0.93 * found.stated
-    assert 0.3 * found.policies < found.stated < 0.7 * found.policies
-    assert found.ranks_held >= 0.95 * found.ranks
-    assert found.joint_held >= 0.95 * found.sets
+    assert total.best_missing == 0
+    assert total.held >= 0.93 * total.stated
+    assert 0.3 * total.policies < total.stated < 0.7 * total.policies
+    assert total.ranks_held >= 0.95 * total.ranks
+    assert total.joint_held >= 0.95 * total.sets
 
 
 def test_intervals_without_an_end_hold_too():
-    found = several([('bt', 7, 20, 60, 1), ('evaluators', 7, 20, 60, 20)])
-    assert found.one_sided > 60
-    assert found.one_sided_held >= 0.95 * found.one_sided
+    total = several([('bt', 7, 20, 60, 1), ('evaluators', 7, 20, 60, 20)])
+    assert total.one_sided > 60
+    assert total.one_sided_held >= 0.95 * total.one_sided
 
 
 def test_intervals_of_three_policies_from_20_sessions_are_not_too_wide():
-    found = several([('davidson', 3, 20, 150, 1)], 'davidson')
-    assert 0.93 <= found.held / found.stated <= 0.975
+    total = several([('davidson', 3, 20, 150, 1)], 'davidson')
+    assert 0.93 <= total.held / total.stated <= 0.975
 
 
 @pytest.mark.parametrize(('method', 'kind'), [
     ('bt', 'bt'), ('davidson', 'davidson'), ('bt', 'tasks'), ('davidson', 'evaluators')])
 def test_intervals_cover_with_many_sessions_too(method, kind):
     people = 15 if kind == 'evaluators' else 1
-    found = several([(kind, 3, 200, 30, people), (kind, 7, 200, 25, people),
+    total = several([(kind, 3, 200, 30, people), (kind, 7, 200, 25, people),
                      (kind, 20, 600, 6, people)], method)
-    assert found.stated > 0.98 * found.policies
-    assert 0.925 <= found.held / found.stated <= 0.985
-    assert found.joint_held >= 0.93 * found.sets
+    assert total.stated > 0.98 * total.policies
+    assert 0.925 <= total.held / total.stated <= 0.985
+    assert total.joint_held >= 0.93 * total.sets
 
 
 @pytest.mark.parametrize('world', [
@@ -79,8 +79,8 @@ def test_the_differences_of_the_posterior_hold_for_chosen_pairs():
         votes, truth = ArenaWorld(15, 300, 'order', verdicts='bt').draw(
             np.random.default_rng([5, k]))
         for shrunk in (False, True):
-            found = Differences.of(votes, shrunk=shrunk)
-            ends = [found.between('p00', f'p{other:02}') for other in range(1, 15)]
+            differences = Differences.of(votes, shrunk=shrunk)
+            ends = [differences.between('p00', f'p{other:02}') for other in range(1, 15)]
             held.append([low <= truth[0] - truth[other] <= high
                          for other, (_, low, high) in enumerate(ends, 1)])
     plain, posterior = np.array(held[::2]).mean(), np.array(held[1::2]).mean()
@@ -91,11 +91,11 @@ def test_the_differences_of_the_posterior_hold_for_chosen_pairs():
 def test_of_two_to_four_evaluators_no_interval_is_stated():
     votes, _ = ArenaWorld(5, 200, evaluators=4).draw(np.random.default_rng(0))
     for method in ('bt', 'bt_shrunk', 'elo'):
-        found, _ = rank_comparable(votes, method, intervals=20)
-        assert found.too_few.all()
-        assert few_words(found, 0) == 'too few evaluators to tell'
-    found, _ = rank_comparable(votes, 'bt_shrunk', intervals=1, cluster='session')
-    assert np.isfinite(found.low).all()
+        standings, _ = rank_comparable(votes, method, intervals=20)
+        assert standings.too_few.all()
+        assert few_words(standings, 0) == 'too few evaluators to tell'
+    standings, _ = rank_comparable(votes, 'bt_shrunk', intervals=1, cluster='session')
+    assert np.isfinite(standings.low).all()
 
 
 def test_a_posterior_with_more_evaluators_than_are_fitted_has_their_design_effect(monkeypatch):
@@ -103,7 +103,7 @@ def test_a_posterior_with_more_evaluators_than_are_fitted_has_their_design_effec
     fitted = ShrunkBradleyTerry()(votes)
     monkeypatch.setattr('arena_robot.ranking.intervals.shrunk.MOST_CELLS', 100)
     merged, alone = ShrunkBradleyTerry()(votes), ShrunkBradleyTerry('session')(votes)
-    sizes = [np.sqrt(one.variances.variance).mean() for one in (fitted, merged, alone)]
+    sizes = [np.sqrt(fit.variances.variance).mean() for fit in (fitted, merged, alone)]
     assert sizes[1] == pytest.approx(sizes[0], rel=0.15)
     assert sizes[2] < 0.85 * min(sizes[:2])
     np.testing.assert_allclose(merged.scores, fitted.scores, atol=0.15)
@@ -117,9 +117,9 @@ def test_intervals_by_session_are_too_narrow_where_evaluators_differ():
 
 
 def test_p_better_of_90_to_95_percent_is_right_about_that_often():
-    found = several([('bt', 7, 50, 60, 1), ('bt', 20, 200, 8, 1)])
-    assert found.confident > 250
-    assert 0.88 <= found.confident_right / found.confident <= 0.985
+    total = several([('bt', 7, 50, 60, 1), ('bt', 20, 200, 8, 1)])
+    assert total.confident > 250
+    assert 0.88 <= total.confident_right / total.confident <= 0.985
 
 
 @pytest.mark.parametrize('sessions', [1, 2, 4, 9])
@@ -127,13 +127,13 @@ def test_p_better_of_90_to_95_percent_is_right_about_that_often():
 def test_below_ten_sessions_no_interval_is_stated(sessions, method):
     votes = Comparisons.build([0] * sessions, [1] * sessions, [1, 0, 1] * 3 if sessions == 9 else
                               [1] * sessions, items=['a', 'b'])
-    found, others = rank_comparable(votes, method, intervals=20)
+    standings, others = rank_comparable(votes, method, intervals=20)
     assert others == []
-    assert found.too_few.all()
-    assert np.isnan(found.low).all()
-    assert np.isnan(found.high).all()
-    assert (found.rank_low.tolist(), found.rank_high.tolist()) == ([1, 1], [2, 2])
-    row = as_json(found)['standings'][0]
+    assert standings.too_few.all()
+    assert np.isnan(standings.low).all()
+    assert np.isnan(standings.high).all()
+    assert (standings.rank_low.tolist(), standings.rank_high.tolist()) == ([1, 1], [2, 2])
+    row = as_json(standings)['standings'][0]
     assert (row['too_few'], row['low'], row['high']) == (True, None, None)
 
 
@@ -142,12 +142,12 @@ def test_one_comparison_is_too_few_for_a_policy_among_many():
     i = rng.integers(0, 3, 60)
     votes = Comparisons.build([*i, 3], [*(i + rng.integers(1, 3, 60)) % 3, 0],
                               [*rng.integers(0, 3, 60) / 2, 0.5], items=list('abcd'))
-    found = rank(votes, 'bt', intervals=20)
-    assert found.too_few.tolist() == [False, False, False, True]
-    assert (found.rank_low[3], found.rank_high[3]) == (1, 4)
-    assert (found.high[:3] > found.low[:3] + 0.3).all()
+    standings = rank(votes, 'bt', intervals=20)
+    assert standings.too_few.tolist() == [False, False, False, True]
+    assert (standings.rank_low[3], standings.rank_high[3]) == (1, 4)
+    assert (standings.high[:3] > standings.low[:3] + 0.3).all()
     # Where the others stand against it is not known either.
-    assert (found.rank_high[:3] - found.rank_low[:3] >= 1).all()
+    assert (standings.rank_high[:3] - standings.rank_low[:3] >= 1).all()
 
 
 def test_replicates_that_could_not_be_ranked_widen_the_interval():
@@ -170,9 +170,10 @@ def test_ties_narrow_the_intervals_of_a_method_that_counts_them_half():
         rng = np.random.default_rng([5, k])
         place = World(rng.normal(0, 1, 4), kappa=2.5)
         votes = place.comparisons(60, rng)
-        found, _ = rank_comparable(votes, 'bt', intervals=200)
+        standings, _ = rank_comparable(votes, 'bt', intervals=200)
         truth = place.truth('bt') - place.truth('bt')[established(count_pairs(votes))].mean()
-        held += int(((found.low <= truth) & (truth <= found.high))[~found.too_few].sum())
-        stated += int((~found.too_few).sum())
+        inside = (standings.low <= truth) & (truth <= standings.high)
+        held += int(inside[~standings.too_few].sum())
+        stated += int((~standings.too_few).sum())
     assert stated > 400
     assert 0.92 <= held / stated <= 0.972

@@ -27,25 +27,25 @@ def arena(invalid=False):
 def said(pattern):
     """Return the groups of the one place of the page that matches, line breaks as spaces."""
     text = ' '.join(PAGE.read_text(encoding='utf-8').split())
-    found = re.findall(pattern, text)
-    assert len(found) == 1, f'{pattern}: {len(found)} places'
-    return found[0]
+    values = re.findall(pattern, text)
+    assert len(values) == 1, f'{pattern}: {len(values)} places'
+    return values[0]
 
 
 def test_the_first_table_and_the_nats_of_the_buckets():
-    found = rank(arena().comparisons, 'task_partial')
-    told = found.diagnostics
+    standings = rank(arena().comparisons, 'task_partial')
+    diagnostics = standings.diagnostics
     rounds, value = said(r'task_partial: converged after (\d+) iterations, '
                          r'log-likelihood (-[\d.]+)')
-    assert (int(rounds), float(value)) == (told.iterations,
-                                           pytest.approx(told.log_likelihood, abs=0.006))
-    for place, k in enumerate(found.order, 1):
-        score, solve, n = said(rf' {place} {found.items[k]} (-?[\d.]+) .*? to -?[\d.]+ '
+    assert (int(rounds), float(value)) == (diagnostics.iterations,
+                                           pytest.approx(diagnostics.log_likelihood, abs=0.006))
+    for place, k in enumerate(standings.order, 1):
+        score, solve, n = said(rf' {place} {standings.items[k]} (-?[\d.]+) .*? to -?[\d.]+ '
                                r'([\d.]+) (\d+) ')
-        assert float(score) == pytest.approx(found.scores[k], abs=6e-4)
-        assert float(solve) == pytest.approx(found.solve[k], abs=6e-4)
-        assert int(n) == found.counts[k]
-    assert float(said(r'it is (\d+) nats above')) == round(told.details['bucket_gain'])
+        assert float(score) == pytest.approx(standings.scores[k], abs=6e-4)
+        assert float(solve) == pytest.approx(standings.solve[k], abs=6e-4)
+        assert int(n) == standings.counts[k]
+    assert float(said(r'it is (\d+) nats above')) == round(diagnostics.details['bucket_gain'])
     alone = rank(arena().comparisons, 'task').diagnostics.details['bucket_gain']
     assert float(said(r'is only ([\d.]+) nats above')) == round(alone, 1)
 
@@ -61,25 +61,25 @@ def test_elos_spread_over_orders_and_how_much_scores_share():
 def test_the_pair_of_the_page():
     wins, losses, ties, p = said(r'pi0_fast_droid against pi0_droid: (\d+) won, (\d+) lost, '
                                  r'(\d+) tied; p ([\d.]+) however often')
-    found = evidence(arena().comparisons, 'pi0_fast_droid', 'pi0_droid', by='evaluator')
-    assert (found.wins, found.losses, found.ties) == (int(wins), int(losses), int(ties))
-    assert f'{found.p_value:.2g}' == p
-    assert found.better is None
+    weighed = evidence(arena().comparisons, 'pi0_fast_droid', 'pi0_droid', by='evaluator')
+    assert (weighed.wins, weighed.losses, weighed.ties) == (int(wins), int(losses), int(ties))
+    assert f'{weighed.p_value:.2g}' == p
+    assert weighed.better is None
 
 
 def test_the_most_suspicious_evaluator_and_the_most_influential_one():
     people, name, agree, expected = said(
         r'none of the (\d+) evaluators .*? most suspicious, `(\w+)`, agrees with the others in '
         r'(\d+) % of decisive votes where (\d+) % are expected')
-    found = evaluators(arena().comparisons)
-    assert int(people) == len(found)
-    assert not any(one.flagged for one in found)
-    first = found[0]
+    reports = evaluators(arena().comparisons)
+    assert int(people) == len(reports)
+    assert not any(report.flagged for report in reports)
+    first = reports[0]
     assert (first.name, round(100 * first.agreement), round(100 * first.expected),
             first.own_scores) == (name, int(agree), int(expected), 1.0)
     left = said(r'Without `(\w+)` the first four ranks of `bt`')
-    one = next(x for x in influence(arena().comparisons, method('bt')) if x.name == left)
-    assert {with_ for with_, _ in one.moved.values()} >= {1, 2, 3, 4}
+    entry = next(x for x in influence(arena().comparisons, method('bt')) if x.name == left)
+    assert {with_ for with_, _ in entry.moved.values()} >= {1, 2, 3, 4}
 
 
 def test_the_reference_leaves_out_the_rollouts_of_invalid_sessions():

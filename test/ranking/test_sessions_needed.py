@@ -28,8 +28,8 @@ LOOKS = 60 * np.geomspace(1, 40, 9)
 def first_seen(votes):
     """Return the first of the looks after which one policy alone may be first."""
     for upto in LOOKS.astype(int):
-        found, _ = rank_comparable(votes.take(np.arange(upto)), 'bt', intervals=1)
-        if (found.rank_high == 1).any():
+        standings, _ = rank_comparable(votes.take(np.arange(upto)), 'bt', intervals=1)
+        if (standings.rank_high == 1).any():
             return upto - 60
     return np.inf
 
@@ -40,11 +40,11 @@ def test_nine_of_ten_intervals_contain_what_the_future_needs():
         rng = np.random.default_rng(seed)
         place = world('bt', 4, rng)
         votes = place.comparisons(2400, rng)
-        told = sessions_needed(votes.take(np.arange(60)))
+        forecast = sessions_needed(votes.take(np.arange(60)))
         needed = first_seen(votes)
         seen.append(needed)
         # The looks are apart by a factor of 1.6.
-        inside.append(told.low <= needed and needed <= 1.6 * told.high + 36)
+        inside.append(forecast.low <= needed and needed <= 1.6 * forecast.high + 36)
     assert np.mean(inside) >= 0.8
     assert 2 < np.isfinite(seen).sum() < 20
 
@@ -94,10 +94,10 @@ def test_who_is_named_first_at_any_look_is_the_best(abilities, names):
     for seed in range(8):
         rng = np.random.default_rng(seed)
         votes = World(np.array(abilities), by_evaluator=0.5).comparisons(600, rng, evaluators=60)
-        told = [first_known(votes.take(np.arange(upto))) for upto in range(60, 601, 60)]
-        wrong += any(name not in (None, 'p00') for name in told) if None not in names \
-            else any(name is not None for name in told)
-        last.add(told[-1])
+        named = [first_known(votes.take(np.arange(upto))) for upto in range(60, 601, 60)]
+        wrong += any(name not in (None, 'p00') for name in named) if None not in names \
+            else any(name is not None for name in named)
+        last.add(named[-1])
     assert wrong <= 1
     assert last >= names
 
@@ -150,21 +150,21 @@ def test_the_confidence_sequence_holds_at_every_look():
 
 
 def test_a_decision_stands_and_says_when_it_fell():
-    found = evidence(pair([1] * 8 + [0.5] * 5 + [1, 0, 1]), 'a', 'b')
-    assert (found.wins, found.losses, found.ties) == (10, 1, 5)
-    assert (found.better, found.decided_after) == ('a', 8)
-    assert found.p_value < 0.05
-    assert found.low > 0.5
-    assert np.all(np.diff(found.log_e_path[8:13]) == 0), 'ties change nothing'
+    weighed = evidence(pair([1] * 8 + [0.5] * 5 + [1, 0, 1]), 'a', 'b')
+    assert (weighed.wins, weighed.losses, weighed.ties) == (10, 1, 5)
+    assert (weighed.better, weighed.decided_after) == ('a', 8)
+    assert weighed.p_value < 0.05
+    assert weighed.low > 0.5
+    assert np.all(np.diff(weighed.log_e_path[8:13]) == 0), 'ties change nothing'
     turned = evidence(pair([1] * 8 + [0.5] * 5 + [1, 0, 1]), 'b', 'a')
     assert turned.better == 'a'
-    assert turned.high == pytest.approx(1 - found.low)
-    assert turned.log_e == pytest.approx(found.log_e)
+    assert turned.high == pytest.approx(1 - weighed.low)
+    assert turned.log_e == pytest.approx(weighed.log_e)
 
 
 def test_no_votes_are_no_evidence():
-    found = evidence(pair([1, 0.5]), 'a', 'c')
-    assert (found.p_value, found.low, found.high, found.better) == (1, 0, 1, None)
+    weighed = evidence(pair([1, 0.5]), 'a', 'c')
+    assert (weighed.p_value, weighed.low, weighed.high, weighed.better) == (1, 0, 1, None)
     for bad in ({'second': 'a'}, {'second': 'z'}, {'alpha': 0}, {'prior': 0}):
         with pytest.raises(RankingError):
             evidence(pair([1]), **{'first': 'a', 'second': 'b', **bad})
@@ -200,18 +200,18 @@ def test_where_evaluators_differ_the_test_by_evaluator_keeps_its_error_rate():
                           for seed in range(100)]) for by in ('session', 'evaluator')}
     assert wrong['session'] > 0.15
     assert wrong['evaluator'] <= 0.06
-    found = [evidence(visits(seed, 1.0, lead=1.0), 'a', 'b', by='evaluator').better
+    winners = [evidence(visits(seed, 1.0, lead=1.0), 'a', 'b', by='evaluator').better
              for seed in range(40)]
-    assert found.count('a') >= 36
+    assert winners.count('a') >= 36
 
 
 def test_evaluators_who_interleave_count_once_each_when_they_are_done():
     votes = visits(1, 0.5, people=3, votes=2)
     shuffled = votes.take(np.array([0, 2, 4, 1, 3, 5]))
-    one, two = (evidence(v, 'a', 'b', by='evaluator') for v in (votes, shuffled))
-    assert one.log_e == pytest.approx(two.log_e)
-    assert two.log_e_path[:3].tolist() == [0, 0, 0]
-    assert np.isnan(one.low)
+    plain, mixed = (evidence(v, 'a', 'b', by='evaluator') for v in (votes, shuffled))
+    assert plain.log_e == pytest.approx(mixed.log_e)
+    assert mixed.log_e_path[:3].tolist() == [0, 0, 0]
+    assert np.isnan(plain.low)
 
 
 def test_by_evaluator_one_who_judged_much_does_not_name_the_winner():
@@ -220,8 +220,8 @@ def test_by_evaluator_one_who_judged_much_does_not_name_the_winner():
     who = np.concatenate([np.full(n, f'e{k}') for k, _, n in runs])
     votes = Comparisons.build([0] * len(y), [1] * len(y), y, items=['p', 'q'],
                               evaluator=list(who))
-    found = evidence(votes, 'p', 'q', by='evaluator')
-    assert (found.wins, found.losses) == (100, 70)
-    assert found.p_value < 0.05
-    assert found.better == 'q'
+    weighed = evidence(votes, 'p', 'q', by='evaluator')
+    assert (weighed.wins, weighed.losses) == (100, 70)
+    assert weighed.p_value < 0.05
+    assert weighed.better == 'q'
     assert evidence(votes, 'q', 'p', by='evaluator').better == 'q'

@@ -86,8 +86,8 @@ def test_the_joint_step_solves_the_whole_system(full, with_tau):
     keep = len(grad) if with_tau else n + n * t
     wanted = np.linalg.solve(hess[:keep, :keep], grad[:keep])
     got = joint_step(theta, psi, tau, slope, bend, ridges, with_tau)
-    found = np.concatenate([got[0], got[1].ravel(), got[2]])
-    np.testing.assert_allclose(found[:keep], wanted, atol=1e-8)
+    step = np.concatenate([got[0], got[1].ravel(), got[2]])
+    np.testing.assert_allclose(step[:keep], wanted, atol=1e-8)
     assert with_tau or not got[2].any()
 
 
@@ -149,12 +149,12 @@ def test_merging_equal_verdicts_changes_nothing():
 def test_the_diagnostics_say_when_buckets_mean_nothing():
     votes = drawn(7, m=400, scores=False)
     fit = TaskModel()(votes)
-    told = fit.diagnostics
-    assert told.details['sufficient_counts'] == 30
-    assert told.details['bucket_gain'] < 5
-    assert any('the buckets mean nothing on these data' in x for x in told.warnings)
-    assert told.details['bucket_gain'] == pytest.approx(
-        told.log_likelihood - told.details['one_bucket_log_likelihood'])
+    diagnostics = fit.diagnostics
+    assert diagnostics.details['sufficient_counts'] == 30
+    assert diagnostics.details['bucket_gain'] < 5
+    assert any('the buckets mean nothing on these data' in x for x in diagnostics.warnings)
+    assert diagnostics.details['bucket_gain'] == pytest.approx(
+        diagnostics.log_likelihood - diagnostics.details['one_bucket_log_likelihood'])
 
 
 def test_scores_let_buckets_find_hard_tasks():
@@ -164,9 +164,9 @@ def test_scores_let_buckets_find_hard_tasks():
 
 
 def test_an_unfinished_fit_says_so():
-    told = TaskModel(TaskOptions(iterations=2))(drawn()).diagnostics
-    assert not told.converged
-    assert any('stopped at 2 iterations' in x for x in told.warnings)
+    diagnostics = TaskModel(TaskOptions(iterations=2))(drawn()).diagnostics
+    assert not diagnostics.converged
+    assert any('stopped at 2 iterations' in x for x in diagnostics.warnings)
 
 
 def test_restarts_keep_the_best_and_the_seed_decides():
@@ -206,7 +206,7 @@ def test_the_order_of_the_policies_changes_nothing(partial):
                               score_second=rng.random(120).round(1))
     other = votes.only(list('ecabd'))
     method = TaskModel(TaskOptions(buckets=6), partial=partial)
-    one, two = method(votes), method(other)
+    fit, reordered = method(votes), method(other)
     place = [other.items.index(name) for name in votes.items]
-    np.testing.assert_allclose(two.scores[place], one.scores, atol=1e-9)
-    np.testing.assert_allclose(two.solve[place], one.solve, atol=1e-9)
+    np.testing.assert_allclose(reordered.scores[place], fit.scores, atol=1e-9)
+    np.testing.assert_allclose(reordered.solve[place], fit.solve, atol=1e-9)

@@ -31,12 +31,12 @@ def test_a_rule_gives_the_worked_answer(case, method):
     profile = profile_from_json(case['profile'])
     expected = dict(case['expected'][method])
     result = vote(profile, method, expected.pop('k', None), expected.pop('winners_wanted', None))
-    found = result_to_json(result, profile.names)
+    answer = result_to_json(result, profile.names)
     for key, value in expected.items():
         if isinstance(value, dict):
-            assert found[key] == pytest.approx(value, abs=1e-12), key
+            assert answer[key] == pytest.approx(value, abs=1e-12), key
         else:
-            assert found[key] == value, key
+            assert answer[key] == value, key
 
 
 @pytest.mark.parametrize('case', [c for c in CASES if 'preferences' in c],
@@ -185,8 +185,8 @@ def test_the_command_prints_every_rule_as_json(profile_file, capsys):
     assert main(['vote', profile_file, '--method', 'all', '--k', '2', '--json']) == 0
     answer = json.loads(capsys.readouterr().out)
     assert list(answer['methods']) == list(RULES.built_in)
-    for name, found in answer['methods'].items():
-        assert {'scores', 'winners', 'tiers', 'unique'} <= set(found), name
+    for name, result in answer['methods'].items():
+        assert {'scores', 'winners', 'tiers', 'unique'} <= set(result), name
     assert sum(answer['methods']['maximal_lottery']['lottery'].values()) == pytest.approx(1)
     levels = answer['methods']['iterative_maximal_lotteries']['levels']
     assert sorted(x for level in levels for x in level) == GOOD['alternatives']
@@ -261,6 +261,6 @@ def test_preferences_are_the_counted_verdicts(made, tables):
 
 def test_contributions_of_the_categories_sum_to_the_ratings(made):
     game = game_from_json(made['categories'])
-    found = rate_table(game.scores, game.kind)
-    np.testing.assert_allclose(found.contributions.sum(axis=1), found.ratings[0], atol=1e-9)
-    assert found.residual < 1e-9
+    rated = rate_table(game.scores, game.kind)
+    np.testing.assert_allclose(rated.contributions.sum(axis=1), rated.ratings[0], atol=1e-9)
+    assert rated.residual < 1e-9

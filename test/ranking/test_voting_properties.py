@@ -52,15 +52,15 @@ def test_renaming_alternatives_renames_the_outcome(method, data):
     assert {order[x] for x in after.winners} == set(before.winners)
     assert after.unique == before.unique
     for field in ('tiers', 'levels'):
-        one, two = getattr(before, field), getattr(after, field)
-        assert (one is None) == (two is None)
-        if one is not None:
-            assert [{order[x] for x in t} for t in two] == [set(t) for t in one]
+        left, right = getattr(before, field), getattr(after, field)
+        assert (left is None) == (right is None)
+        if left is not None:
+            assert [{order[x] for x in t} for t in right] == [set(t) for t in left]
     for field in ('scores', 'lottery'):
-        one, two = getattr(before, field), getattr(after, field)
-        assert (one is None) == (two is None)
-        if one is not None:
-            np.testing.assert_allclose(two, one[order], atol=1e-7)
+        left, right = getattr(before, field), getattr(after, field)
+        assert (left is None) == (right is None)
+        if left is not None:
+            np.testing.assert_allclose(right, left[order], atol=1e-7)
 
 
 @pytest.mark.parametrize('method', list(RULES.built_in))
@@ -70,10 +70,10 @@ def test_a_weight_of_two_is_two_ballots_in_any_order(method, profile):
     twice = Profile(profile.names, np.concatenate([profile.ranks, profile.ranks[::-1]]),
                     np.concatenate([profile.weights, profile.weights[::-1]]), profile.unranked)
     doubled = Profile(profile.names, profile.ranks, 2 * profile.weights, profile.unranked)
-    one, two = outcome(twice, method), outcome(doubled, method)
-    assert (one.winners, one.tiers, one.levels) == (two.winners, two.tiers, two.levels)
-    if one.scores is not None:
-        np.testing.assert_allclose(one.scores, two.scores, atol=1e-9)
+    left, right = outcome(twice, method), outcome(doubled, method)
+    assert (left.winners, left.tiers, left.levels) == (right.winners, right.tiers, right.levels)
+    if left.scores is not None:
+        np.testing.assert_allclose(left.scores, right.scores, atol=1e-9)
 
 
 # not stv: a quota counts whole votes
@@ -82,8 +82,8 @@ def test_a_weight_of_two_is_two_ballots_in_any_order(method, profile):
 @given(profile=profiles())
 def test_fractional_weights_leave_the_outcome(method, profile):
     tenth = Profile(profile.names, profile.ranks, profile.weights * .1, profile.unranked)
-    one, two = outcome(profile, method), outcome(tenth, method)
-    assert (one.winners, one.tiers, one.unique) == (two.winners, two.tiers, two.unique)
+    left, right = outcome(profile, method), outcome(tenth, method)
+    assert (left.winners, left.tiers, left.unique) == (right.winners, right.tiers, right.unique)
 
 
 @pytest.mark.parametrize('method', CONDORCET)
@@ -108,23 +108,23 @@ def test_who_beats_everybody_stands_alone_and_who_loses_to_everybody_is_last(met
 @quick
 @given(data=st.data())
 def test_scoring_rules_keep_what_two_electorates_agree_on(method, data):
-    one = data.draw(profiles(least=3, most=3))
-    two = data.draw(profiles(least=3, most=3))
-    two = Profile(two.names, two.ranks, two.weights, one.unranked)
-    agreed = set(outcome(one, method).winners) & set(outcome(two, method).winners)
+    left = data.draw(profiles(least=3, most=3))
+    right = data.draw(profiles(least=3, most=3))
+    right = Profile(right.names, right.ranks, right.weights, left.unranked)
+    agreed = set(outcome(left, method).winners) & set(outcome(right, method).winners)
     assume(agreed)
-    both = Profile(one.names, np.concatenate([one.ranks, two.ranks]),
-                   np.concatenate([one.weights, two.weights]), one.unranked)
+    both = Profile(left.names, np.concatenate([left.ranks, right.ranks]),
+                   np.concatenate([left.weights, right.weights]), left.unranked)
     assert set(outcome(both, method).winners) == agreed
 
 
 @quick
 @given(data=st.data())
 def test_a_lottery_maximal_in_two_electorates_is_maximal_in_their_union(data):
-    one, two = data.draw(profiles(least=3, most=3)), data.draw(profiles(least=3, most=3))
-    p = maximal_lottery(one.margins).mixed
-    assume((p @ two.margins).min() > -1e-9)
-    union = one.margins + two.margins
+    left, right = data.draw(profiles(least=3, most=3)), data.draw(profiles(least=3, most=3))
+    p = maximal_lottery(left.margins).mixed
+    assume((p @ right.margins).min() > -1e-9)
+    union = left.margins + right.margins
     assert (p @ union).min() > -1e-7
     assert set(np.flatnonzero(p > 1e-9)) <= set(maximal_lottery(union).essential)
 
@@ -159,21 +159,21 @@ def test_a_clone_changes_nothing_outside_the_clones(method, data):
 @quick
 @given(profile=profiles(least=3))
 def test_losers_of_the_lottery_can_leave_the_agenda(profile):
-    found = maximal_lottery(profile.margins)
-    inside = list(found.essential)
+    lottery = maximal_lottery(profile.margins)
+    inside = list(lottery.essential)
     alone = maximal_lottery(profile.margins[np.ix_(inside, inside)])
-    np.testing.assert_allclose(alone.mixed, found.mixed[inside], atol=1e-6)
+    np.testing.assert_allclose(alone.mixed, lottery.mixed[inside], atol=1e-6)
 
 
 @quick
 @given(profile=profiles())
 def test_a_maximal_lottery_is_beaten_by_nobody_and_its_essential_set_draws(profile):
-    found, M = maximal_lottery(profile.margins), profile.margins
+    lottery, M = maximal_lottery(profile.margins), profile.margins
     scale = max(1., np.abs(M).max())
-    assert found.mixed.sum() == pytest.approx(1)
-    assert (found.mixed @ M).min() > -1e-9 * scale
-    np.testing.assert_allclose((found.mixed @ M)[list(found.essential)], 0, atol=1e-8 * scale)
-    assert set(np.flatnonzero(found.mixed)) <= set(found.essential)
+    assert lottery.mixed.sum() == pytest.approx(1)
+    assert (lottery.mixed @ M).min() > -1e-9 * scale
+    np.testing.assert_allclose((lottery.mixed @ M)[list(lottery.essential)], 0, atol=1e-8 * scale)
+    assert set(np.flatnonzero(lottery.mixed)) <= set(lottery.essential)
 
 
 @quick

@@ -74,7 +74,7 @@ def test_kemeny_refuses_a_large_cycle_but_not_a_long_chain_of_small_ones():
 def test_widest_paths_are_the_strongest_of_all_paths(seed, scale):
     profile = random_profile(seed, 5, 5, partial=seed % 2 == 1)
     N = profile.preferences * scale
-    found = widest_paths(N)
+    widest = widest_paths(N)
     for x, y in itertools.permutations(range(5), 2):
         rest = [z for z in range(5) if z not in (x, y)]
         best = 0.
@@ -83,7 +83,7 @@ def test_widest_paths_are_the_strongest_of_all_paths(seed, scale):
                 path = list(itertools.pairwise((x, *middle, y)))
                 if all(N[a, b] > N[b, a] for a, b in path):
                     best = max(best, min(N[a, b] for a, b in path))
-        assert found[x, y] == best
+        assert widest[x, y] == best
 
 
 def graphs_over_all_orders(margins):
@@ -290,18 +290,18 @@ def test_the_interior_method_and_the_linear_programme_agree(seed, monkeypatch):
 
 
 def test_the_interior_method_finds_most_and_what_it_finds_is_strictly_complementary():
-    found = 0
+    solved = 0
     for seed in range(60):
         M = random_game(seed)
         M = M / max(np.abs(M).max(), 1.)
         p = complementary(M)
         if p is not None:
-            found += 1
+            solved += 1
             slack = p @ M
             assert p.sum() == pytest.approx(1)
             assert ((p > 1e-6) == (np.abs(slack) < 1e-9)).all()
             assert ((p == 0) == (slack > 1e-6)).all()
-    assert found >= 55
+    assert solved >= 55
 
 
 def test_a_game_too_close_to_call_is_left_to_the_linear_programme():
