@@ -18,6 +18,7 @@ from arena_robot.core.errors import NotConverged, RankingError
 from arena_robot.ranking.base import Comparisons, Floats, Ints
 
 MOST_CELLS = 4_000_000      # numbers in an array that is built at once, 32 MB
+LEAST_COMPARISONS = 5       # with fewer of a policy, nothing is stated about it
 DENSE_POLICIES = 1500       # a dense matrix of so many takes 18 MB
 TOLERANCE = 1e-10
 MAX_STEPS = 100
@@ -104,7 +105,7 @@ def groups(counts: PairCounts, *, beaten: bool = False) -> list[list[str]]:
     """
     label = labels(counts, beaten=beaten)
     members = [[counts.items[k] for k in np.flatnonzero(label == g)]
-             for g in range(int(label.max(initial=-1)) + 1)]
+               for g in range(int(label.max(initial=-1)) + 1)]
     return sorted(members, key=lambda group: -len(group))
 
 

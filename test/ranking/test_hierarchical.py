@@ -72,7 +72,7 @@ def test_slopes_are_those_of_finite_differences(scores, conditions, unsure):
         step = np.zeros(terms.size)
         step[k] = 1e-6
         difference = (local(terms, x + step, noise, gaps).value
-                 - local(terms, x - step, noise, gaps).value)
+                      - local(terms, x - step, noise, gaps).value)
         assert slope[k] == pytest.approx(difference / 2e-6, abs=1e-6)
 
 

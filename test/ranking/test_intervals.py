@@ -46,7 +46,7 @@ def test_the_batch_equals_one_fit_at_a_time(make):
     assert lost == 0
     for row, table in zip(scores, tables, strict=True):
         replicate = PairCounts(votes.items, counts.low, counts.high, table[:, 2], table[:, 0],
-                         table[:, 1])
+                               table[:, 1])
         np.testing.assert_allclose(row, make().fit_counts(replicate).scores, atol=1e-7)
 
 

@@ -201,7 +201,7 @@ def test_where_evaluators_differ_the_test_by_evaluator_keeps_its_error_rate():
     assert wrong['session'] > 0.15
     assert wrong['evaluator'] <= 0.06
     winners = [evidence(visits(seed, 1.0, lead=1.0), 'a', 'b', by='evaluator').better
-             for seed in range(40)]
+               for seed in range(40)]
     assert winners.count('a') >= 36
 
 

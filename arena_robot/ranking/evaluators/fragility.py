@@ -19,9 +19,8 @@ import numpy as np
 from scipy.special import expit
 
 from arena_robot.ranking.base import Comparisons, Floats, Ints
-from arena_robot.ranking.counts import count_pairs, solve_laplacian
+from arena_robot.ranking.counts import LEAST_COMPARISONS, count_pairs, solve_laplacian
 from arena_robot.ranking.evaluators.robust import named_rows
-from arena_robot.ranking.intervals.choice import LEAST_COMPARISONS
 from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry
 from arena_robot.ranking.pairwise.prior import PRIOR_L2
 

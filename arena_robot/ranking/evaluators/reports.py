@@ -102,7 +102,7 @@ def _reports(votes: Comparisons, group: Ints, names: tuple[str, ...], any_kind: 
         theta = fit.scores if mine.all() else _without(votes, mine, fit.scores, weight)
         rng = np.random.default_rng([seed, k])
         reports.append(_report(votes.take(mine), theta, name, float(weight[mine].mean()), any_kind,
-                             (own, rng), slope[mine]))
+                               (own, rng), slope[mine]))
     return sorted(reports, key=lambda report: -report.suspicion)
 
 

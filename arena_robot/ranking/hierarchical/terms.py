@@ -216,7 +216,7 @@ def link(terms: ModelTerms, x: Floats) -> AbilityLink:
     """Return the globals."""
     neutral = {**dict.fromkeys(GLOBALS, 0.0), 'delta': 1.0}
     values = {name: float(x[terms.places[name]]) if name in terms.places else value
-             for name, value in neutral.items()}
+              for name, value in neutral.items()}
     return AbilityLink(float(np.exp(values.pop('log_kappa'))), **values)
 
 

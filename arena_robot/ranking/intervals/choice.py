@@ -32,7 +32,7 @@ from scipy.special import stdtr, stdtrit
 from arena_robot.core.errors import RankingError
 from arena_robot.core.parallel import HERE, Workers
 from arena_robot.ranking.base import CLUSTERS, Comparisons, Fit, Floats, Ints, Method
-from arena_robot.ranking.counts import MOST_CELLS, count_pairs
+from arena_robot.ranking.counts import LEAST_COMPARISONS, MOST_CELLS, count_pairs
 from arena_robot.ranking.hierarchical.model import Hierarchical
 from arena_robot.ranking.intervals.bootstrap import (
     Draws,
@@ -55,7 +55,6 @@ MANY_CLUSTERS = 1000
 LEAST_EVALUATORS = 2
 FAILED = 'not known: too many replicates failed'
 CHOICES = ('auto', *CLUSTERS)
-LEAST_COMPARISONS = 5
 LEAST_SESSIONS = 10
 LEAST_CLUSTERS = 5
 LEAST_PER_POLICY = 1.5

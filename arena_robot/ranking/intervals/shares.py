@@ -21,9 +21,9 @@ from scipy.special import stdtrit
 
 from arena_robot.core.wilson import Z95
 from arena_robot.ranking.base import Comparisons, Floats
+from arena_robot.ranking.counts import LEAST_COMPARISONS
 from arena_robot.ranking.intervals.choice import (
     LEAST_CLUSTERS,
-    LEAST_COMPARISONS,
     LEAST_EVALUATORS,
     LEAST_SESSIONS,
     difference,

@@ -20,7 +20,8 @@ import numpy as np
 
 from arena_robot.core.task_categories import CATEGORIES
 from arena_robot.ranking.base import Comparisons
-from arena_robot.ranking.intervals.choice import LEAST_COMPARISONS, difference
+from arena_robot.ranking.counts import LEAST_COMPARISONS
+from arena_robot.ranking.intervals.choice import difference
 from arena_robot.reports.policy_report.material import ReportMaterial, ReportSession
 from arena_robot.reports.policy_report.statements import (
     CheckCounts,
