@@ -13,8 +13,7 @@ import pytest
 from arena_robot.cli.rank import rank as rank_verb
 from arena_robot.core.errors import RankingError
 from arena_robot.ranking.base import Comparisons
-from arena_robot.ranking.counts import count_pairs
-from arena_robot.ranking.counts import LEAST_COMPARISONS
+from arena_robot.ranking.counts import LEAST_COMPARISONS, count_pairs
 from arena_robot.ranking.intervals.choice import LEAST_SESSIONS, difference
 from arena_robot.ranking.methods import METHODS, rank_comparable
 from arena_robot.ranking.pairwise.prior import established
