@@ -108,7 +108,7 @@ class Shown:
 
 def interval_words(low: float, high: float, few: str = '', form: str = '.2f',
                    between: str = ' to ') -> str:
-    """Return an interval in words; one end may be infinite; there is none where ``few`` is why."""
+    """Return an interval in words; one end may be infinite. ``few`` says why there is none."""
     if few:
         return few
     if math.isnan(low) or math.isnan(high):

@@ -52,8 +52,8 @@ def fragility(comparisons: Comparisons) -> list[Fragility]:
     """
     Return on how few verdicts, evaluators and institutions the first place hangs.
 
-    Evaluators and institutions are told of where at least two are known; nothing where no two
-    policies have at least 5 comparisons.
+    Evaluators are listed where at least two are known, and so are institutions; nothing where
+    no two policies have at least 5 comparisons.
     """
     met = comparisons.appearances() >= LEAST_COMPARISONS
     votes = comparisons.take(comparisons.weight > 0).only(

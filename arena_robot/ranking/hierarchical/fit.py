@@ -160,7 +160,7 @@ def gap_variances(fit: AbilityPosterior) -> Floats:
 
 
 def gap_rows(terms: ModelTerms) -> Floats:
-    """Return (M, A) what the differences of abilities are the sum of."""
+    """Return (M, A) the derivatives of the differences of abilities by their parts."""
     ones = np.ones(len(terms.votes))
     return row_matrix([(places[:, k], sign * ones) for places, sign in (
         (terms.first, 1.0), (terms.second, -1.0)) for k in range(places.shape[1])],
@@ -197,7 +197,7 @@ def _by_gaps(fit: AbilityPosterior, unsure: Floats, more: Floats) -> Floats:
 
 
 def varied_blocks(terms: ModelTerms) -> list[str]:
-    """Return the B blocks whose variances the data tell of."""
+    """Return the B blocks with unknowns, whose variances are fitted."""
     return [name for name in PRIOR if terms.block(name).stop > terms.block(name).start]
 
 
@@ -205,8 +205,9 @@ def information_of_deviations(fit: AbilityPosterior) -> Floats:
     """
     Return (B, B) the expected information of the logarithms of the blocks' variances.
 
-    Of k values that are known it is k/2. Of values of variance v a posteriori and s a priori it
-    is Σ (1 - v/s)² / 2; the prior has its weight. All blocks tell of the same verdicts.
+    k known values give k/2; values of variance v a posteriori and s a priori give
+    Σ (1 - v/s)² / 2. The prior adds its weight. Off the diagonal stands what two blocks share,
+    as both explain the same verdicts.
     """
     terms, blocks = fit.terms, varied_blocks(fit.terms)
     matrix = np.zeros((len(blocks), len(blocks)))

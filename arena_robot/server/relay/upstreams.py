@@ -40,7 +40,7 @@ KEPT = 10_000
 
 
 class Upstream(Protocol):
-    """One policy server; errors are PolicyErrors. ``known`` is its spec, once it was read."""
+    """One policy server; raises PolicyErrors. ``known`` is ``last_spec`` as read, None before."""
 
     last_spec: pb.Spec | None
     known: PolicySpec | None
@@ -170,7 +170,7 @@ class DecodedUpstream:
 
 
 async def known_spec(way: Upstream, timeout_s: float) -> PolicySpec:
-    """Return the spec that a policy told last, and ask for it when it told none."""
+    """Return the last spec of a policy; ask the policy where there is none yet."""
     if way.known is None:
         way.known = wire.spec_from_wire(way.last_spec or await way.spec(timeout_s), 'the policy')
     return way.known
