@@ -29,6 +29,7 @@ from arena_robot.server.base import PolicyState, Role, Station
 from arena_robot.session.arena.contract import INVALID, PROMPT, VERDICT, observation
 
 LENGTH, STEPS = 8, 16
+OF_ONE_PERSON = 25    # after 30 sessions that wait for their files nobody gets another pair
 Sham = Callable[[Any, str, Path], None]
 
 
@@ -129,15 +130,16 @@ def shams(folder: Path, count: int, seed: int = 1) -> Tally:
         setting = Setting(folder / 'server', '', dict(zip(
             NAMES[:2], (first.address, second.address), strict=True)), max_pace=1.25)
         try:
-            arena = _colluding(setting)
             begin_s = time.monotonic()
             for number in range(count):
+                if number % OF_ONE_PERSON == 0:
+                    arena = _colluding(setting, f'eve{number}')
                 sham = SHAMS[number % len(SHAMS)]
                 tally.tried += 1
                 if _counts(arena, sham, folder / str(number), rng):
                     tally.note('wrong', sham.__name__)
             tally.remarks.append(f'{count} shams in {time.monotonic() - begin_s:.0f} s')
-            _report_rivals(setting, arena, tally)
+            _report_rivals(setting, _colluding(setting, 'mallory'), tally)
             tally.tried += 1
             if not _counts(setting.arena(), honest, folder / 'honest', rng):
                 tally.note('losses', 'an honest session does not count')
@@ -146,13 +148,14 @@ def shams(folder: Path, count: int, seed: int = 1) -> Tally:
     return tally
 
 
-def _colluding(setting: Setting) -> Any:
-    accounts = setting.server.accounts
-    setting.tokens['eve'] = accounts.issue(accounts.add_account(
-        'eve', 'colluders', [Role.EVALUATOR]))
-    setting.tokens['hers'] = accounts.issue(accounts.add_station(
-        Station(0, 'hers', 'colluders', 'fr3')))
-    return setting.arena('hers', 'eve')
+def _colluding(setting: Setting, person: str) -> Any:
+    """Return the arena as a new person of the colluding lab sees it, at a station of her own."""
+    accounts, station = setting.server.accounts, f'station of {person}'
+    setting.tokens[person] = accounts.issue(accounts.add_account(
+        person, 'colluders', [Role.EVALUATOR]))
+    setting.tokens[station] = accounts.issue(accounts.add_station(
+        Station(0, station, 'colluders', 'fr3')))
+    return setting.arena(station, person)
 
 
 def _counts(arena: Any, run: Sham, folder: Path, rng: random.Random) -> bool:
@@ -165,7 +168,7 @@ def _counts(arena: Any, run: Sham, folder: Path, rng: random.Random) -> bool:
 
 def _report_rivals(setting: Setting, arena: Any, tally: Tally) -> None:
     """Call both policies unsafe after a rollout; nobody else may lose them."""
-    session_id = arena.assign(STATION, 'eve', PROMPT).session_id
+    session_id = arena.assign(STATION, next(iter(arena._people)), PROMPT).session_id
     for slot in Slot:
         _query(arena, session_id, slot, 1)
     arena.feedback(session_id, dataclasses.replace(INVALID, unsafe_a=True, unsafe_b=True))
