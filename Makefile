@@ -58,7 +58,7 @@ walks: setup  ## sessions as people do them, from the pages alone; what is long 
 		test/recording/test_export_import.py test/policy/test_example_trials.py \
 		test/nodes/test_session_ended.py
 
-attack: setup  ## odd inputs, damaged bags, shams, a server leaned on, kills, full disks; 40 minutes
+attack: setup  ## odd inputs, damaged bags, shams, a server leaned on, kills, full disks; B and C: 10 minutes
 	@$(PY) test/attack/campaign.py $(ARGS)
 
 wheels: setup  ## what is published, in dist/: the package and the ROS messages
