@@ -67,7 +67,7 @@ def fill(folder, count):
                                  'clutter', 'incomplete', 'conflict', 'nonce', 'commitment'), '')})
         for start_row in range(0, count, 5000):
             connection.execute(sa.insert(sessions), rows[start_row:start_row + 5000])
-        log.append(connection, [(row['id'], '{}') for row in rows], 0)
+        log.append(connection, [(row['id'], '{"kind": "session"}') for row in rows], 0)
 
 
 def keep_reports(folder, sessions_each=400):
