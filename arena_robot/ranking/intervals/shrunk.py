@@ -318,8 +318,10 @@ def _left_of_homes(value: float, slope: Floats, bend: Floats, home: Ints, spread
                    ) -> tuple[float, Floats, Floats]:
     n, inside = slope.shape[1], home >= 0
     kinds, at = np.unique(home[inside], return_inverse=True)
-    table = np.zeros((len(kinds), n, n + 1))
-    np.add.at(table, at, np.concatenate([bend, slope[:, :, None]], axis=2)[inside])
+    members = (at == np.arange(len(kinds))[:, None]).astype(float)
+    table = np.concatenate([
+        (members @ bend[inside].reshape(-1, n * n)).reshape(-1, n, n),
+        (members @ slope[inside])[:, :, None]], axis=2)
     weigh = np.eye(n) + spread * table[:, :, :n]
     left = np.linalg.solve(weigh, table)
     value += 0.5 * float(spread * (table[:, :, n] * left[:, :, n]).sum()
