@@ -111,7 +111,7 @@ PAGES = (
     '/api/log/head', '/api/log/entries?start=0')
 
 
-def ready(client, path, wait_s=60.0):
+def ready(client, path, wait_s=300.0):
     """Ask for a page once; a picture of what was empty until now is refused for a moment."""
     end_s = time.perf_counter() + wait_s
     while (answer := client.get(path)).status_code == 409 and time.perf_counter() < end_s:
