@@ -5,6 +5,8 @@ Their constructors only store. :meth:`Openable.open` acquires files, sockets and
 nothing; :meth:`Openable.close` releases them and can be called twice. ``with`` does both.
 """
 
+from types import TracebackType
+
 from typing_extensions import Self
 
 
@@ -30,5 +32,6 @@ class Openable:
         self.open()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
         self.close()

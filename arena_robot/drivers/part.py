@@ -7,21 +7,20 @@ the newest state and waits for the next one.
 
 import abc
 import threading
-from types import TracebackType
 from typing import Generic, TypeVar
 
 import numpy as np
-from typing_extensions import Self
 
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import NotConnected, ReadTimeout, StaleData
 from arena_robot.core.observation import Floats
+from arena_robot.core.openable import Openable
 
 State = TypeVar('State')
 
 
-class Opened:
-    """Base of what is opened and closed: ``with part:`` does both."""
+class Opened(Openable):
+    """Base of parts: an :class:`Openable` that knows whether it is open."""
 
     _open = False
 
@@ -32,14 +31,6 @@ class Opened:
     def close(self) -> None:
         """Disconnect; can be called twice."""
         self._open = False
-
-    def __enter__(self) -> Self:
-        self.open()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        self.close()
 
     def _require_open(self, what: str) -> None:
         if not self._open:
