@@ -9,9 +9,9 @@ from matplotlib.axes import Axes
 from arena_robot.audit.aggregate import FINGERPRINT, Fingerprint
 from arena_robot.audit.opd import QUARTERS
 from arena_robot.core.errors import DataError
+from arena_robot.core.figures import COLOURS, INK, empty_figure, new_figure, save_figure
 from arena_robot.recording.episode.requery import Compared
 from arena_robot.records.audit_file import EpisodeAudit
-from arena_robot.reports.figures import COLOURS, INK, empty_figure, new_figure, save_figure
 
 SHOWN = 12
 _COLUMNS = 2

@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 from numpy.typing import ArrayLike, NDArray
 
 from arena_robot.core.errors import DataError
+from arena_robot.core.figures import COLOURS, INK, LINE, new_figure, save_figure
 from arena_robot.ranking.voting.profile import Profile
 from arena_robot.ranking.voting.ranked_pairs import ranked_pairs
-from arena_robot.reports.figures import COLOURS, INK, LINE, new_figure, save_figure
 
 REST = '#b8c0c8'
 FAINT = '#c9d6df'

@@ -8,9 +8,9 @@ import jinja2
 import numpy as np
 
 from arena_robot.core.errors import DataError
+from arena_robot.core.figures import COLOURS, INK, new_figure, save_figure
 from arena_robot.core.files import write_text
 from arena_robot.core.wilson import wilson
-from arena_robot.reports.figures import COLOURS, INK, new_figure, save_figure
 from arena_robot.reports.tournament import TEMPLATES
 from arena_robot.skills.labelling import LabelledTask, TriedSolution, label_prefixes, prefix_keys
 from arena_robot.skills.verifier import PrefixScorer, strategy

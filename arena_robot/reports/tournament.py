@@ -15,6 +15,7 @@ from arena_robot.core.errors import DataError
 from arena_robot.core.files import write_text
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.counts import count_pairs
+from arena_robot.ranking.plots import plot_standings, plot_win_matrix
 from arena_robot.ranking.standings import (
     RELAYED,
     Standings,
@@ -27,7 +28,6 @@ from arena_robot.ranking.standings import (
     shown_order,
 )
 from arena_robot.reports.audit_agreement import mean_words
-from arena_robot.reports.ranking_plots import plot_standings, plot_win_matrix
 from arena_robot.reports.tournament_records import Record, RolloutRow, audit_lines, judged
 
 TEMPLATES = Path(__file__).parent / 'templates'

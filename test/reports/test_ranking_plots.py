@@ -9,9 +9,9 @@ from arena_robot.cli.main import main
 from arena_robot.core.errors import DataError
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.methods import rank
+from arena_robot.ranking.plots import plot_efficiency, plot_standings, plot_win_matrix
 from arena_robot.ranking.voting.profile import from_scores
 from arena_robot.reports.game_plots import _needed, draw_contributions, draw_ranked_pairs
-from arena_robot.reports.ranking_plots import plot_efficiency, plot_standings, plot_win_matrix
 
 VOTES = Comparisons.build([0, 1, 2, 0, 1], [1, 2, 0, 2, 0], [1, 1, 0.5, 1, 0.5],
                           items=['alpha', 'beta', 'gamma'])

@@ -21,6 +21,7 @@ from arena_robot.core.errors import DataError
 from arena_robot.core.verdict import Verdict
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.methods import rank_comparable
+from arena_robot.ranking.plots import plot_standings
 from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.records.audit_file import EpisodeAudit, write_audit
 from arena_robot.records.episode_file import SceneMatch, read_arrays, write_scene_match
@@ -33,7 +34,6 @@ from arena_robot.reports.policy_report.statements import (
     Statement,
     report_to_json,
 )
-from arena_robot.reports.ranking_plots import plot_standings
 from arena_robot.server.store.evaluations import insert_evaluations
 from arena_robot.server.store.reports import Reports
 from arena_robot.server.store.schema import files

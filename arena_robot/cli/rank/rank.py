@@ -308,7 +308,7 @@ def parsed_options(pairs: list[str]) -> dict[str, Any]:
 def _draw(args: argparse.Namespace, comparisons: Any, result: Any, unit: str) -> None:
     if not (args.plot or args.plot_matrix):
         return
-    from arena_robot.reports.ranking_plots import plot_standings, plot_win_matrix
+    from arena_robot.ranking.plots import plot_standings, plot_win_matrix
     if args.plot:
         plot_standings(result, args.plot, unit)
     if args.plot_matrix:

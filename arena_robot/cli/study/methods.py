@@ -82,7 +82,7 @@ def run_methods(args: argparse.Namespace) -> int:
                             workers=at_work) if args.redraw else {}
     report = _report(args, arena, splits, curves, drawn, left_out)
     if args.plot:
-        from arena_robot.reports.ranking_plots import plot_efficiency
+        from arena_robot.ranking.plots import plot_efficiency
         plot_efficiency({name: {size: scored.summaries() for size, scored in curve.items()}
                          for name, curve in curves.items()}, args.plot)
     print(json_text(report) if args.json else _text(report))

@@ -12,7 +12,17 @@ from fastapi.responses import Response
 from fastapi.templating import Jinja2Templates
 
 from arena_robot.core.errors import RankingError
+from arena_robot.core.figures import figure_bytes
 from arena_robot.ranking.methods import METHODS
+from arena_robot.ranking.plots import (
+    CardLine,
+    WonShare,
+    card_figure,
+    history_figure,
+    shares_figure,
+    standings_figure,
+    win_matrix_figure,
+)
 from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.standings import (
     Standings,
@@ -22,16 +32,6 @@ from arena_robot.ranking.standings import (
     is_few,
     place_words,
     shown_order,
-)
-from arena_robot.reports.figures import figure_bytes
-from arena_robot.reports.ranking_plots import (
-    CardLine,
-    WonShare,
-    card_figure,
-    history_figure,
-    shares_figure,
-    standings_figure,
-    win_matrix_figure,
 )
 from arena_robot.server.results.standings import Results
 from arena_robot.server.store.browse import Browse

@@ -13,6 +13,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from arena_robot.core.figures import (
+    COLOURS,
+    INK,
+    LINE,
+    empty_figure,
+    new_figure,
+    plain_axes,
+    plain_text,
+    save_figure,
+)
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.counts import count_pairs
 from arena_robot.ranking.standings import (
@@ -24,16 +34,6 @@ from arena_robot.ranking.standings import (
     is_few,
     place_words,
     shown_order,
-)
-from arena_robot.reports.figures import (
-    COLOURS,
-    INK,
-    LINE,
-    empty_figure,
-    new_figure,
-    plain_axes,
-    plain_text,
-    save_figure,
 )
 
 if TYPE_CHECKING:
