@@ -12,7 +12,8 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / 'arena_robot'
 ROW = {'robots': 0, 'core': 1, 'records': 2, 'models': 2, 'ranking': 2, 'safety': 2,
        'drivers': 3, 'policy': 3, 'recording': 3, 'audit': 3, 'skills': 3, 'session': 4,
-       'server': 4, 'reports': 4, 'nodes': 5, 'web': 5, 'trials': 5, 'demo': 6, 'cli': 7}
+       'server': 4, 'reports': 4, 'nodes': 5, 'web': 5, 'trials': 5, 'demo': 6, 'blind': 6,
+       'cli': 7}
 # Rows inside a room: folders and files of a lower row know nothing of those of a higher one. Files
 # that are not named here are the room's ground, row 0, and know no folder of it.
 ROWS_INSIDE = {

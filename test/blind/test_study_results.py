@@ -1,0 +1,199 @@
+"""What studies say: sentences, tests by block and evaluator, the report's page."""
+
+import itertools
+import json
+import math
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from studies import SEED, cup_study, run_study
+
+from arena_robot.blind.report import blind_words, deviations, interval_rows, write_study_report
+from arena_robot.blind.results import (
+    exchange_test,
+    is_decided,
+    result_to_json,
+    study_result,
+)
+from arena_robot.blind.study import Design, Measure, Stopping, StudyArm, Unit
+from arena_robot.blind.trials import StudyMove, TrialResult, declare, plain_result, read_study
+from arena_robot.core.clock import ManualClock
+from arena_robot.records.session_file import JOURNAL
+from arena_robot.session.protocol.journal import Journal
+
+
+def mostly(shares):
+    """Return who succeeds: an arm in the first part of every ten blocks, in another order each."""
+    def succeeds(arm, block):
+        order = np.random.default_rng([(block - 1) // 10, len(arm)]).permutation(10)
+        return bool(order[(block - 1) % 10] < 10 * shares[arm])
+    return succeeds
+
+
+BETTER, ALIKE = mostly({'pi0': 0.3, 'pi05': 0.9}), mostly({'pi0': 0.5, 'pi05': 0.6})
+
+
+def result_of(tmp_path, study, succeeds=BETTER, **how):
+    return study_result(read_study(run_study(tmp_path / 'cup', study, succeeds, **how)))
+
+
+def test_the_sentence_of_a_better_policy(tmp_path):
+    [words] = result_of(tmp_path, cup_study(20)).sentences()
+    assert re.fullmatch(r'pi05 is better than pi0 at \*cup in bowl\*: 36 of 40 against 12 of 40, '
+                        r'difference \+\d+ to \+\d+ points, test chosen before\.', words)
+
+
+def test_the_sentence_of_what_cannot_be_told_apart(tmp_path):
+    [words] = result_of(tmp_path, cup_study(10), ALIKE).sentences()
+    assert 'pi05 and pi0 cannot be told apart at *cup in bowl*: 12 of 20 against 10 of 20' in words
+    assert re.search(r'−\d+ to \+\d+ points', words)
+    assert re.search(r'a new study of \d+ blocks would in 80% of cases', words)
+    [words] = result_of(tmp_path / 'same', cup_study(4), lambda *_: True).sentences()
+    assert 'do not tell how many more' in words
+
+
+@pytest.mark.parametrize('unit', Unit)
+@pytest.mark.parametrize('stopping', Stopping)
+def test_each_rule_finds_a_large_difference_and_none_where_none_is(unit, stopping, tmp_path):
+    study = cup_study(20, unit=unit, stopping=stopping)
+    people = {'evaluator': lambda block: f'e{block % 8}'}
+    [found] = result_of(tmp_path, study, **people).contrasts
+    assert (found.better, found.first, found.wins > found.losses) == ('pi05', 'pi05', True)
+    assert (found.decided_after is None) == (stopping is Stopping.FIXED)
+    assert found.p_value <= 0.05
+    if found.interval:
+        assert 0 < found.interval[0] < found.difference < found.interval[1]
+    [none] = result_of(tmp_path / 'none', study, ALIKE, **people).contrasts
+    assert none.better is None
+    assert none.p_value > 0.05
+
+
+@pytest.mark.parametrize(('measure', 'words'), [
+    (Measure.PREFERENCE, 'preferred in 40 of 40 blocks against 0'),
+    (Measure.PROGRESS, 'further in 0 of 40 blocks against 0')])
+def test_other_measures_say_what_they_count(measure, words, tmp_path):
+    study = cup_study(20, measure=measure)
+    [sentence] = result_of(tmp_path, study,
+                           prefer=lambda a, b: 'A' if a == 'pi05' else 'B').sentences()
+    assert words in sentence
+
+
+def test_several_comparisons_share_the_level(tmp_path):
+    arms = tuple(map(StudyArm, ('a', 'bb', 'ccc')))
+    study = cup_study(6, arms=arms, design=Design.TASK_LIST)
+    result = result_of(tmp_path, study, mostly({'a': 0.2, 'bb': 0.9, 'ccc': 0.9}))
+    better = {(c.first, c.second): c.better for c in result.contrasts}
+    assert better['bb', 'a'] == 'bb'
+    p_values = [c.p_value for c in result.contrasts]
+    assert all(0 <= p <= 1 for p in p_values)
+    assert len(result.sentences()) == 3
+    control = cup_study(6, arms=arms, design=Design.CONTROL, control='a')
+    assert len(result_of(tmp_path / 'c', control, mostly({'a': 0.2, 'bb': 0.9, 'ccc': 0.9}))
+               .contrasts) == 2
+
+
+def test_the_exchange_test_is_exact():
+    sums = np.array([3, 1, 1, 2, 1, 2])
+    outcome = np.concatenate([np.ones(n, int) for n in sums])
+    names = np.repeat([f'e{k}' for k in range(6)], sums)
+    assert exchange_test(outcome, names) == 2 / 64
+    some = np.where(names == 'e0', -1, 1)
+    signs = np.array(list(itertools.product((1, -1), repeat=6)))
+    total = abs(-3 + sums[1:].sum())
+    assert exchange_test(some, names) == np.mean(np.abs(signs @ sums) >= total)
+    many = np.repeat([f'e{k}' for k in range(20)], 2)
+    assert exchange_test(np.ones(40, int), many) == pytest.approx(1 / 20_001, rel=2)
+
+
+def test_who_keeps_the_seed_can_ask_whether_a_sequential_study_may_end(tmp_path):
+    study = cup_study(20, stopping=Stopping.SEQUENTIAL)
+    record = read_study(run_study(tmp_path, study, BETTER, reveal=False))
+    assert is_decided(record, SEED)
+    alike = read_study(run_study(tmp_path / 'a', study, ALIKE, reveal=False))
+    assert not is_decided(alike, SEED)
+    fixed = read_study(run_study(tmp_path / 'f', cup_study(20), BETTER, reveal=False))
+    assert not is_decided(fixed, SEED)
+
+
+class Page(HTMLParser):
+    """The texts of a page, and everything that it loads."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.texts, self.loads, self.opened = [], [], []
+        self.feed(path.read_text(encoding='utf-8'))
+
+    def handle_starttag(self, tag, attributes):
+        self.opened.append(tag)
+        self.loads += [value for name, value in attributes if name in ('src', 'href')]
+
+    def handle_data(self, data):
+        self.texts += [data.strip()] if data.strip() else []
+
+
+def test_the_page_begins_with_the_sentence_and_loads_nothing(tmp_path):
+    result = result_of(tmp_path, cup_study(20), evaluator=lambda block: f'<b>{block % 3}')
+    page = Page(write_study_report(result, tmp_path / 'report.html'))
+    body = page.texts[[text.startswith('pi05 is') for text in page.texts].index(True):]
+    assert body[0] == result.sentences()[0]
+    assert page.loads == []
+    assert 'b' in page.opened
+    assert {'<b>0', '<b>1', '<b>2', 'left', 'right', 'None.'} <= set(page.texts)
+    assert page.opened.count('svg') == 3    # the comparison and its two start conditions
+    assert len([text for text in page.texts if text in ('yes', 'no')]) == 80
+
+
+def test_a_clip_of_a_trial_is_linked(tmp_path):
+    study = cup_study(1)
+    folder = run_study(tmp_path, study, BETTER, reveal=False)
+    with Journal(folder / JOURNAL, ManualClock(2)) as log:
+        log.append(StudyMove.TRIAL.value, plain_result(TrialResult(
+            1, 1, 'A', 'left', success=True, clip='clips/1.mp4', time_to_success_s=4.0)))
+        log.append(StudyMove.TRIAL.value, plain_result(TrialResult(
+            0, 0, '', 'left', success=True, human=True)))
+        log.append(StudyMove.REVEALED.value, {'seed': SEED})
+    result = study_result(read_study(folder))
+    page = Page(write_study_report(result, folder / 'report.html'))
+    assert page.loads == ['clips/1.mp4']
+    assert 'a person' in page.texts
+    assert any('1 results were taken back' in text for text in page.texts)
+
+
+def test_deviations_are_told(tmp_path):
+    study, line = cup_study(2), {'block': 1, 'condition': 'left'}
+    with Journal(tmp_path / JOURNAL, ManualClock(1)) as log:
+        declare(log, study)
+        log.append(StudyMove.TRIAL.value, line | {'trial': 2, 'slot': 'B', 'void': 'no light'})
+        log.append(StudyMove.TRIAL.value, line | {'trial': 2, 'slot': 'B', 'success': True})
+        log.append(StudyMove.TRIAL.value, line | {'trial': 1, 'slot': 'A', 'success': True})
+        declare(log, cup_study(3, unit=Unit.EVALUATOR), 'more light')
+        log.append(StudyMove.SEALED.value, {'sha256': 'of another seed'})
+        log.append(StudyMove.REVEALED.value, {'seed': SEED})
+        log.append(StudyMove.TRIAL.value, line | {'trial': 1, 'slot': 'A', 'success': True})
+    result = study_result(read_study(tmp_path))
+    words = '\n'.join(deviations(result))
+    for part in ('not in the journal before', 'not the one whose hash', '1 results were entered',
+                 'Version 2 was declared after 3 trials: more light', '1 trials were void',
+                 'no light 1', 'not run in the order', '1 of 6 blocks', '1 evaluators took part'):
+        assert part in words, part
+    assert 'test chosen after 3 trials' in result.sentences()[0]
+    assert 'does not fit' in ' '.join(blind_words(result.record))
+
+
+def test_parts_by_condition_have_the_sign_of_the_whole(tmp_path):
+    def succeeds(arm, block):
+        return arm == 'pi05'
+    for row in interval_rows(result_of(tmp_path, cup_study(8), succeeds)):
+        assert row['difference'] == 1
+        assert row['interval'][0] > 0
+
+
+def test_json_has_the_numbers_of_the_sentences(tmp_path):
+    result = result_of(tmp_path, cup_study(20))
+    values = json.loads(json.dumps(result_to_json(result)))
+    [row] = values['contrasts']
+    assert (row['better'], row['successes'], row['blocks']) == ('pi05', [36, 12], 40)
+    assert row['sentence'] == result.sentences()[0]
+    assert math.isclose(row['difference'], 0.6)
