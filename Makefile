@@ -14,7 +14,7 @@ ARGS ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-demo walks attack wheels install-check lint lock sbom demo bench
+.PHONY: help setup test test-demo walks attack wheels install-check lint lock sbom demo bench docs
 .PHONY: proto clean
 
 help:  ## list the targets
@@ -81,6 +81,10 @@ sbom: setup  ## list of what is shipped (CycloneDX) and of its licences, from th
 
 demo: setup  ## a tournament of policies on a simulated station; KEEP=1 keeps the site running
 	@$(ARENA) demo $(if $(KEEP),--keep) $(ARGS)
+
+docs:  ## the documentation as a site, in build/docs; warnings and broken links are errors
+	@.ci/setup --docs
+	@$(PY) -m mkdocs build --strict
 
 bench:  ## run the benchmarks, with comparisons to other libraries
 	@.ci/setup --bench

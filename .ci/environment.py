@@ -29,6 +29,7 @@ SITE = VENV / 'lib' / f'python{VERSION}' / 'site-packages'
 STAMPS = VENV / 'stamps'
 WHEELS = ('requirements-ros.txt', 'requirements.txt', 'requirements-dev.txt')
 BENCH = 'requirements-bench.txt'
+DOCS = '.ci/requirements-docs.txt'
 FRANKA = 'requirements-franka.txt'
 TF = '.ci/tf2_msgs'
 PACKAGE_FILES = ('pyproject.toml', 'setup.py', 'setup.cfg', 'package.xml', 'resource', 'launch',
@@ -244,9 +245,10 @@ def alone() -> Iterator[None]:
 
 
 def main() -> int:
-    """Set up what is missing or out of date; with ``--bench`` and ``--test`` what these need."""
+    """Set up what is missing or out of date; with options what other targets need."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument('--bench', action='store_true', help='also the peers of `make bench`')
+    parser.add_argument('--docs', action='store_true', help='also the programs of `make docs`')
     parser.add_argument('--test', action='store_true', help='also the browser of `make test`')
     args = parser.parse_args()
     started = time.monotonic()
@@ -256,6 +258,9 @@ def main() -> int:
             if args.bench:
                 done.append(step('Peers to compare with', 'bench', digest(files(BENCH)),
                                  lambda: install_wheels('-r', BENCH)))
+            if args.docs:
+                done.append(step('Programs of the documentation', 'docs', digest(files(DOCS)),
+                                 lambda: install_wheels('-r', DOCS)))
             if args.test:
                 done.append(browser())
     except Failed as failure:
