@@ -1,0 +1,98 @@
+"""The site of the documentation: a whole generated reference, no warning when it is built."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from arena_robot import ranking
+from arena_robot.cli.verbs import VERBS, parser
+from arena_robot.nodes.describe import PAGES
+
+ROOT = Path(__file__).resolve().parent.parent
+HTML_S = 300.0    # a build takes half a minute, on a busy machine some
+
+
+def module(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / 'docs' / f'{name}.py')
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+@pytest.fixture(scope='module')
+def pages():
+    return module('reference_pages').pages()
+
+
+def part(page, heading):
+    """Return what stands below a heading of a page."""
+    return page.split(f'\n{heading}\n', 1)[1].split('\n#', 1)[0]
+
+
+def test_every_verb_has_its_part_with_every_option(pages):
+    top = parser(VERBS)
+    for verb in VERBS:
+        text = part(pages['cli'], f'### arena {verb.words}')
+        for action in top.leaf(verb.words.split())._actions:
+            if action.dest != 'help':
+                assert all(name in text for name in action.option_strings or [action.dest])
+    assert pages['cli'].count('\n### ') == len(VERBS)
+
+
+def test_every_interface_and_every_parameter_is_there(pages):
+    kinds = ('msg', 'srv', 'action')
+    files = [path for kind in kinds for path in (ROOT / 'arena_msgs' / kind).glob(f'*.{kind}')]
+    assert len(files) >= 30
+    for path in files:
+        assert path.read_text(encoding='utf-8').strip() in part(pages['ros'], f'### {path.stem}')
+    for tables in PAGES.values():
+        for name, params in tables.items():
+            text = part(pages['ros'], f'### Parameters of {name}')
+            assert [p.name for p in params if f'| `{p.name}` |' not in text] == []
+
+
+def test_the_names_of_the_python_page_exist(pages):
+    names = re.findall(r'^::: ([\w.]+)$', pages['python'], re.MULTILINE)
+    assert 'arena_robot.ranking' in names
+    for name in names:
+        home, _, last = name.rpartition('.')
+        if importlib.util.find_spec(home) and hasattr(importlib.import_module(home), last):
+            continue
+        assert importlib.util.find_spec(name), name
+    assert set(ranking.__all__) >= {'rank', 'from_frame', 'to_frame'}
+
+
+def test_the_http_page_has_the_addresses_of_a_site(pages):
+    paths = re.findall(r'^## `(/\S+)`$', pages['http'], re.MULTILINE)
+    assert {'/api/standings', '/api/evaluations', '/api/log', '/data/sessions.csv'} <= set(paths)
+    assert '| `method` | query | `' in part(pages['http'], '## `/api/standings`')
+
+
+def test_the_menu_has_every_page_once():
+    class Loader(yaml.SafeLoader):
+        """Reads the file without what only mkdocs knows."""
+
+    Loader.add_multi_constructor('', lambda loader, suffix, node: None)
+    config = yaml.load((ROOT / 'mkdocs.yml').read_text(encoding='utf-8'), Loader)
+    listed = [page if isinstance(page, str) else next(iter(page.values()))
+              for tab in config['nav'] for page in next(iter(tab.values()))]
+    assert len(listed) == len(set(listed))
+    written = {path.name for path in (ROOT / 'docs').glob('*.md')}
+    assert {page for page in listed if '/' not in page} == written
+
+
+@pytest.mark.skipif(importlib.util.find_spec('mkdocs') is None,
+                    reason='mkdocs is missing: `make docs` installs it')
+def test_the_site_is_built_without_a_warning(tmp_path):
+    done = subprocess.run([sys.executable, '-m', 'mkdocs', 'build', '--strict', '-d', tmp_path],
+                          cwd=ROOT, capture_output=True, text=True, timeout=HTML_S, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    html = (tmp_path / 'ranking' / 'index.html').read_text(encoding='utf-8')
+    assert '<math' in html
+    assert 'class="arithmatex"' not in html
+    assert not re.search(r'https?://[^"]+\.(?:js|css|woff2?)"', html), 'nothing from elsewhere'
