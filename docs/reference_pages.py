@@ -8,6 +8,7 @@ and the parameters of the nodes, the docstrings of public modules, and the site'
 """
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import fields
@@ -22,6 +23,8 @@ from arena_robot.web.site.app import SiteParts, site
 ROOT = Path(__file__).resolve().parent.parent
 PROTOS = ('arena_robot/policy/proto/arena_policy.proto',
           'arena_robot/server/proto/arena_server.proto')
+# A default said in a help text: the table has it in a column of its own.
+DEFAULT = re.compile(r' \(default:? [^)]*\)')
 BAR = r'\|'
 INTERFACES = (('Messages', 'msg'), ('Services', 'srv'), ('Actions', 'action'))
 # What a package of somebody else imports, by what it is for.
@@ -63,7 +66,7 @@ def option_row(leaf: argparse.ArgumentParser, action: argparse.Action) -> str:
     names = ', '.join(action.option_strings) or action.dest
     unsaid = (None, '', [], (), argparse.SUPPRESS)
     shown = '' if action.nargs == 0 or action.default in unsaid else str(action.default)
-    words = formatter._expand_help(action) if action.help else ''
+    words = DEFAULT.sub('', formatter._expand_help(action) if action.help else '')
     if action.choices is not None and not action.metavar:
         value = ', '.join(map(str, action.choices)) if len(list(action.choices)) < 12 else value
     name = f'{names} {value}'.strip() if action.option_strings else names
@@ -72,7 +75,8 @@ def option_row(leaf: argparse.ArgumentParser, action: argparse.Action) -> str:
 
 def verb_part(verb: Verb, leaf: argparse.ArgumentParser) -> Iterator[str]:
     """Yield the lines of one verb: heading, description, arguments."""
-    yield from ('', f'### arena {verb.words}', '', f'{cell(verb.help[0].upper() + verb.help[1:])}.', '')
+    about = cell(verb.help[0].upper() + verb.help[1:])
+    yield from ('', f'### arena {verb.words}', '', f'{about}.', '')
     lines = str(leaf.description).splitlines()
     yield from ('```text', *lines, '```', '')
     actions = [action for action in leaf._actions if action.help != argparse.SUPPRESS

@@ -2,8 +2,8 @@
 What `make docs` adds to the pages of docs/; mkdocs calls the functions ``on_…``.
 
 The generated reference of :mod:`reference_pages` is added below ``reference/``. A link to a file
-of the repository outside docs/ leads to a copy below ``repository/``. Formulas become MathML, which
-browsers draw without a script.
+of the repository outside docs/ leads to a copy below ``repository/``. Formulas become
+MathML, which needs no script.
 """
 
 import re

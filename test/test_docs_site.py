@@ -31,7 +31,7 @@ def pages():
 
 def part(page, heading):
     """Return what stands below a heading of a page."""
-    return page.split(f'\n{heading}\n', 1)[1].split('\n#', 1)[0]
+    return page.split(f'\n{heading}\n', 1)[1].split('\n##', 1)[0]
 
 
 def test_every_verb_has_its_part_with_every_option(pages):
@@ -49,7 +49,8 @@ def test_every_interface_and_every_parameter_is_there(pages):
     files = [path for kind in kinds for path in (ROOT / 'arena_msgs' / kind).glob(f'*.{kind}')]
     assert len(files) >= 30
     for path in files:
-        assert path.read_text(encoding='utf-8').strip() in part(pages['ros'], f'### {path.stem}')
+        text = path.read_text(encoding='utf-8').strip()
+        assert f'### {path.stem}\n\n```text\n{text}\n```\n' in pages['ros']
     for tables in PAGES.values():
         for name, params in tables.items():
             text = part(pages['ros'], f'### Parameters of {name}')
