@@ -14,7 +14,7 @@ EXTRAS = {
     'driver': 'station', 'emulate': 'sim', 'policy': 'policy', 'policy rates': 'sim', 'sim': 'sim',
     'server': 'server', 'admin': 'server', 'credits': 'server', 'results': 'server',
     'rank': 'ranking', 'vote': 'ranking', 'game': 'ranking', 'report': 'exports',
-    'study': 'exports', 'audit': 'judges', 'judge': 'judges', 'skill': 'sim',
+    'compare': 'exports', 'study': 'exports', 'audit': 'judges', 'judge': 'judges', 'skill': 'sim',
     'help': 'all', 'completion': 'ranking',
 }
 

@@ -134,12 +134,17 @@ MAP: tuple[tuple[str, tuple[Verb | VerbGroup, ...]], ...] = (
               Verb('correct', 'results', 'append a correction to a session, or withdraw it'),
               Verb('categorise', 'results', 'say what kind of task an instruction is')))),
     ('Rankings', (
+        Verb('compare', 'compare', 'say whether one policy is better than another: 17/20 14/20'),
         Verb('rank', 'rank.rank', 'rank policies from A/B sessions'),
         Verb('vote', 'rank.vote', 'aggregate ranked ballots with a voting rule'),
         Verb('game', 'rank.game', 'rate the strategies of a game, or models and tasks by '
              'their scores'),
         Verb('report', 'rank.report', 'report on a policy with checked claims and citations'),
-        group('study', 'how far to trust a ranking: methods, pairs; published tables again',
+        group('study', 'declare a study, plan, check, report it; how far to trust a ranking',
+              Verb('new', 'study.declared', 'ask six questions and write a study'),
+              Verb('plan', 'study.declared', 'say how many blocks a study needs'),
+              Verb('check', 'study.declared', "check a study's file, and print its hash"),
+              Verb('report', 'study.declared', 'write the page of a study that has ended'),
               Verb('methods', 'study.methods', 'measure how well methods recover a reference '
                    'ranking'),
               Verb('pairs', 'study.pairs', 'show how many comparisons the informative choice of '
@@ -187,8 +192,8 @@ class MapParser(VerbParser):
     """The parser of `arena`; its help lists verbs and groups of verbs by user."""
 
     def format_help(self) -> str:
-        """Return usage, description, a line for each verb or group, and where more is said."""
-        lines = ['usage: arena VERB …', '', str(self.description), '']
+        """Return usage and description, a line for each verb or group, and where more is said."""
+        lines = [f'usage: arena VERB …    {self.description}', '']
         for title, rows in MAP[:-1]:
             for number, row in enumerate(rows):
                 name = row.words if isinstance(row, Verb) else f'{row.word} …'
