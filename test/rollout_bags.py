@@ -2,7 +2,7 @@
 
 import pickle
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from arena_robot.recording.episode.sample import (
     header,
 )
 from arena_robot.robots.arms import PANDA
+from arena_robot.server.sessions.recorded_rollout import read_claims, why_unproven
 from arena_robot.session.ports import NoRecorder
 
 MAKER = SampleMaker(SampleEpisode())
@@ -142,3 +143,8 @@ def _fields(step: Step, seen: Observation, slot: str) -> Iterator[Fields]:
         'requested': list(map(float, step.requested)), 'q_sent': list(map(float, step.q_sent)),
         'gripper_sent': float(step.gripper_sent), 'chunk_index': step.chunk_index,
         'chunk_step': step.chunk_step}
+
+
+def read_here(home: Path) -> Mapping[str, str]:
+    """Return what a server finds in the recordings of a session, without a process of its own."""
+    return {slot: why_unproven(home / slot, claim) for slot, claim in read_claims(home).items()}

@@ -80,10 +80,11 @@ def audit_folder(episode: FoundEpisode, job: AuditJob) -> EpisodeAudit:
         clip = read_clip(episode.folder, job.interval_s or can.interval_s,
                          max_frames=can.max_frames)
     except (DataError, RecordingError) as error:
-        return failed_audit(f'{episode.session}/{episode.folder.name}', judge.name, str(error),
-                            job.settings, episode.success)
-    cache = TraceCache(job.cache, job.identity) if job.cache else None
-    audit = audit_clip(judge, clip, job.settings, episode.success, cache)
+        audit = failed_audit(f'{episode.session}/{episode.folder.name}', judge.name, str(error),
+                             job.settings, episode.success)
+    else:
+        cache = TraceCache(job.cache, job.identity) if job.cache else None
+        audit = audit_clip(judge, clip, job.settings, episode.success, cache)
     if job.save:
         write_audit(episode.folder, audit)
     return audit

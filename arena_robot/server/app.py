@@ -55,6 +55,7 @@ from arena_robot.server.threads import Housekeeping
 from arena_robot.server.transparency.keys import LogKey
 from arena_robot.server.transparency.log import TransparencyLog
 from arena_robot.server.upkeep.background_work import (
+    AUDIT_STEP_S,
     NO_FUNCTIONS,
     AuditWorker,
     BackgroundFunctions,
@@ -78,7 +79,7 @@ RECORD_S = 5.0      # until another server knows what this one relayed
 ACCEPT_S = 60.0     # until a session that waits is looked at again
 ERASE_S = 3600.0    # files are kept for days
 CREDITS_S = 600.0   # credits are given once a week
-AUDIT_S, WORK_S = 5.0, 60.0    # AuditWorker and BackgroundWork count their steps in these
+WORK_S = 60.0       # BackgroundWork counts its steps in these
 
 
 class ArenaServer:
@@ -247,7 +248,7 @@ class ArenaServer:
 
     def _chores(self) -> dict[str, tuple[float, Callable[[], object]]]:
         config, alone = self.config, self._by_one
-        audits = {'audit': (AUDIT_S, alone(self._audits.step))} if self._audits else {}
+        audits = {'audit': (AUDIT_STEP_S, alone(self._audits.step))} if self._audits else {}
         return {
             **audits,
             **{name: (WORK_S, alone(work.step)) for name, work in self._works.items()},

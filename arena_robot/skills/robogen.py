@@ -1,5 +1,5 @@
 """
-RoboGen's task folders: a solution as other tools of generated skills read and write it.
+Reads RoboGen's task folders, as other tools of generated skills write them.
 
 ::
 
@@ -21,27 +21,12 @@ from typing import Any
 import yaml
 
 from arena_robot.core.errors import DataError
-from arena_robot.core.files import write_text
-from arena_robot.skills.base import SkillActionSpace, Solution, Subtask, SubtaskKind, TaskSpec
+from arena_robot.skills.base import SkillActionSpace, Solution, Subtask, SubtaskKind
 
 CONFIG = 'config.yaml'
 SUBSTEPS, TYPES, SPACES = 'substeps.txt', 'substep_types.txt', 'action_spaces.txt'
 MOST_BYTES = 100_000
 _JOINTS_OF = 'set_joint_angle_object_name'
-
-
-def write_task_folder(folder: Path, spec: TaskSpec, solution: Solution) -> None:
-    """Write a solution; ``folder`` is made when it is missing."""
-    folder.mkdir(parents=True, exist_ok=True)
-    steps = solution.subtasks
-    config = yaml.safe_dump(_config(folder, spec, solution), sort_keys=False, allow_unicode=True)
-    write_text(folder / CONFIG, config)
-    for name, lines in ((SUBSTEPS, [step.name for step in steps]),
-                        (TYPES, [step.kind.value for step in steps]),
-                        (SPACES, [step.action_space.value for step in steps])):
-        write_text(folder / name, ''.join(f'{_line(line)}\n' for line in lines))
-    for index, step in enumerate(steps):
-        write_text(folder / f'{index:02d}_{_file_name(step.name)}.py', step.code)
 
 
 def read_task_folder(folder: Path, policy: str = 'robogen') -> Solution:
@@ -62,23 +47,6 @@ def read_task_folder(folder: Path, policy: str = 'robogen') -> Solution:
     except ValueError as error:
         raise DataError(f'{folder}: {error}') from error
     return Solution(task, _scene(config), steps, policy)
-
-
-def _config(folder: Path, spec: TaskSpec, solution: Solution) -> list[dict[str, Any]]:
-    shown = _strings(solution.scene.get('objects'))
-    known = {thing.name: thing.category for thing in spec.objects}
-    rows: list[dict[str, Any]] = [{'use_table': True}]
-    rows += [{'center': '(0.5, 0.0, 0.0)', 'lang': f'a {known.get(name, name)}', 'name': name,
-              'on_table': True, 'path': f'{name}.urdf', 'reward_asset_path': name, 'size': 0.2,
-              'type': 'urdf'} for name in shown]
-    rows += [{'solution_path': folder.name}, {'spatial_relationships': []}]
-    joints = solution.scene.get('joints')
-    of_object: dict[str, dict[str, str]] = {}
-    for key, share in (joints.items() if isinstance(joints, dict) else ()):
-        thing, _, joint = str(key).partition('/')
-        of_object.setdefault(thing, {})[joint] = f'{float(share):g}'
-    rows += [{_JOINTS_OF: thing, **joints} for thing, joints in of_object.items()]
-    return [*rows, {'task_name': spec.name, 'task_description': spec.description}]
 
 
 def _scene(config: list[dict[str, Any]]) -> dict[str, object]:
@@ -136,11 +104,3 @@ def _text(path: Path) -> str:
 
 def _file_name(name: str) -> str:
     return re.sub(r'\W', '_', name.strip())[:80] or 'substep'
-
-
-def _line(text: str) -> str:
-    return ' '.join(text.split())
-
-
-def _strings(value: object) -> list[str]:
-    return [str(item) for item in value] if isinstance(value, list | tuple) else []

@@ -33,6 +33,7 @@ from arena_setting import NotingArena, episode, recorded  # noqa: E402
 from history import NO_ANSWER, REFUSED, TAKEN, WAITS, History  # noqa: E402
 from kills import Victim, check_once, fill, forks, free_port  # noqa: E402
 from postgres import postgres  # noqa: E402
+from rollout_bags import read_here  # noqa: E402
 from tally import Tally, table  # noqa: E402
 from victims import fine, policy, server, server_config  # noqa: E402
 
@@ -52,7 +53,6 @@ from arena_robot.server.client import (  # noqa: E402
     TokensInMemory,
 )
 from arena_robot.server.proto import arena_server_pb2 as pb  # noqa: E402
-from arena_robot.server.sessions.recordings import read_here  # noqa: E402
 from arena_robot.server.store.schema import sessions  # noqa: E402
 from arena_robot.server.transparency.keys import read_receipt  # noqa: E402
 from arena_robot.server.transparency.merkle import MerkleTree, leaf_hash  # noqa: E402

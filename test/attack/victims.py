@@ -18,7 +18,7 @@ from random import Random
 from typing import Any
 
 from fake_station import FakeArm, FakeCamera, FakeGripper
-from rollout_bags import RolloutBags
+from rollout_bags import RolloutBags, read_here
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import Preference, Slot
@@ -31,7 +31,6 @@ from arena_robot.records.episode_file import EPISODE_FILE, EpisodeFile, write_ep
 from arena_robot.server.app import ArenaServer
 from arena_robot.server.client import RemoteArena, ServerAddress
 from arena_robot.server.config import Credits, ServerConfig, ServerLimits
-from arena_robot.server.sessions.recordings import read_here
 from arena_robot.session.arena.sealed import SealedTokens
 from arena_robot.session.base import StationInfo
 from arena_robot.session.loop.parts import Parts

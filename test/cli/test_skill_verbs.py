@@ -8,13 +8,13 @@ import pytest
 from chat_server import ChatServer
 from chat_server import said as answered
 from skill_worlds import StructuralExecutor
+from task_folders import write_task_folder
 
 from arena_robot.cli.main import main
 from arena_robot.recording.episode.frames import read_video
 from arena_robot.skills.dataset import LabelMakers, Provenance, make_dataset
 from arena_robot.skills.generator import StructuredGenerator
 from arena_robot.skills.labelling import LabelSettings
-from arena_robot.skills.robogen import write_task_folder
 from arena_robot.skills.specs.reference import reference_solution
 from arena_robot.skills.specs.table import SKILL_TASKS, find_task
 

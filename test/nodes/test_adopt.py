@@ -87,6 +87,8 @@ def test_what_has_to_be_checked_is_said(graph, words):
     assert any(words in sentence for sentence in propose(graph).remarks), propose(graph).remarks
 
 
+# On a busy machine Fast DDS can leave nodes unknown to each other until they are made anew.
+@pytest.mark.flaky(reruns=2, reruns_delay=1.0)
 def test_a_running_lab_is_read_and_its_file_is_a_station_file(tmp_path, capsys, monkeypatch):
     namespace, path = f'lab_{uuid.uuid4().hex[:6]}', tmp_path / 'my_lab.yaml'
     with Spin() as spin, Lab(spin, namespace, images='both', size=(64, 36), task='do_not_move'):

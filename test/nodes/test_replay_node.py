@@ -33,8 +33,6 @@ from arena_robot.recording.bag.base import Topic, share_folders
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.episode.sample import SampleEpisode, SampleMaker
 
-pytestmark = pytest.mark.alone
-
 
 @pytest.fixture(scope='module')
 def recorded(tmp_path_factory):
@@ -69,6 +67,7 @@ def as_sent(data):
     return data + bytes(-len(data) % 4)
 
 
+@pytest.mark.alone
 def test_a_bag_comes_back_with_its_counts_and_its_timing(spin, recorded, capsys):
     prefix = f'again_{uuid.uuid4().hex[:6]}'
     listener = Listener(spin, prefix)

@@ -1,25 +1,17 @@
 """Both protocols over real sockets: the same calls, the same answers, the same errors."""
 
-import asyncio
 import threading
 import time
 
 import numpy as np
 import pytest
-from broken_servers import free_port
-from policy_samples import HASTY, Noted, all_three, both, fitting, observation
+from policy_samples import Noted, all_three, both, fitting, observation
 
 from arena_robot.core.action import ActionSpace, Chunk
-from arena_robot.core.errors import (
-    BadReply,
-    ConfigError,
-    PolicyRefused,
-    PolicyUnavailable,
-)
+from arena_robot.core.errors import BadReply, ConfigError, PolicyRefused
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.connect import SERVERS, connect
 from arena_robot.policy.examples.simple import Echo, RandomWalk
-from arena_robot.policy.grpc.client import AsyncGrpcPolicy
 from arena_robot.policy.options import CallOptions, ServeOptions
 from arena_robot.policy.resizing import Resizing
 
@@ -99,31 +91,6 @@ def test_a_jpeg_spec_is_obeyed(frames):
         shrunk = Resizing(policy).infer(observation(frames))
     assert len(shrunk) == 4
     assert inner.asked[0][0].images['left_left'].pixels.shape == (224, 224, 3)
-
-
-def test_the_asyncio_client_makes_the_same_calls():
-    async def calls(target):
-        async with AsyncGrpcPolicy(target) as policy:
-            chunks = await asyncio.gather(*(policy.infer(fitting(policy.spec), name)
-                                            for name in 'abc'))
-            await policy.reset('a')
-            with pytest.raises(PolicyRefused, match='missing'):
-                await policy.infer(observation())
-            return chunks
-
-    inner = Echo(length=5)
-    with SERVERS['grpc'](inner) as server:
-        chunks = asyncio.run(calls(server.address.partition('://')[2]))
-    assert [chunk.actions.shape for chunk in chunks] == [(5, 8)] * 3
-
-
-def test_the_asyncio_client_says_who_is_missing():
-    async def call():
-        async with AsyncGrpcPolicy(f'127.0.0.1:{free_port()}', options=HASTY):
-            raise AssertionError('nobody is there')
-
-    with pytest.raises(PolicyUnavailable):
-        asyncio.run(call())
 
 
 @both

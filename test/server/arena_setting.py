@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from rollout_bags import read_here
+
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import EndReason, Episode, Slot
 from arena_robot.core.pair import StationInfo
@@ -16,7 +18,6 @@ from arena_robot.server.app import ArenaServer
 from arena_robot.server.base import PolicyState, Role, Station
 from arena_robot.server.client import Calls, RemoteArena, ServerAddress
 from arena_robot.server.config import ServerConfig
-from arena_robot.server.sessions.recordings import read_here
 from arena_robot.server.store.policies import NewPolicy
 from arena_robot.session.arena.contract import PROMPT, VERDICT, observation
 

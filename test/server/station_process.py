@@ -138,6 +138,7 @@ def play(conductor, sim, folder, number):
 def outcome(conductor):
     record = conductor.record
     return {'id': record.session_id, 'verified': record.verified, 'state': record.state.value,
+            'notice': record.notice,
             'ends': [record.slots[s].end.value for s in Slot]}
 
 

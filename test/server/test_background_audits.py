@@ -12,8 +12,9 @@ from arena_robot.records.audit_file import audit_path, audits_of, read_audit
 from arena_robot.reports.episode_audit import audit_session
 from arena_robot.server.files import FileId
 from arena_robot.server.store.blobs import Blobs
-from arena_robot.server.upkeep import background_work
 from arena_robot.server.upkeep.background_work import AUDIT_LOOK_STEPS, AuditWorker
+
+STEPS = 10**6    # of an audit; a test calls faster than a server
 
 
 @pytest.fixture
@@ -38,17 +39,16 @@ def listed(root, session):
 
 
 @pytest.fixture
-def audit(store, monkeypatch):
+def audit(store):
     """Return a function that audits the named sessions; it returns in which order it did."""
-    monkeypatch.setattr(background_work, 'AUDIT_LONGEST_STEPS', 10**6)    # steps are fast here
     blobs, root = store
 
-    def audited(*names, **bounds):
+    def audited(*names, longest_steps=STEPS, **bounds):
         page, asked = SimpleNamespace(evaluations=[
             SimpleNamespace(id=name, counts=name != 'withdrawn', mark='') for name in names]), []
         uploads = SimpleNamespace(list=lambda name: asked.append(name) or listed(root, name))
         worker = AuditWorker(audit_session, 'oracle', SimpleNamespace(page=lambda wanted: page),
-                             uploads, blobs, **bounds)
+                             uploads, blobs, longest_steps=longest_steps, **bounds)
 
         def done():
             worker.step()
@@ -70,7 +70,15 @@ def test_sessions_that_count_are_audited_once(store, audit):
     made = read_audit(audit_path(root / 'one' / 'A', 'oracle'))
     assert made.valid
     assert made.phi[-1] > 0.5
-    assert audits_of(root / 'withdrawn' / 'A') == audits_of(root / 'broken' / 'A') == []
+    assert audits_of(root / 'withdrawn' / 'A') == []
+    unread = read_audit(audit_path(root / 'broken' / 'A', 'oracle'))
+    assert unread.status == 'invalid'
+    assert unread.detail, 'it says why'
+    assert audit('broken', 'one') == [], 'after a restart neither is audited again'
+    unread = read_audit(audit_path(root / 'broken' / 'A', 'oracle'))
+    assert unread.status == 'invalid'
+    assert unread.detail, 'it says why'
+    assert audit('broken', 'one') == [], 'after a restart neither is audited again'
     with pytest.raises(ConfigError, match='oracle'):
         AuditWorker(audit_session, 'orakel', None, None, blobs)
 
@@ -83,3 +91,11 @@ def test_an_audit_that_needs_too_much_memory_is_marked_as_failed(store, audit):
         assert made.status == 'invalid'
         assert re.search('needs more than 300 MiB|ended by signal', made.detail)
     assert audit('one') == [], 'after a restart neither'
+
+
+def test_an_audit_that_takes_too_long_is_marked_as_failed(store, audit):
+    _, root = store
+    assert audit('one', longest_steps=1) == ['one'], 'and is not tried again'
+    made = read_audit(audit_path(root / 'one' / 'B', 'oracle'))
+    assert (made.status, made.detail) == (
+        'invalid', 'the audit of this session takes longer than 5 s')

@@ -41,6 +41,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from rollout_bags import read_here
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import Preference, Slot
@@ -50,7 +51,6 @@ from arena_robot.server.app import ArenaServer
 from arena_robot.server.base import SessionState
 from arena_robot.server.client import ServerAddress, TokensInMemory
 from arena_robot.server.proto import arena_server_pb2 as pb
-from arena_robot.server.sessions.recordings import read_here
 from arena_robot.server.store import log
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.evidence import manifests_of

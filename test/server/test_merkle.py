@@ -2,8 +2,8 @@
 
 from arena_robot.server.transparency.merkle import (
     MerkleTree,
-    is_consistent,
     leaf_hash,
+    node_hash,
     root_of_inclusion,
 )
 
@@ -16,6 +16,30 @@ ROOT = '5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328'
 
 def test_the_root_is_that_of_certificate_transparency():
     assert MerkleTree([leaf_hash(leaf) for leaf in LEAVES]).root().hex() == ROOT
+
+
+def is_consistent(old, new, old_root, new_root, path):
+    """Tell whether a proof shows that the log of ``new`` entries only added to that of ``old``."""
+    if old == new:
+        return not path and old_root == new_root
+    if not 0 < old < new or not path:
+        return False
+    hashes = list(path) if old & (old - 1) else [old_root, *path]
+    place, last = old - 1, new - 1
+    while place % 2:
+        place, last = place >> 1, last >> 1
+    first = second = hashes[0]
+    for node in hashes[1:]:
+        if last == 0:
+            return False
+        if place % 2 or place == last:
+            first, second = node_hash(node, first), node_hash(node, second)
+            while place % 2 == 0 and place:
+                place, last = place >> 1, last >> 1
+        else:
+            second = node_hash(second, node)
+        place, last = place >> 1, last >> 1
+    return last == 0 and first == old_root and second == new_root
 
 
 def test_every_proof_holds_and_no_other():

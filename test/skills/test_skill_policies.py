@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from chat_server import ChatServer, said
 from skill_worlds import StructuralExecutor, all_specs, spec_of
+from task_folders import write_task_folder
 
 from arena_robot.core.errors import ConfigError, DataError, ModelBadReply
 from arena_robot.models.chat import ChatClient, ChatSettings
@@ -19,7 +20,7 @@ from arena_robot.skills.generator import ErrorRates, StructuredGenerator
 from arena_robot.skills.policies import ChatPolicy
 from arena_robot.skills.pool import ExemplarPool, read_pool, write_pool
 from arena_robot.skills.prompts import solution_prompt
-from arena_robot.skills.robogen import read_task_folder, write_task_folder
+from arena_robot.skills.robogen import read_task_folder
 from arena_robot.skills.specs.reference import reference_solution
 from arena_robot.skills.specs.table import (
     SKILL_TASKS,

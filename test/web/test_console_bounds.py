@@ -13,7 +13,6 @@ from websockets.sync.client import connect
 
 from arena_robot.web.bounds import BodyLimit
 
-pytestmark = pytest.mark.alone
 WATCHERS = 60
 STOP_S = 0.5
 
@@ -43,12 +42,14 @@ def watched(url, station):
             thread.join()
 
 
+@pytest.mark.alone
 def test_stop_by_request_is_answered_beside_sixty_watchers(watched):
     begin_s = time.monotonic()
     assert watched[1].post('api/stop', timeout=5.0).json() == {'at_rest': True}
     assert time.monotonic() - begin_s <= STOP_S
 
 
+@pytest.mark.alone
 def test_stop_by_the_line_is_answered_beside_sixty_watchers(watched):
     with connect(f'{watched[0].replace("http", "ws", 1)}api/stop_line') as line:
         begin_s = time.monotonic()
@@ -65,6 +66,7 @@ HALF_A_HEADER = b'POST /api/stop HTTP/1.1\r\nHost: localhost\r\n'
 HALF_A_BODY = HALF_A_HEADER + b'Content-Length: 9\r\n\r\n{'
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize('begun', [b'', HALF_A_HEADER, HALF_A_BODY])
 def test_stop_is_answered_beside_300_connections_that_ask_nothing_whole(url, station, begun):
     station.rest.set()

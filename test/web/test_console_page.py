@@ -21,8 +21,6 @@ from evaluator_rig import AGAIN_S, AT_REST_S, TASK, WHY, Arm, Page, begun
 
 from arena_robot.records.session_file import read_session
 
-pytestmark = [pytest.mark.alone,
-              pytest.mark.filterwarnings('ignore:module .sre_:DeprecationWarning')]
 
 @pytest.fixture
 def desk(tmp_path):

@@ -24,8 +24,6 @@ from arena_robot.server.sessions.recorded_rollout import (
     FOUND_FILE,
     RolloutClaim,
     check_files,
-    read_claims,
-    why_unproven,
     write_claims,
 )
 from arena_robot.server.store.blobs import Blobs
@@ -54,11 +52,6 @@ def read_in_a_process(home: Path) -> Mapping[str, str]:
         raise ServerError(f'the process that read the recordings ended with {code}')
     whys: dict[str, str] = json.loads((home / FOUND_FILE).read_text(encoding='utf-8'))
     return whys
-
-
-def read_here(home: Path) -> Mapping[str, str]:
-    """Return the same without a process of its own, for tests."""
-    return {slot: why_unproven(home / slot, claim) for slot, claim in read_claims(home).items()}
 
 
 class Recordings:

@@ -113,30 +113,5 @@ def root_of_inclusion(leaf: bytes, number: int, size: int, path: Sequence[bytes]
     return reached
 
 
-def is_consistent(old: int, new: int, old_root: bytes, new_root: bytes,
-                  path: Sequence[bytes]) -> bool:
-    """Tell whether a proof shows that the log of ``new`` entries only added to that of ``old``."""
-    if old == new:
-        return not path and old_root == new_root
-    if not 0 < old < new or not path:
-        return False
-    hashes = list(path) if old & (old - 1) else [old_root, *path]
-    place, last = old - 1, new - 1
-    while place % 2:
-        place, last = place >> 1, last >> 1
-    first = second = hashes[0]
-    for node in hashes[1:]:
-        if last == 0:
-            return False
-        if place % 2 or place == last:
-            first, second = node_hash(node, first), node_hash(node, second)
-            while place % 2 == 0 and place:
-                place, last = place >> 1, last >> 1
-        else:
-            second = node_hash(second, node)
-        place, last = place >> 1, last >> 1
-    return last == 0 and first == old_root and second == new_root
-
-
 def _split(size: int) -> int:
     return 1 << (size - 1).bit_length() - 1

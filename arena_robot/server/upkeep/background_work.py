@@ -34,7 +34,8 @@ log = logging.getLogger(__name__)
 # An audit has the pictures of a rollout in memory: two minutes of three HD cameras are 5 GB.
 AUDIT_BYTES = 8 << 30
 AUDIT_LOOK_STEPS = 12        # a new list of the newest sessions at every twelfth call
-AUDIT_LONGEST_STEPS = 120    # calls after which an audit is given up
+AUDIT_STEP_S = 5.0           # between two calls
+AUDIT_LONGEST_STEPS = 120    # calls after which an audit is given up: ten minutes
 LONGEST_STEPS = 30           # calls after which other processes are given up
 PAUSE_STEPS = 60             # calls without another try after one failed
 CLOSE_S = 1.0    # a process that is ended keeps a closing server so long
@@ -66,16 +67,19 @@ class AuditWorker:
     Audits each session that counts and has no audit by ``judge`` yet.
 
     It looks at the newest 200 sessions; the result is put beside the episode, where the site reads
-    it. The bags are files of strangers: the process has ``memory_bytes`` and no more. One that
-    ends for that, or by a signal, leaves an audit that is invalid and says so; a session whose
-    audit failed otherwise is tried again after a restart. Call ``step`` every five seconds.
+    it. The bags are files of strangers: the process has ``memory_bytes`` and ``longest_steps``
+    calls of ``step``, and no more. A bag that cannot be read, and a process that ends for those
+    bounds or by a signal, leave an audit that is invalid and says so; a session whose audit failed
+    otherwise is tried again after a restart. Call ``step`` every AUDIT_STEP_S.
     ConfigError for an unknown judge.
     """
 
     def __init__(self, audit: Work, judge: str, browse: Browse, uploads: Uploads,
-                 blobs: Blobs, memory_bytes: int = AUDIT_BYTES) -> None:
+                 blobs: Blobs, memory_bytes: int = AUDIT_BYTES,
+                 longest_steps: int = AUDIT_LONGEST_STEPS) -> None:
         JUDGES.find(judge)
-        self._audit, self._judge, self._memory_bytes = audit, judge, memory_bytes
+        self._audit, self._judge = audit, judge
+        self._memory_bytes, self._longest_steps = memory_bytes, longest_steps
         self._browse, self._uploads, self._blobs = browse, uploads, blobs
         self._seen: set[str] = set()
         self._waiting: list[str] = []
@@ -86,7 +90,7 @@ class AuditWorker:
         """Take the result of an audit that has ended, and begin the next one."""
         self._steps += 1
         if self._running is not None:
-            late = self._steps - self._since > AUDIT_LONGEST_STEPS
+            late = self._steps - self._since > self._longest_steps
             if self._running[1].code is None and not late:
                 return
             self._take()
@@ -120,6 +124,8 @@ class AuditWorker:
             self._fetch(session_id, session)
         except (ArenaError, OSError) as error:
             log.warning('session %s is not audited: %s', session_id, error)
+            folder.cleanup()
+            return
         if not session.exists():
             folder.cleanup()
             return
@@ -157,7 +163,10 @@ class AuditWorker:
         """Return why an audit that ended with ``code`` would end so again; '' where it may not."""
         if code == spare_time.NO_MEMORY:
             return f'the audit of this session needs more than {self._memory_bytes >> 20} MiB'
-        if code is not None and code < 0:
+        if code is None:
+            return ('the audit of this session takes longer than '
+                    f'{self._longest_steps * AUDIT_STEP_S:.0f} s')
+        if code < 0:
             return f'the audit of this session was ended by signal {-code}'
         return ''
 
