@@ -26,7 +26,11 @@ from arena_robot.recording.bag.base import Message, Topic, share_folders, split
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.bag.recover import recover
 from arena_robot.recording.bag.writer import BagWriter
-from arena_robot.recording.episode.sample import SampleEpisode, SampleMaker
+
+TESTS = str(Path(__file__).parents[1] / 'test')
+sys.path.insert(0, TESTS)
+
+from sample_episodes import SampleEpisode, SampleMaker  # noqa: E402
 
 SECONDS = 27
 LIVE_S = 27
@@ -114,7 +118,7 @@ import rclpy
 from rclpy.qos import QoSProfile
 from arena_robot.nodes.lib.endpoints import message_class
 from arena_robot.nodes.lib.spin import Spin
-from arena_robot.recording.episode.sample import SampleEpisode, SampleMaker
+from sample_episodes import SampleEpisode, SampleMaker
 prefix, seconds = sys.argv[1], int(sys.argv[2])
 maker = SampleMaker(SampleEpisode(steps=15, width=1280, height=720))
 topics, one = maker.topics(), list(maker.messages())
@@ -145,7 +149,8 @@ def live(home: Path) -> str:
          f'__ns:=/{prefix}', '-p', f"topics:=['/{prefix}/.*']", '-p', f'output_dir:={home}', '-p',
          'derive:=false', '-p', 'min_free_disk:=0.0', '--log-level', 'error'])
     load = subprocess.Popen([sys.executable, '-c', PUBLISHER, f'/{prefix}', str(LIVE_S)],
-                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                            env={**os.environ, 'PYTHONPATH': TESTS})
     assert load.stdin is not None
     assert load.stdout is not None
     load.stdout.readline()

@@ -27,7 +27,6 @@ from google.protobuf.message_factory import GetMessageClass
 
 from arena_robot.policy.proto import arena_policy_pb2
 from arena_robot.recording.episode.derive import derive
-from arena_robot.recording.episode.sample import SampleEpisode, SampleMaker
 from arena_robot.records.audit_file import EpisodeAudit, write_audit
 from arena_robot.records.episode_file import SceneMatch, write_scene_match
 from arena_robot.records.session_file import JOURNAL, RECEIPT_FILE, SESSION_FILE
@@ -98,6 +97,7 @@ def write_wire(out: Path) -> None:
 
 def write_episode(out: Path) -> None:
     """Write a bag with what is derived from it, and the files that may stand beside it."""
+    from sample_episodes import SampleEpisode, SampleMaker
     sample = SampleEpisode(steps=8, state_hz=30, width=32, height=18, chunk_length=4,
                            potential=True)
     SampleMaker(sample).write(out / 'A')
@@ -111,7 +111,6 @@ def write_episode(out: Path) -> None:
 
 def write_session(out: Path) -> None:
     """Lead a session; write the station's files, the server's database, its log and tables."""
-    sys.path[:0] = [str(TESTS), str(TESTS / 'server'), str(TESTS / 'session')]
     from test_verdict_walk import Walk
     with tempfile.TemporaryDirectory() as work, Walk(Path(work)) as walk:
         session_id, _ = walk.session(valid=True)
@@ -136,6 +135,7 @@ def main(args: Sequence[str]) -> int:
         return 2
     out = Path(args[0])
     out.mkdir(parents=True)
+    sys.path[:0] = [str(TESTS), str(TESTS / 'server'), str(TESTS / 'session')]
     write_episode(out)
     write_session(out)
     write_wire(out)

@@ -7,6 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sample_episodes import (
+    VIEWS,
+    SampleEpisode,
+    SampleMaker,
+    arm_joints,
+    header,
+)
 
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.episode import EndReason, Slot, Step
@@ -14,13 +21,6 @@ from arena_robot.core.jpeg import to_jpeg
 from arena_robot.core.observation import Observation
 from arena_robot.recording.bag.base import Message
 from arena_robot.recording.bag.writer import BagWriter
-from arena_robot.recording.episode.sample import (
-    VIEWS,
-    SampleEpisode,
-    SampleMaker,
-    arm_joints,
-    header,
-)
 from arena_robot.robots.arms import PANDA
 from arena_robot.server.sessions.recorded_rollout import read_claims, why_unproven
 from arena_robot.session.ports import NoRecorder

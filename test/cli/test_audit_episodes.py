@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sample_episodes import SampleEpisode, SampleMaker
 
 from arena_robot.audit.base import Capabilities, identity_of, invalid, trace_of
 from arena_robot.audit.run import AuditSettings, TraceCache, audit_clip
@@ -17,7 +18,6 @@ from arena_robot.core.errors import DataError
 from arena_robot.core.pair import Reveal
 from arena_robot.core.verdict import Verdict
 from arena_robot.recording.episode.clip import read_clip
-from arena_robot.recording.episode.sample import SampleEpisode, SampleMaker
 from arena_robot.records.audit_file import audits_of, read_audit
 from arena_robot.records.session_file import SessionFile, read_session, write_session
 from arena_robot.reports.audit_agreement import agreement_rate, agreements, not_calibrated

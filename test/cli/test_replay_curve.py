@@ -4,9 +4,10 @@ import argparse
 import io
 import sys
 
+from sample_episodes import SampleEpisode, SampleMaker
+
 from arena_robot.cli.episode import replay
 from arena_robot.recording.bag.reader import BagReader
-from arena_robot.recording.episode.sample import SampleEpisode, SampleMaker
 
 
 class Terminal(io.StringIO):

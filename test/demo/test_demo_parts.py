@@ -11,6 +11,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from sample_episodes import SampleEpisode, SampleMaker
 
 from arena_robot.cli.main import main
 from arena_robot.core.episode import Preference, Slot
@@ -36,7 +37,6 @@ from arena_robot.demo.processes import FILE, Processes, ResourceUsage, cpu_secon
 from arena_robot.demo.run import Demo
 from arena_robot.policy.connect import SERVERS, load_policy, parse_kwargs
 from arena_robot.ranking.base import Comparisons
-from arena_robot.recording.episode.sample import SampleEpisode, SampleMaker
 from arena_robot.records.audit_file import audits_of
 from arena_robot.records.session_file import SessionFile, write_session
 from arena_robot.session.evaluator.desk import DeskState, RunView, SlotView

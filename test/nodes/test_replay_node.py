@@ -12,6 +12,7 @@ import pytest
 from rclpy.node import Node
 from rclpy.qos import QoSReliabilityPolicy
 from rosgraph_msgs.msg import Clock
+from sample_episodes import SampleEpisode, SampleMaker
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64
 from std_srvs.srv import Trigger
@@ -31,7 +32,6 @@ from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.policy.options import ServeOptions
 from arena_robot.recording.bag.base import Topic, share_folders
 from arena_robot.recording.bag.reader import BagReader
-from arena_robot.recording.episode.sample import SampleEpisode, SampleMaker
 
 
 @pytest.fixture(scope='module')

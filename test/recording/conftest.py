@@ -4,8 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-
-from arena_robot.recording.episode.sample import SampleEpisode, SampleMaker
+from sample_episodes import SampleEpisode, SampleMaker
 
 
 @pytest.fixture(scope='session')

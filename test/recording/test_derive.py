@@ -4,6 +4,15 @@ import av
 import h5py
 import numpy as np
 import pytest
+from sample_episodes import (
+    LATCHED,
+    TICK_NS,
+    VIEWS,
+    SampleEpisode,
+    SampleMaker,
+    picture,
+    role_of,
+)
 
 from arena_robot.core.errors import DataError
 from arena_robot.core.observation import ROLES
@@ -13,15 +22,6 @@ from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.bag.writer import BagWriter
 from arena_robot.recording.episode import frames
 from arena_robot.recording.episode.derive import derive, step_arrays, video_name
-from arena_robot.recording.episode.sample import (
-    LATCHED,
-    TICK_NS,
-    VIEWS,
-    SampleEpisode,
-    SampleMaker,
-    picture,
-    role_of,
-)
 from arena_robot.recording.episode.tracks import load_tracks, nearest
 from arena_robot.recording.episode.views import TF, view_of
 from arena_robot.recording.formats.droid import export_droid

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from roboarena_tables import SAMPLE, WHOLE, needs_whole
+from sample_episodes import TICK_NS, SampleEpisode, SampleMaker, picture
 
 from arena_robot.cli.main import main
 from arena_robot.core.episode import Preference
@@ -18,7 +19,6 @@ from arena_robot.core.errors import DataError
 from arena_robot.core.pair import Reveal
 from arena_robot.core.verdict import Verdict
 from arena_robot.recording.episode.frames import read_video
-from arena_robot.recording.episode.sample import TICK_NS, SampleEpisode, SampleMaker, picture
 from arena_robot.recording.formats.exporting import sources
 from arena_robot.recording.formats.lerobot import export_lerobot
 from arena_robot.records.importing import read_evaluations, session_file

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sample_episodes import VIEWS, picture
 
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.clock import ManualClock
@@ -15,7 +16,6 @@ from arena_robot.recording.bag.codec import Codec
 from arena_robot.recording.bag.playback import Playing, chosen_topics, play
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.episode.requery import ask_again, compare, recorded_observations
-from arena_robot.recording.episode.sample import VIEWS, picture
 from arena_robot.recording.episode.tracks import ChunkRecord, load_tracks
 from arena_robot.reports.audit_plots import plot_chunks
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from rollout_bags import read_here
+from sample_episodes import SampleEpisode, SampleMaker
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import EndReason, Episode, Slot
 from arena_robot.core.pair import StationInfo
 from arena_robot.core.verdict import Verdict
-from arena_robot.recording.episode.sample import SampleEpisode, SampleMaker
 from arena_robot.records.episode_file import EpisodeFile, write_episode
 from arena_robot.server.app import ArenaServer
 from arena_robot.server.base import PolicyState, Role, Station

@@ -4,10 +4,10 @@ import re
 from types import SimpleNamespace
 
 import pytest
+from sample_episodes import SampleEpisode, SampleMaker
 
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.process import wait_until
-from arena_robot.recording.episode.sample import SampleEpisode, SampleMaker
 from arena_robot.records.audit_file import audit_path, audits_of, read_audit
 from arena_robot.reports.episode_audit import audit_session
 from arena_robot.server.files import FileId

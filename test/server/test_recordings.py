@@ -9,10 +9,10 @@ import cv2
 import numpy as np
 import pytest
 from arena_setting import STATION, Setting, episode, recorded, roll
+from sample_episodes import TICK_NS, SampleEpisode, SampleMaker, picture
 
 from arena_robot.core.episode import EndReason, Slot
 from arena_robot.core.jpeg import thumbnail
-from arena_robot.recording.episode.sample import TICK_NS, SampleEpisode, SampleMaker, picture
 from arena_robot.records.episode_file import EpisodeFile, write_episode
 from arena_robot.server.sessions.recorded_rollout import RolloutClaim, why_unproven
 from arena_robot.session.arena.contract import PROMPT, VERDICT, observation
