@@ -5,6 +5,7 @@ import json
 import shutil
 
 import pytest
+import sample_episodes as sample
 
 from arena_robot.cli.main import main
 from arena_robot.core.errors import DataError, RecordingError
@@ -12,7 +13,6 @@ from arena_robot.recording.bag import metadata
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.bag.recover import cut_off, is_complete, recover, underived
 from arena_robot.recording.bag.writer import BagWriter
-from arena_robot.recording.episode import sample
 from arena_robot.recording.episode.check import CheckLimits, FindingLevel, check
 from arena_robot.recording.episode.derive import derive
 from arena_robot.records.episode_file import episodes
