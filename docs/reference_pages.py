@@ -25,6 +25,7 @@ PROTOS = ('arena_robot/policy/proto/arena_policy.proto',
           'arena_robot/server/proto/arena_server.proto')
 # A default said in a help text: the table has it in a column of its own.
 DEFAULT = re.compile(r' \(default:? [^)]*\)')
+FENCE = '``` {.text .wrap}'    # long lines wrap, see site.css
 BAR = r'\|'
 INTERFACES = (('Messages', 'msg'), ('Services', 'srv'), ('Actions', 'action'))
 # What a package of somebody else imports, by what it is for.
@@ -78,7 +79,7 @@ def verb_part(verb: Verb, leaf: argparse.ArgumentParser) -> Iterator[str]:
     about = cell(verb.help[0].upper() + verb.help[1:])
     yield from ('', f'### arena {verb.words}', '', f'{about}.', '')
     lines = str(leaf.description).splitlines()
-    yield from ('```text', *lines, '```', '')
+    yield from (FENCE, *lines, '```', '')
     actions = [action for action in leaf._actions if action.help != argparse.SUPPRESS
                and not isinstance(action, argparse._HelpAction)]
     if actions:
@@ -107,7 +108,7 @@ def ros() -> str:
     for title, kind in INTERFACES:
         lines += ['', f'## {title}']
         for path in sorted((ROOT / 'arena_msgs' / kind).glob(f'*.{kind}')):
-            lines += ['', f'### {path.stem}', '', '```text',
+            lines += ['', f'### {path.stem}', '', FENCE,
                       path.read_text(encoding='utf-8').strip(), '```']
     lines += ['', '## Parameters']
     for tables in PAGES.values():

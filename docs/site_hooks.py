@@ -52,6 +52,7 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Draw formulas, and leave out the roles of docstrings."""
-    return ROLE.sub('', FORMULA.sub(lambda match: convert(
-        unescape(match[2]), display='block' if match[1] == 'div' else 'inline'), html))
+    """Draw formulas, and leave out what only reStructuredText reads."""
+    html = ROLE.sub('', html).replace('::</p>', ':</p>')
+    return FORMULA.sub(lambda match: convert(
+        unescape(match[2]), display='block' if match[1] == 'div' else 'inline'), html)

@@ -45,12 +45,13 @@ def test_every_verb_has_its_part_with_every_option(pages):
 
 
 def test_every_interface_and_every_parameter_is_there(pages):
+    fence = module('reference_pages').FENCE
     kinds = ('msg', 'srv', 'action')
     files = [path for kind in kinds for path in (ROOT / 'arena_msgs' / kind).glob(f'*.{kind}')]
     assert len(files) >= 30
     for path in files:
         text = path.read_text(encoding='utf-8').strip()
-        assert f'### {path.stem}\n\n```text\n{text}\n```\n' in pages['ros']
+        assert f'### {path.stem}\n\n{fence}\n{text}\n```\n' in pages['ros']
     for tables in PAGES.values():
         for name, params in tables.items():
             text = part(pages['ros'], f'### Parameters of {name}')

@@ -57,9 +57,10 @@ def table(params: Sequence[Param]) -> str:
         span = ', '.join(meaning.choices)
         if meaning.low is not None and meaning.high is not None:
             span = f'{_number(meaning.low)} … {_number(meaning.high)}'
+        text = meaning.description.replace('<', '&lt;')    # a tag would not be shown
         live = ' (may change while running)' if meaning.live else ''
         rows.append(f'| `{param.name}` | {_default(param.default)} | {meaning.unit} | {span} | '
-                    f'{meaning.description}{live} |')
+                    f'{text}{live} |')
     return '\n'.join(rows)
 
 
