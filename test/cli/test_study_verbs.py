@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / 'blind'))
 
 from studies import cup_study, run_study
 
-from arena_robot.blind.study import load_study, study_hash, study_yaml
+from arena_robot.blind.study import Unit, load_study, study_hash, study_yaml
 from arena_robot.cli.main import main
 
 ANSWERS = ('cup in bowl\npi0=openpi://gpu1:8000 pi05=grpc://gpu2:8000\nput the cup into the bowl\n'
@@ -142,6 +142,9 @@ def test_a_plan_has_both_rules(capsys, tmp_path):
     path.write_text(study_yaml(cup_study(3)))
     _, out, _ = ask(capsys, 'study', 'plan', path)
     assert 'planned:    6 blocks' in out
+    assert 'by evaluator' not in out
+    path.write_text(study_yaml(cup_study(3, unit=Unit.EVALUATOR)))
+    assert 'by evaluator more are needed' in ask(capsys, 'study', 'plan', path)[1]
     assert ask(capsys, 'study', 'plan', '--rates', '0.7', '0.5')[0] == 2
 
 

@@ -166,6 +166,9 @@ def _print_plan(args: argparse.Namespace, plan: 'StudyPlan', study: 'Study | Non
           'studies')
     print(f'  sequential: within {plan.planned} blocks in {plan.found:.0%}; the study ends after '
           f'{plan.mean:.0f} blocks on average, half of them after {plan.median:.0f}')
+    if rule.unit.value == 'evaluator':
+        print('These numbers take blocks as independent; by evaluator more are needed, and a '
+              'sequential study hardly ever decides.')
 
 
 def check_arguments(parser: argparse.ArgumentParser) -> None:
