@@ -1,5 +1,5 @@
 """
-What cheats do to the standings of `bt` and `bt_robust`, on simulated votes.
+What cheats do to the standings of `bt`, `bt_shrunk` and `bt_robust`, on simulated votes.
 
 Prints two tables of docs/ranking.md. The first: 40 evaluators of 8 policies, 100 verdicts each, of
 whom five push one policy, push it and bury the best, only touch neighbouring policies, or vote
@@ -34,6 +34,7 @@ from ranking_worlds import (  # noqa: E402
 
 from arena_robot.ranking.evaluators.reports import evaluators  # noqa: E402
 from arena_robot.ranking.evaluators.robust import RobustBradleyTerry  # noqa: E402
+from arena_robot.ranking.intervals.shrunk import ShrunkBradleyTerry  # noqa: E402
 from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry  # noqa: E402
 from arena_robot.ranking.quality import mmrv  # noqa: E402
 
@@ -43,6 +44,8 @@ MORE_WORDS = {'spread': 'sixty accounts spread over the labs',
               'nowhere': 'sixty accounts without a lab',
               'weak': 'twenty clones of the weakest', 'middle': 'twenty clones of a middle one',
               'second': 'twenty clones of the second best'}
+METHODS = {'bt': lambda owners: BradleyTerry(), 'bt_shrunk': lambda owners: ShrunkBradleyTerry(),
+           'bt_robust': lambda owners: RobustBradleyTerry(owners=owners)}
 SETS, FLAG_SETS = 100, 20
 WORST, RATIO, MOST_FLAGGED, MORE_WRONG = 0.02, 1.5, 0.05, 0.02
 
@@ -56,14 +59,14 @@ def main(scale, seed):
 
 def many_names(scale, seed):
     """Print the table of many accounts and of many policies; return what misses a limit."""
-    print('\n| one cheat | MMRV, none | `bt` | `bt_robust` | wrongly first, none | `bt` | '
-          '`bt_robust` | honest flagged |\n|---|---|---|---|---|---|---|---|')
+    print('\n| one cheat | MMRV, none | `bt` | `bt_shrunk` | `bt_robust` | wrongly first, none | '
+          '`bt` | `bt_shrunk` | `bt_robust` | honest flagged |\n|' + 10 * '---|')
     missed = []
     for kind in (*STRANGERS, *CLONES):
-        clean, plain, robust = (outcome(kind, *how, scale, seed) for how in
-                                ((False, False), (True, False), (True, True)))
-        cells = [shown(one[0]) for one in (clean, plain, robust)] + [
-            f'{100 * one[1]:.0f} %' for one in (clean, plain, robust)]
+        clean = outcome(kind, False, 'bt', scale, seed)
+        plain, shrunk, robust = (outcome(kind, True, name, scale, seed) for name in METHODS)
+        cells = [shown(one[0]) for one in (clean, plain, shrunk, robust)] + [
+            f'{100 * one[1]:.0f} %' for one in (clean, plain, shrunk, robust)]
         honest = strangers_flagged(kind, scale, seed) if kind in STRANGERS else 0.0
         cells.append(f'{100 * honest:.1f} %' if kind in STRANGERS else '')
         print(f"| {MORE_WORDS[kind]} | {' | '.join(cells)} |", flush=True)
@@ -74,13 +77,13 @@ def many_names(scale, seed):
     return missed
 
 
-def outcome(kind, cheat, robust, scale, first):
+def outcome(kind, cheat, name, scale, first):
     """Return the MMRV with its error, and how often the cheat's policy is wrongly first."""
     found, wrong = [], []
     for seed in seeds(first, SETS, scale):
         votes, owners, pet, goal = strangers(seed, kind, 60 * cheat) if kind in STRANGERS \
             else cloned(seed, kind, 20 * cheat)
-        scores = (RobustBradleyTerry(owners=owners) if robust else BradleyTerry())(votes).scores
+        scores = METHODS[name](owners)(votes).scores
         found.append(mmrv(scores[:POLICIES], goal))
         top = int(np.argmax(scores))
         wrong.append((top == pet or top >= POLICIES) and pet != np.argmax(goal))

@@ -100,7 +100,7 @@ def run_verify(args: argparse.Namespace) -> int:
     if args.json:
         print(json_text({
             'entries': checked.head.size, 'comparisons': len(checked.comparisons),
-            'withdrawn': checked.withdrawn, 'erased': checked.erased,
+            'chosen': checked.chosen, 'withdrawn': checked.withdrawn, 'erased': checked.erased,
             'erased_files': checked.erased_files, 'origins': dict(checked.origins),
             'root': checked.head.root, 'key': checked.head.key, 'method': checked.method,
             'omitted': [session for session, _ in checked.omitted],
@@ -119,6 +119,8 @@ def _checked_lines(checked: 'Checked', key_known: bool) -> Iterator[str]:
               if checked.erased else ''))
     for origin, number in sorted(checked.origins.items()):
         yield f'  {number} {origin}'
+    if checked.chosen:
+        yield f'  in {checked.chosen} the pair was chosen by earlier verdicts'
     yield f'root {checked.head.root}'
     yield f'key  {checked.head.key}' + (
         '' if key_known else '   (not compared with a key known from elsewhere)')

@@ -93,7 +93,8 @@ class Comparison:
 
     ``origin`` tells whether a server saw it: 'relayed', 'imported', 'local' (a station without a
     server), 'before the log'; '' when that is not known. ``waited_a`` and ``waited_b`` are the
-    shares of the time in which the arm waited for the policy's answer.
+    shares of the time in which the arm waited for the policy's answer. ``chosen`` tells whether
+    the pair was chosen by earlier verdicts; None: not known.
     """
 
     session_id: str
@@ -109,6 +110,7 @@ class Comparison:
     origin: str = ''
     waited_a: float | None = None
     waited_b: float | None = None
+    chosen: bool | None = None
 
 
 @dataclass(frozen=True)

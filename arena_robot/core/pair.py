@@ -42,6 +42,7 @@ class Reveal:
     The values behind the commitment: ``nonce`` hex, names and versions in slot order.
 
     ``probation`` tells that a policy of the pair was on probation when the pair was drawn.
+    ``chosen`` tells whether the pair was chosen by earlier verdicts; None: not known.
     ``receipt`` is a server's signed proof, JSON, that the session is in its log; '' without one,
     and ``objection`` says what is wrong with it.
     """
@@ -52,6 +53,7 @@ class Reveal:
     receipt: str = field(default='', compare=False)
     probation: bool = False
     objection: str = field(default='', compare=False)
+    chosen: bool | None = field(default=None, compare=False)
 
     def fits(self, promised: str) -> bool:
         """Tell whether this is what a commitment stands for."""

@@ -13,11 +13,10 @@ from arena_robot.ranking.methods import METHODS, rank_comparable
 from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.standings import (
     Standings,
-    few_words,
-    interval_words,
     is_few,
     place_words,
     shown_order,
+    stated_interval,
 )
 from arena_robot.reports.tournament import Gap, TournamentReport, mean_progress, write_report
 from arena_robot.reports.tournament_records import Record, read_record
@@ -104,8 +103,7 @@ def tell(display: Display, outcome: DemoOutcome) -> None:
     display.line(f'\n  {show(BOLD, title)}')
     for k, rank in ranks.items():
         name = standings.items[k]
-        interval = interval_words(float(standings.low[k]), float(standings.high[k]),
-                                  few_words(standings, k), '+.2f', ' … ')
+        interval = stated_interval(standings, k, '+.2f', ' … ')
         display.line(f'  {rank:>{room}}  {name:<{width}}  {standings.scores[k]:+6.2f}  '
                      f'{interval:<15}  {100 * means.get(name, float("nan")):>7.0f}  '
                      f'{standings.counts[k]:>8}')
@@ -115,6 +113,6 @@ def tell(display: Display, outcome: DemoOutcome) -> None:
         g = outcome.gap
         word = show(GREEN, 'clear') if g.clear else show(RED, 'not clear yet')
         display.line(f'\n  {g.better} against {g.worse}: {g.score:+.2f}, 95 % interval '
-                     f'{interval_words(g.low, g.high, "", "+.2f", " … ")}: {word}')
+                     f'{g.words}: {word}')
     for problem in outcome.problems:
         display.line(f"  {show(RED, '✗')} {problem}")

@@ -321,7 +321,7 @@ def _comparison(e: dict[str, Any]) -> Comparison:
     a, b = (nan if e[k] is None else float(e[k]) for k in ('progress_a', 'progress_b'))
     return Comparison(e['id'], e['policy_a'], e['policy_b'], Preference(e['preference']), a, b,
                       '', e['institution'], e['prompt'], to_iso(e['created_ns']),
-                      e['mark'] or 'relayed')
+                      e['mark'] or 'relayed', chosen=e.get('chosen'))
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -92,6 +92,7 @@ class Comparisons:
     tasks).
     ``score_first``, ``score_second`` (M,) are progress 0..1, NaN where there is none.
     ``conditions`` are those of the scene and of the rollouts, as far as they are known.
+    ``chosen`` (M,) marks the pairs that were chosen by earlier verdicts; None: none that is known.
     """
 
     items: tuple[str, ...]
@@ -109,6 +110,7 @@ class Comparisons:
     category: Ints
     categories: tuple[str, ...]
     conditions: Conditions = field(default_factory=Conditions)
+    chosen: NDArray[np.bool_] | None = None
 
     @classmethod
     def build(cls, first: ArrayLike, second: ArrayLike, outcome: ArrayLike, *,
@@ -154,7 +156,7 @@ class Comparisons:
         index = {name: k for k, name in enumerate(names)}
         kept = [r for r in kept if r.a in index and r.b in index]
         sessions: dict[str, int] = {}
-        return cls.build(
+        found = cls.build(
             np.array([index[r.a] for r in kept], dtype=int),
             np.array([index[r.b] for r in kept], dtype=int),
             np.array([OUTCOME[r.preference] for r in kept], dtype=float), items=names,
@@ -166,6 +168,8 @@ class Comparisons:
             conditions=Conditions.build(measures={
                 'waited': ([nan_if_none(r.waited_a) for r in kept],
                            [nan_if_none(r.waited_b) for r in kept])}))
+        chosen = np.array([r.chosen is True for r in kept], dtype=bool)
+        return dataclasses.replace(found, chosen=frozen(chosen)) if chosen.any() else found
 
     def __len__(self) -> int:
         return len(self.first)
@@ -181,7 +185,9 @@ class Comparisons:
             name: frozen(getattr(self, name)[rows])
             for name in ('first', 'second', 'outcome', 'weight', 'session', 'evaluator',
                          'institution', 'category', 'score_first', 'score_second')}
-        return dataclasses.replace(self, **columns, conditions=self.conditions.take(rows))
+        return dataclasses.replace(
+            self, **columns, conditions=self.conditions.take(rows),
+            chosen=None if self.chosen is None else frozen(self.chosen[rows]))
 
     def reweighted(self, weight: Floats) -> 'Comparisons':
         """Return the same comparisons with other weights (M,)."""

@@ -1,6 +1,6 @@
 """Table of the pairwise ranking methods by name, and :func:`rank`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -44,6 +44,7 @@ class RankingMethod:
     ``measured``: ``arena study methods`` measures it by default. ``needs_audits``: it needs
     the option ``audits``; ``hears_audits``: it takes that option where there are audits;
     ``hears_owners``: it takes the option ``owners``, the owner of each policy by name.
+    ``for_chosen``: its intervals hold where pairs were chosen by earlier verdicts.
     """
 
     make: Callable[..., Method]
@@ -59,6 +60,7 @@ class RankingMethod:
     needs_audits: bool = False
     hears_audits: bool = False
     hears_owners: bool = False
+    for_chosen: bool = False
 
     @property
     def summary(self) -> str:
@@ -89,7 +91,7 @@ METHODS: Table[RankingMethod] = Table('ranking method', 'arena_robot.ranking_met
         typical_gap=1.0, on_site=True, measured=True),
     'bt_shrunk': RankingMethod(
         ShrunkBradleyTerry, _WINNING, 'Bradley–Terry, shrunk; also for pairs that were chosen',
-        has_prior=True, typical_gap=1.0, on_site=True, measured=True),
+        has_prior=True, typical_gap=1.0, on_site=True, measured=True, for_chosen=True),
     'davidson': RankingMethod(
         Davidson, _WINNING, 'Bradley–Terry with ties (Davidson)', has_prior=True, typical_gap=1.0,
         on_site=True, measured=True),
@@ -139,21 +141,25 @@ def method(name: str, **options: Any) -> Method:
 
 def rank(comparisons: Comparisons, method_name: str = RECOMMENDED, *, intervals: int = 0,
          seed: int = 0, level: float = 0.95, cluster: str = 'auto', apart: bool = False,
-         workers: Workers = HERE, **options: Any) -> Standings:
+         workers: Workers = HERE, owners: Mapping[str, str] | None = None, **options: Any,
+         ) -> Standings:
     """
     Rank the policies of ``comparisons``.
 
     ``intervals`` > 0 is the number of bootstrap replicates behind intervals at ``level``, rank
     intervals and ``p_better``; ``workers`` refit them. ``cluster`` says which comparisons
     depend on each other, see :mod:`.intervals.choice`. ``apart`` ranks groups that were never
-    compared, by the prior, where the method has one. ``seed`` determines all random draws;
-    ``options`` go to the method.
+    compared, by the prior, where the method has one. ``owners`` are those of policies by name:
+    policies of one owner that are not told apart count once in the ranks of other policies.
+    ``seed`` determines all random draws; ``options`` go to the method.
 
     :raises RankingError: the comparisons cannot order the policies, or the method is unknown.
     """
     row = METHODS.find(method_name)
     if row.seeded:
         options = {'seed': seed, **options}
+    if row.hears_owners and owners:
+        options = {**options, 'owners': owners}
     fitter = method(method_name, **options)
     if isinstance(fitter, AuditedMethod):
         comparisons, fitter = fitter.prepared(comparisons), fitter.inner
@@ -162,11 +168,25 @@ def rank(comparisons: Comparisons, method_name: str = RECOMMENDED, *, intervals:
     if isinstance(fitter, ShrunkBradleyTerry):
         fitter = replace(fitter, cluster=cluster)
     fit = fitter(comparisons)
-    result = standings(method_name, comparisons, fit)
+    result = _told_of_chosen(standings(method_name, comparisons, fit), comparisons, row)
     if intervals <= 0:
         return result
-    plan = IntervalPlan(intervals, seed, level, cluster, row.typical_gap, workers)
+    plan = IntervalPlan(intervals, seed, level, cluster, row.typical_gap, workers,
+                        tuple((owners or {}).get(name, '') for name in comparisons.items))
     return with_intervals(result, comparisons, fitter, fit, plan)
+
+
+def _told_of_chosen(result: Standings, comparisons: Comparisons, row: RankingMethod) -> Standings:
+    """Add how many pairs were chosen by earlier verdicts, and whether the method is for these."""
+    number = 0 if comparisons.chosen is None else int(comparisons.chosen.sum())
+    if not number:
+        return result
+    fitted = result.diagnostics
+    warning = () if row.for_chosen else (
+        f'{number} of {len(comparisons)} pairs were chosen by earlier verdicts; of the '
+        f'intervals only those of {RECOMMENDED} are known to hold for such pairs',)
+    return replace(result, diagnostics=replace(
+        fitted, warnings=fitted.warnings + warning, details={**fitted.details, 'chosen': number}))
 
 
 def placeable(comparisons: Comparisons, method_name: str, *, exact: bool = False,

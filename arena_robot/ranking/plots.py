@@ -29,11 +29,10 @@ from arena_robot.ranking.standings import (
     TOO_FEW,
     Standings,
     basis_words,
-    few_words,
-    interval_words,
     is_few,
     place_words,
     shown_order,
+    stated_interval,
 )
 
 if TYPE_CHECKING:
@@ -70,8 +69,7 @@ def standings_figure(standings: Standings, unit: str = 'score') -> 'Figure':
     axes.plot(scores[~few], rows[~few], 'o', color=LINE, zorder=2)
     axes.plot(scores[few], rows[few], 'o', color=LINE, markerfacecolor='none', zorder=2)
     for row, k in enumerate(order):
-        words = interval_words(float(standings.low[k]), float(standings.high[k]),
-                               few_words(standings, k))
+        words = stated_interval(standings, k)
         axes.annotate(words, (1, row), (4, 0), xycoords=('axes fraction', 'data'),
                       textcoords='offset points', va='center', fontsize=7, color=INK)
     axes.set_yticks(rows, [f'{plain_text(standings.items[k])}   {_place(standings, k)}'

@@ -122,6 +122,12 @@ def interval_words(low: float, high: float, few: str = '', form: str = '.2f',
     return f'{low:{form}}{between}{high:{form}}'
 
 
+def stated_interval(standings: Standings, k: int, form: str = '.2f', between: str = ' to ') -> str:
+    """Return the interval of policy ``k`` in words, or why there is none."""
+    return interval_words(float(standings.low[k]), float(standings.high[k]),
+                          few_words(standings, k), form, between)
+
+
 def is_few(standings: Standings, k: int) -> bool:
     """Tell whether nothing is stated about policy ``k``."""
     return standings.too_few is not None and bool(standings.too_few[k])
@@ -193,7 +199,7 @@ def shown(standings: Standings, form: str = '.2f') -> list[Shown]:
     rows = []
     for k in range(len(standings.items)):
         low, high = float(standings.low[k]), float(standings.high[k])
-        rows.append(Shown(interval_words(low, high, few_words(standings, k), form),
+        rows.append(Shown(stated_interval(standings, k, form),
                           rank_words(standings, k), place_words(standings, k), place(low),
                           100.0 * (float(standings.scores[k]) - first) / span, place(high)))
     return rows

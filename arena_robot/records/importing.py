@@ -81,7 +81,7 @@ def session_file(session: RoboArenaSession, origin: str) -> SessionFile:
     return SessionFile(
         session.session_id, Source.IMPORT, DONE, session.institution, session.evaluator,
         session.prompt, _time(session.created), _time(session.completed),
-        reveal=Reveal('', session.policy_a, session.policy_b),
+        reveal=Reveal('', session.policy_a, session.policy_b, chosen=session.chosen),
         slots={slot: SessionSlot(steps=played[slot].steps if slot in played else 0)
                for slot in SLOTS},
         verdict=from_plain({

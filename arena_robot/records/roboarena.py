@@ -49,6 +49,7 @@ class RoboArenaSession:
     ``waited_a`` and ``waited_b`` are shares of steps in which the arm waited for the policy.
     ``origin`` says how a server came to it: ``relayed`` for what counts after it passed the relay,
     ``probation`` for what does not count because a policy was on probation.
+    ``chosen`` tells whether the pair was chosen by earlier verdicts; None: not known.
     """
 
     session_id: str
@@ -65,6 +66,7 @@ class RoboArenaSession:
     origin: str = ''
     waited_a: float | None = None
     waited_b: float | None = None
+    chosen: bool | None = None
     rollouts: tuple[RoboArenaRollout, ...] = ()
 
     @property
@@ -103,7 +105,7 @@ class RoboArenaSession:
         return Comparison(self.session_id, self.policy_a, self.policy_b, self.preference,
                           scores.get('A', _NAN), scores.get('B', _NAN), self.evaluator,
                           self.institution, self.prompt, self.created, self.origin,
-                          self.waited_a, self.waited_b)
+                          self.waited_a, self.waited_b, self.chosen)
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,8 @@ def build_session(values: Mapping[str, Any]) -> RoboArenaSession:
         _text(values, 'institution'), _text(values, 'evaluator'), _time(values, 'created'),
         _time(values, 'completed'), str(values.get('feedback_text') or ''),
         _text(values, 'evaluation_type') or 'A/B', _text(values, 'origin'),
-        number(values, 'waited_a', 1.0), number(values, 'waited_b', 1.0))
+        number(values, 'waited_a', 1.0), number(values, 'waited_b', 1.0),
+        flag(values, 'chosen', empty=None))
 
 
 def build_rollout(values: Mapping[str, Any], session: RoboArenaSession) -> RoboArenaRollout:

@@ -39,7 +39,7 @@ FORMULA = ('=', '+', '-', '@', '\t', '\r')
 SESSIONS_FILE, EPISODES_FILE = 'sessions.csv', 'episodes.csv'
 SESSION_COLUMNS = ('session_uuid', 'evaluation_type', 'institution', 'evaluator', 'created',
                    'completed', 'valid', 'preference', 'policy_a', 'policy_b', 'feedback_text',
-                   'origin', 'waited_a', 'waited_b')
+                   'origin', 'waited_a', 'waited_b', 'chosen')
 EPISODE_COLUMNS = ('session_uuid', 'policy', 'order', 'instruction', 'binary_success',
                    'partial_success', 'duration_steps', 'camera', 'letter', 'avg_latency_s')
 SESSIONS_NEED = ('session_uuid', 'valid', 'preference', 'policy_a', 'policy_b')
@@ -150,7 +150,8 @@ def rows_of(path: Path, needed: Sequence[str] = ()) -> list[tuple[int, dict[str,
 def _session_row(s: RoboArenaSession) -> tuple[Any, ...]:
     return (s.session_id, s.evaluation_type, s.institution, s.evaluator, s.created, s.completed,
             int(s.valid), s.preference.value if s.preference else '', s.policy_a, s.policy_b,
-            s.explanation, s.origin, s.waited_a, s.waited_b)
+            s.explanation, s.origin, s.waited_a, s.waited_b,
+            None if s.chosen is None else int(s.chosen))
 
 
 def _rollout_row(s: RoboArenaSession, r: RoboArenaRollout) -> tuple[Any, ...]:

@@ -180,7 +180,8 @@ class SessionFile:
         a, b = (nan if (score := self.progress(slot.value)) is None else score for slot in Slot)
         waited = [self.slots.get(slot.value, SessionSlot()).waited for slot in Slot]
         return Comparison(self.session_id, reveal.policy_a, reveal.policy_b, preference, a, b,
-                          self.evaluator, self.station, self.prompt, self.created, '', *waited)
+                          self.evaluator, self.station, self.prompt, self.created, '', *waited,
+                          reveal.chosen)
 
 
 def session_paths(root: Path) -> list[Path]:

@@ -292,7 +292,8 @@ class RemoteArena:
             raise
         self._forget(session_id)
         return Reveal(reply.nonce, reply.policy_a, reply.policy_b, reply.receipt,
-                      reply.probation, self._objection(reply.receipt))
+                      reply.probation, self._objection(reply.receipt),
+                      reply.chosen if reply.HasField('chosen') else None)
 
     def _objection(self, receipt: str) -> str:
         """Return what is wrong with the proofs of a receipt, '' when nothing is."""

@@ -27,9 +27,10 @@ class RenewedValues:
 
     After ``open`` a thread looks at the version every ``LOOK_S`` seconds and after ``look``. When
     it changed, the thread makes again what the calls of ``always`` get, and what was asked for
-    since it was made, one after another; after each it rests ``REST`` times as long as the
-    processor worked for it. So only who is the first to ask for a value waits for it, one that is
-    ``slow`` for ``FIRST_S`` at most, and pages and stations have the processor in between.
+    since it was made, one after another; what is ``late`` comes last. After each the
+    thread rests ``REST`` times as long as the processor worked for it. So only who is the first to
+    ask for a value waits for it, one that is ``slow`` for ``FIRST_S`` at most, and pages and
+    stations have the processor in between.
     Without ``open``, ``get`` makes a value again when the version changed.
     """
 
@@ -37,7 +38,7 @@ class RenewedValues:
         self._version = version
         self._lock = threading.Lock()
         self._values: dict[Hashable, _Value] = {}
-        self._always: list[Callable[[], object]] = []
+        self._always: list[tuple[Callable[[], object], bool]] = []
         self._wake, self._stop = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self._seen: Hashable = None
@@ -45,9 +46,9 @@ class RenewedValues:
         self._looks = 0
         self._owed_s = 0.0
 
-    def always(self, call: Callable[[], object]) -> None:
+    def always(self, call: Callable[[], object], late: bool = False) -> None:
         """Renew what ``call`` gets whether anybody asks for it or not; before ``open``."""
-        self._always.append(call)
+        self._always.append((call, late))
 
     def open(self) -> None:
         """Start the thread."""
@@ -80,18 +81,19 @@ class RenewedValues:
         return True
 
     def get(self, key: Hashable, make: Callable[[], _T], longest_s: float = math.inf, *,
-            slow: bool = False) -> _T:
+            slow: bool = False, late: bool = False) -> _T:
         """
         Return the value of a key, or raise the ArenaError that making it raised.
 
         ``make`` reads the data itself, or values that it gets here: the one of the first call is
         kept. After ``longest_s`` it makes the value again although the version is the same.
-        A ``slow`` value is made by the thread alone; NotComputed until then.
+        A ``slow`` value is made by the thread alone; NotComputed until then. A ``late`` one is
+        renewed when all others are.
         """
         with self._lock:
             if key not in self._values:
                 self._drop_oldest()
-                self._values[key] = _Value(make, longest_s)
+                self._values[key] = _Value(make, longest_s, late)
             value = self._values[key]
         thread, renewing = self._thread, threading.current_thread() is self._thread
         if not renewing:
@@ -128,15 +130,17 @@ class RenewedValues:
 
     def _renew_all(self) -> None:
         self._seen = self._version()
-        if self._seen != self._done:
-            for call in self._always:
-                self._renew(call)
-        with self._lock:
-            asked = [value for value in self._values.values()
-                     if value.asked and value.is_old(self._seen)]
-        for value in asked:
-            value.asked = False
-            self._renew(partial(value.renew, self._seen))
+        changed = self._seen != self._done
+        for late in (False, True):
+            for call, is_late in self._always if changed else ():
+                if is_late is late:
+                    self._renew(call)
+            with self._lock:
+                asked = [value for value in self._values.values()
+                         if value.asked and value.late is late and value.is_old(self._seen)]
+            for value in asked:
+                value.asked = False
+                self._renew(partial(value.renew, self._seen))
         if not self._stop.is_set():
             self._done = self._seen
 
@@ -158,8 +162,8 @@ class RenewedValues:
 class _Value:
     """One value, or why there is none, and of which version of the data it is."""
 
-    def __init__(self, make: Callable[[], Any], longest_s: float) -> None:
-        self._make, self._longest_s = make, longest_s
+    def __init__(self, make: Callable[[], Any], longest_s: float, late: bool) -> None:
+        self._make, self._longest_s, self.late = make, longest_s, late
         self._version: Hashable = None
         self._made_s = 0.0
         self._lock = threading.RLock()

@@ -159,7 +159,7 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
             return pb.RevealReply(nonce=reveal.nonce, policy_a=reveal.policy_a,
                                   policy_b=reveal.policy_b,
                                   receipt=json.dumps(receipt) if receipt else '',
-                                  probation=reveal.probation)
+                                  probation=reveal.probation, chosen=reveal.chosen)
         return await self._guard.call(context, 'reveal', request.session_id, work, STATION)
 
     async def Acceptance(self, request: pb.SessionRequest, context: Any) -> pb.AcceptanceReply:

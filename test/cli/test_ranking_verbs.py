@@ -213,6 +213,23 @@ def test_the_origin_of_what_is_ranked_is_told(tmp_path, capsys):
         'imported': 1, 'local': 1, 'of unknown origin': 1, 'relayed': 2}
 
 
+def test_of_chosen_pairs_it_is_said_which_intervals_hold(tmp_path, capsys):
+    rows = [(f's{n}', 1, 'AB'[n % 3 == 0], 'amber', 'blue', '' if n == 0 else n % 2)
+            for n in range(20)]
+    table = write(tmp_path / 's.csv',
+                  'session_uuid valid preference policy_a policy_b chosen', rows)
+    for method, words in (('bt', '10 of 20 pairs were chosen by earlier verdicts'),
+                          ('bt_shrunk', '')):
+        code, out, err = ask(capsys, 'rank', '--sessions', table, '--method', method)
+        assert code == 0
+        assert 'in 10 the pair was chosen by earlier verdicts' in out
+        assert words in err
+        assert ('chosen' in err) == bool(words)
+    write(tmp_path / 's.csv', 'session_uuid valid preference policy_a policy_b chosen',
+          [(*row[:5], 'perhaps') for row in rows])
+    assert 'chosen' in ask(capsys, 'rank', '--sessions', table)[2]
+
+
 def test_waiting_is_told_apart_from_skill(tmp_path, tables, capsys):
     rng, rows = np.random.default_rng(1), []
     for s in range(400):

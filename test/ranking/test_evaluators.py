@@ -24,6 +24,8 @@ from arena_robot.ranking.evaluators.robust import (
     shrunk,
     verdict_weights,
 )
+from arena_robot.ranking.intervals.choice import rank_sets
+from arena_robot.ranking.methods import rank
 from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry
 from arena_robot.ranking.quality import mmrv
 
@@ -175,6 +177,29 @@ def test_policies_of_one_owner_that_differ_keep_their_scores():
     close = shrunk(np.array([0.1, -0.1, 0.05]), np.full(3, 0.1))
     np.testing.assert_allclose(close, np.full(3, 0.05 / 3))
     np.testing.assert_allclose(shrunk(np.array([2.0, -2.0]), np.full(2, 0.01)), [2, -2], atol=0.01)
+
+
+def test_policies_of_one_owner_that_are_not_told_apart_count_once():
+    few, apart = np.zeros(5, bool), np.full((5, 5), 0.04)
+    scores, owners = np.array([3.0, 2.0, 1.9, 1.8, 0.0]), ['o', 'p', 'p', 'p', 'q']
+    for known, last in ((owners, 3), (['', 'p', 'p', 'p', ''], 5), ([], 5)):
+        best, worst, _ = rank_sets(scores, apart, few, 1.96, known)
+        assert (best.tolist(), worst[0]) == ([1, 2, 2, 2, last], 1)
+        assert worst[1:].tolist() == ([2, 2, 2, 3] if last == 3 else [4, 4, 4, 5])
+    scores[2:4] = 1.9, 1.2    # the last is told apart from the first of its owner
+    best, _, place = rank_sets(scores, apart, few, 1.96, owners)
+    assert (best.tolist(), place.tolist()) == ([1, 2, 2, 3, 4], [0, 1, 1, 3, 4])
+
+
+def test_twenty_clones_leave_the_others_where_they_were():
+    for seed in range(4):
+        votes, owners, pet, _ = cloned(seed, 'second')
+        alone = rank(votes.only(votes.items[:POLICIES]), 'bt_shrunk', intervals=1)
+        many = rank(votes, 'bt_shrunk', intervals=1, owners=owners)
+        others = np.arange(POLICIES) != pet
+        assert np.abs(many.ranks[:POLICIES] - alone.ranks)[others].max() <= 2
+        assert many.rank_high.max() <= POLICIES + 2
+        assert rank(votes, 'bt_shrunk', intervals=1).rank_high.max() > 20
 
 
 def test_votes_are_held_against_the_voters_own_scores():

@@ -188,3 +188,22 @@ def test_who_asks_first_for_a_slow_value_is_told_to_ask_again(data, values, monk
     eventually(lambda: data.made)
     eventually(lambda: values.get('x', data.value, slow=True) == 'of 0')
     assert values.get('of x', lambda: values.get('x', data.value, slow=True)) == 'of 0'
+
+
+def test_what_is_late_is_made_after_all_others(data, values):
+    order = []
+
+    def value(name):
+        return lambda: order.append(name)
+    values.always(lambda: values.get('late', value('late'), late=True), late=True)
+    values.always(lambda: values.get('first', value('first')))
+    for name, late in (('late picture', True), ('picture', False)):
+        values.get(name, value(name), late=late)
+    values.open()
+    assert values.settle()
+    order.clear()
+    for name, late in (('late picture', True), ('picture', False)):
+        values.get(name, value(name), late=late)
+    data.version = 1
+    assert values.settle()
+    assert order == ['first', 'picture', 'late', 'late picture']

@@ -141,7 +141,7 @@ def run_rank(args: argparse.Namespace) -> int:
               'origins': _origins(data, result.items),
               **_extras(args, comparisons, method(args.method, **options))}
     print(json_text(report) if args.json else
-          '\n'.join([table(result), *_origin_lines(report['origins']), *_extra_lines(report)]))
+          '\n'.join([table(result), *_origin_lines(report), *_extra_lines(report)]))
     for warning in () if args.json else result.diagnostics.warnings:
         print(f'arena: {warning}', file=sys.stderr)
     return 0
@@ -152,8 +152,10 @@ def _origins(data: 'RoboArenaData', ranked: Sequence[str]) -> dict[str, int]:
     return origins(row for row in data.comparisons() if {row.a, row.b} <= set(ranked))
 
 
-def _origin_lines(counts: Mapping[str, int]) -> list[str]:
-    return ['comparisons: ' + ', '.join(f'{number} {origin}' for origin, number in counts.items())]
+def _origin_lines(report: Mapping[str, Any]) -> list[str]:
+    chosen, origins = report['diagnostics'].get('chosen'), report['origins']
+    return ['comparisons: ' + ', '.join(f'{number} {origin}' for origin, number in origins.items())
+            + (f'; in {chosen} the pair was chosen by earlier verdicts' if chosen else '')]
 
 
 def _extras(args: argparse.Namespace, comparisons: Any, fitter: Any) -> dict[str, Any]:
@@ -257,14 +259,13 @@ def table(result: Any) -> str:
     """Return the standings as text."""
     import numpy as np
 
-    from arena_robot.ranking.standings import few_words, interval_words, is_few, rank_words
+    from arena_robot.ranking.standings import is_few, rank_words, stated_interval
     width = max([len('policy'), *(len(name) for name in result.items)])
     wide = result.rank_low is not None
     lines = [f"rank  {'policy':{width}}  {'score':>9}  {'interval':>18}  {'solve':>6}"
              f"  {'n':>5}" + ('  ranks' if wide else '')]
     for k in result.order:
-        words = interval_words(float(result.low[k]), float(result.high[k]), few_words(result, k),
-                               '.3f')
+        words = stated_interval(result, k, '.3f')
         tied = '=' if (result.ranks == result.ranks[k]).sum() > 1 else ' '
         rank = '  – ' if is_few(result, k) else f'{result.ranks[k]:>3}{tied}'
         line = (f'{rank}  {result.items[k]:{width}}  {result.scores[k]:9.3f}'

@@ -23,6 +23,7 @@ intervals. Unshrunk, 0.90 to 0.95 was right in 75 to 79 % of simulated cases.
 """
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -49,7 +50,7 @@ from arena_robot.ranking.intervals.shrunk import (
 )
 from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry
 from arena_robot.ranking.pairwise.prior import PairMethod, established, one_sided
-from arena_robot.ranking.standings import Standings
+from arena_robot.ranking.standings import TIE_TOLERANCE, Standings
 
 MANY_CLUSTERS = 1000
 LEAST_EVALUATORS = 2
@@ -67,7 +68,8 @@ class IntervalPlan:
     How intervals are made.
 
     ``replicates`` of the bootstrap, its ``seed``, the ``level``, what hangs together, the typical
-    ``typical_gap`` between policies (or None), and who refits.
+    ``typical_gap`` between policies (or None), who refits, and the owner of each
+    policy, '' where it is not known.
     """
 
     replicates: int
@@ -76,6 +78,7 @@ class IntervalPlan:
     cluster: str = 'auto'
     typical_gap: float | None = None
     workers: Workers = HERE
+    owners: tuple[str, ...] = ()
 
 
 def chosen_cluster(comparisons: Comparisons, cluster: str) -> str:
@@ -119,11 +122,13 @@ def with_intervals(result: Standings, comparisons: Comparisons, method: Method, 
         if enough and few.all():
             none = FAILED
         way = 'bootstrap percentiles' if count >= MANY_CLUSTERS else 'bootstrap, t'
-    result = with_variances(result, variances, few, ends, level, plan.typical_gap)
+    result = with_variances(result, variances, few, ends, level, plan.typical_gap, plan.owners)
     if way == 'posterior':
         result = dataclasses.replace(result, p_better=posterior_better(result.scores, variances))
     if draws is not None and count >= MANY_CLUSTERS:
-        result = with_quantiles(result, draws, plan.level)
+        by_owner = {'rank_low': result.rank_low, 'rank_high': result.rank_high} \
+            if len(set(plan.owners) - {''}) > 1 else {}
+        result = replace(with_quantiles(result, draws, plan.level), **by_owner)
     basis = {'by': by, 'clusters': count, 'way': way, 'level': plan.level, 'none': none}
     warnings = reasons(result, met, open_ends, none)
     warnings += () if draws is None else draws_told(draws, few)
@@ -270,12 +275,13 @@ def too_few(counts: Floats, clusters: int, by_session: bool,
 
 def with_variances(standings: Standings, variances: ScoreVariances, few: np.ndarray,
                 open_ends: tuple[np.ndarray, np.ndarray], level: float | Floats,
-                typical_gap: float | None) -> Standings:
+                typical_gap: float | None, owners: Sequence[str] = ()) -> Standings:
     """
     Return the standings with what ``variances`` supports at ``level``, of all or (n,).
 
     ``few`` (n,) have no interval, ``open_ends`` (n,) no upper and no lower end; ``typical_gap`` is
-    the prior's τ, None to take it from the scores alone.
+    the prior's τ, None to take it from the scores alone. ``owners`` (n,) have ranks by
+    :func:`places`.
     """
     n, scores = len(standings.scores), standings.scores
     levels = np.broadcast_to(level, n)
@@ -285,22 +291,52 @@ def with_variances(standings: Standings, variances: ScoreVariances, few: np.ndar
     low, high = scores - wide, scores + wide
     low[open_ends[1]], high[open_ends[0]] = -np.inf, np.inf
     low[few], high[few] = np.nan, np.nan
-    best, worst = rank_sets(scores, variances.gap, few, reach)
-    all_best, all_worst = rank_sets(scores, variances.gap, few, range_quantile(
-        n, min(variances.freedom, 1000.0), float(levels.max())))
-    return replace(standings, low=low, high=high, rank_low=best, rank_high=worst,
+    best, worst, place = rank_sets(scores, variances.gap, few, reach, owners)
+    all_best, all_worst, _ = rank_sets(scores, variances.gap, few, range_quantile(
+        n, min(variances.freedom, 1000.0), float(levels.max())), owners)
+    first, ranks = np.unique(place), standings.ranks
+    if len(first) < n:
+        above = scores[first] > scores[:, None] + TIE_TOLERANCE * max(float(np.ptp(scores)), 1e-3)
+        ranks = 1 + (above & (first != place[:, None])).sum(axis=1)
+    return replace(standings, low=low, high=high, rank_low=best, rank_high=worst, ranks=ranks,
                    rank_low_joint=all_best, rank_high_joint=all_worst, too_few=few,
                    p_better=p_better(scores, variances, typical_gap))
 
 
 def rank_sets(scores: Floats, gap: Floats, few: np.ndarray, reach: float | Floats,
-              ) -> tuple[Ints, Ints]:
-    """Return the best and the worst rank (n,) that differences of ``reach`` deviations leave."""
+              owners: Sequence[str] = ()) -> tuple[Ints, Ints, Ints]:
+    """
+    Return best rank, worst rank and place (n,) that differences of ``reach`` deviations leave.
+
+    ``owners`` (n,) as in :func:`places`; a place counts once.
+    """
     ahead = (scores[:, None] - scores) / np.sqrt(np.maximum(gap, 1e-300))
     ahead[few] = ahead[:, few] = 0.0
     np.fill_diagonal(ahead, 0.0)
-    return (np.asarray(1 + (ahead < -reach).sum(axis=1), dtype=np.int64),
-            np.asarray(len(scores) - (ahead > reach).sum(axis=1), dtype=np.int64))
+    place = places(scores, ahead > reach, owners)
+    member = place[:, None] == np.unique(place)
+    above = ((ahead < -reach).astype(float) @ member > 0) & ~member
+    below = ((ahead > reach).astype(float) @ member == member.sum(axis=0)) & ~member
+    return (np.asarray(1 + above.sum(axis=1), dtype=np.int64),
+            np.asarray(member.shape[1] - below.sum(axis=1), dtype=np.int64), place)
+
+
+def places(scores: Floats, apart: np.ndarray, owners: Sequence[str]) -> Ints:
+    """
+    Return (n,) the place of each policy, named by the best policy on it.
+
+    Policies of one owner share a place where the row's policy is not told ``apart`` (n, n) from
+    the column's; '' is an owner that is not known. Without two owners each policy has its own.
+    """
+    place, best = np.arange(len(scores)), dict[str, int]()
+    if len(set(owners) - {''}) < 2:
+        return place
+    for k in np.argsort(-scores, kind='stable').tolist():
+        first = best.get(owners[k], k) if owners[k] else k
+        if apart[first, k]:
+            first = k
+        place[k] = best[owners[k]] = first
+    return place
 
 
 @lru_cache(maxsize=256)

@@ -52,6 +52,8 @@ TYPICAL, PRIOR_POLICIES, SCALE = 1.0, 3.0, 1.0
 # After the rounds ``NARROW`` the grids of σ and σ' are finer, about what is probable.
 ROUNDS, NARROW, CLOSE, RARE = 60, (2, 4), 1e-6, 1e-4
 LEAST_NOISE = 0.2
+# An eigenvalue below this share of the largest is 0, rounded; the score has no part along it.
+TINY = 1e-11
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,8 @@ class _Sums:
     Verdicts summed by group and pair; arrays (K,), the last two (G,).
 
     A group is an evaluator, ``personal``, or what is known of no evaluator; ``home`` is the
-    institution of each group, -1 for none. Where the groups are too ``many`` they are not fitted.
+    institution of each group, -1 for none, in ascending order. Where the groups are too ``many``
+    they are not fitted.
     """
 
     group: Ints
@@ -106,18 +109,18 @@ class _Sums:
 
 
 def _sums(votes: Comparisons, cluster: str) -> _Sums:
-    person, place = (_known(code, names) for code, names in (
-        (votes.evaluator, votes.evaluators), (votes.institution, votes.institutions)))
-    person, place = (code if kept else np.full(len(votes), -1) for code, kept in (
-        (person, cluster != 'session'), (place, cluster not in ('session', 'evaluator'))))
-    pairs, group = np.unique(np.stack([person, place]), axis=1, return_inverse=True)
-    many = pairs.shape[1] * votes.n ** 2 > MOST_CELLS
+    person, place = (_known(code, names) if kept else np.full(len(votes), -1)
+                     for code, names, kept in (
+        (votes.evaluator, votes.evaluators, cluster != 'session'),
+        (votes.institution, votes.institutions, cluster not in ('session', 'evaluator'))))
+    people, n = len(votes.evaluators) + 1, votes.n
+    kinds, group = np.unique((place + 1) * people + person + 1, return_inverse=True)
     low, high = np.minimum(votes.first, votes.second), np.maximum(votes.first, votes.second)
-    key, at = np.unique((group.ravel() * votes.n + low) * votes.n + high, return_inverse=True)
+    key, at = np.unique((group * n + low) * n + high, return_inverse=True)
     ahead = np.where(votes.first == low, votes.outcome, 1 - votes.outcome)
-    return _Sums(key // votes.n ** 2, key // votes.n % votes.n, key % votes.n,
-                 _sum(at, votes.weight), _sum(at, votes.weight * ahead), pairs[1], pairs[0] >= 0,
-                 many)
+    return _Sums(key // n ** 2, key // n % n, key % n, _sum(at, votes.weight),
+                 _sum(at, votes.weight * ahead), kinds // people - 1, kinds % people > 0,
+                 len(kinds) * n ** 2 > MOST_CELLS)
 
 
 def _sum(at: Ints, values: Floats) -> Floats:
@@ -133,35 +136,58 @@ def _known(code: Ints, names: tuple[str, ...]) -> Ints:
 @dataclass(frozen=True)
 class _Mixture:
     """
-    Posteriors for the τ, σ and σ' of a grid.
+    Posteriors for C pairs of σ and σ' and T values of τ.
 
-    ``share`` (K,) is how probable each is, ``means`` (K, n), and ``turns`` with ``inside`` the
-    eigenvectors and variances of each. ``spreads`` are the mean deviations, ``grid`` those of σ
-    and σ' that remain.
+    ``share`` (C, T) is how probable each is, 0 for the rarest; ``means`` (C, T, n); ``turns``
+    (C, n, n - 1) with ``inside`` (C, T, n - 1) are eigenvectors and variances. ``spreads`` are the
+    mean deviations, ``grid`` those of σ and σ' that remain.
     """
 
     share: Floats
     means: Floats
-    turns: list[Floats]
-    inside: list[Floats]
+    turns: Floats
+    inside: Floats
     spreads: dict[str, float]
     grid: list[Floats]
 
     @property
     def mean(self) -> Floats:
         """(n,)."""
-        return np.asarray(self.share @ self.means)
-
-    def each(self) -> list[tuple[float, Floats]]:
-        """Return share and covariance (n, n) about the mean of all, of each."""
-        off = self.means - self.mean
-        return [(float(share), (turn * inside) @ turn.T + np.outer(away, away))
-                for share, turn, inside, away in zip(self.share, self.turns, self.inside, off,
-                                                     strict=True)]
+        return np.asarray(np.tensordot(self.share, self.means, 2))
 
     def covariance(self) -> Floats:
-        """(n, n)."""
-        return np.asarray(sum(share * part for share, part in self.each()))
+        """(n, n) about the mean of all."""
+        off = (self.means - self.mean).reshape(-1, len(self.mean))
+        # Σ turn diag(w) turnᵀ of all turns as one product.
+        turns = np.concatenate(list(self.turns), axis=1)
+        weight = (self.share[:, None] @ self.inside).ravel()
+        return np.asarray((turns * weight) @ turns.T + (off.T * self.share.ravel()) @ off)
+
+    def variances(self, centre: Floats) -> ScoreVariances:
+        """Return variances and freedom of t with the variance and kurtosis of the mixture."""
+        n = len(centre)
+        sums = np.zeros((2, n)), np.zeros((2, n, n))
+        off = (self.means - self.mean) @ centre.T
+        for share, turn, inside, away in zip(self.share, self.turns, self.inside, off,
+                                             strict=True):
+            turn, kept = centre @ turn, np.flatnonzero(share)
+            for at in np.array_split(kept, len(kept) * n ** 2 // MOST_CELLS + 1):
+                each = (turn * inside[at, None]) @ turn.T + away[at, :, None] * away[at, None]
+                own = np.diagonal(each, axis1=1, axis2=2)
+                gap = own[:, :, None] + own[:, None] - 2 * each
+                for total, values in zip(sums, (own, gap), strict=True):
+                    values = np.maximum(values, 0.0)
+                    total[0] += np.tensordot(share[at], values, 1)
+                    total[1] += np.tensordot(share[at], values ** 2, 1)
+        (own, own_square), (gap, gap_square) = sums
+        freedom, different = _freedom(own, own_square), ~np.eye(n, dtype=bool)
+        of_gaps = float(np.median(_freedom(gap[different], gap_square[different])))
+        return ScoreVariances(own * (freedom - 2) / freedom, gap * (of_gaps - 2) / of_gaps,
+                              of_gaps, freedom)
+
+
+def _freedom(mean: Floats, square: Floats) -> Floats:
+    return np.asarray(4 + 2 / np.maximum(square / np.maximum(mean, 1e-300) ** 2 - 1, 1e-3))
 
 
 def _fitted(votes: Comparisons, sums: _Sums, spreads: tuple[float, float, float] | None,
@@ -190,39 +216,47 @@ def _fitted(votes: Comparisons, sums: _Sums, spreads: tuple[float, float, float]
     return PosteriorFit(scores, expected_share(scores), Diagnostics(
         change <= CLOSE, rounds, warnings=warnings, details={
             'spread': mixture.spreads}), centre @ covariance @ centre.T, np.zeros(n),
-        anchor, _variances(mixture, centre))
-
-
-def _variances(mixture: _Mixture, centre: Floats) -> ScoreVariances:
-    """Return variances and freedom of t with the variance and kurtosis of the mixture."""
-    each = [(share, ScoreVariances.of(centre @ covariance @ centre.T, np.inf))
-            for share, covariance in mixture.each()]
-    own, gap = (sum(share * getattr(part, name) for share, part in each)
-                for name in ('variance', 'gap'))
-    own_square, gap_square = (sum(share * getattr(part, name) ** 2 for share, part in each)
-                              for name in ('variance', 'gap'))
-    freedom, off = _freedom(own, own_square), ~np.eye(len(own), dtype=bool)
-    of_gaps = float(np.median(_freedom(gap[off], gap_square[off])))
-    return ScoreVariances(own * (freedom - 2) / freedom, gap * (of_gaps - 2) / of_gaps, of_gaps,
-                          freedom)
-
-
-def _freedom(mean: Floats, square: Floats) -> Floats:
-    return np.asarray(4 + 2 / np.maximum(square / np.maximum(mean, 1e-300) ** 2 - 1, 1e-3))
+        anchor, mixture.variances(centre))
 
 
 @dataclass(frozen=True)
 class _Levels:
-    """Scores and information of the groups at one θ, in the eigenvectors of the information."""
+    """
+    Scores and information of the groups at one θ, in the eigenvectors of the information.
+
+    ``turns`` (K, n) are the eigenvectors of all groups whose eigenvalues ``sizes`` (K,) are not 0,
+    ``slopes`` (K,) the scores along them; ``personal`` (K,) is that of their groups. The first
+    ``ends[0]`` are of groups without an institution, those up to ``ends[1]`` of the first one, ….
+    """
 
     turns: Floats
     sizes: Floats
     slopes: Floats
-    home: Ints
     personal: np.ndarray
+    ends: Ints
     total: float
     bend: float
     noise: float
+
+    def summed(self, pulls: Floats, weights: Floats) -> tuple[Floats, Floats]:
+        """
+        Return Σ pull turn (C, H, n) and Σ weight turn turnᵀ (C, H, n, n).
+
+        ``pulls`` and ``weights`` are (C, K). The first of H are the groups without an institution.
+        """
+        count, n = len(weights), self.turns.shape[1]
+        low, high = np.triu_indices(n)
+        slope = np.zeros((count, len(self.ends), n))
+        half = np.zeros((count, len(self.ends), len(low)))
+        for home, (start, end) in enumerate(zip((0, *self.ends[:-1]), self.ends, strict=True)):
+            slope[:, home] = pulls[:, start:end] @ self.turns[start:end]
+            for first in range(start, end, step := MOST_CELLS // len(low) + 1):
+                turns = self.turns[first:min(first + step, end)]
+                half[:, home] += weights[:, first:first + len(turns)] @ (
+                    turns[:, low] * turns[:, high])
+        place = np.zeros((n, n), dtype=np.int64)
+        place[low, high] = place[high, low] = np.arange(len(low))
+        return slope, half[:, :, place]
 
 
 def _levels(sums: _Sums, mean: Floats, covariance: Floats, ties: float) -> _Levels:
@@ -238,54 +272,49 @@ def _levels(sums: _Sums, mean: Floats, covariance: Floats, ties: float) -> _Leve
     table = np.bincount(np.concatenate([(group * n + a) * n + b for a, b, _ in cells]),
                         np.concatenate([sign * bend for _, _, sign in cells]),
                         minlength=len(home) * n * n)
-    slopes = csr_array((np.r_[slope, -slope], (np.r_[sums.group, sums.group], np.r_[i, j])),
-                       shape=(len(sums.home), n))
+    pulls = np.bincount(np.r_[group * n + i, group * n + j], np.r_[slope, -slope],
+                        minlength=len(home) * n).reshape(-1, n)
     sizes, turns = np.linalg.eigh(table.reshape(len(home), n, n))
-    sizes, noise = np.maximum(sizes, 0.0), with_ties(ties, total, plain)
+    noise, kept = with_ties(ties, total, plain), sizes > TINY * sizes[:, -1:]
     if sums.many:
-        seen = sizes[0] > 1e-9 * sizes[0].max()
-        each = ((slopes @ turns[0]) ** 2).sum(axis=0)[seen] / sizes[0][seen]
+        slopes = csr_array((np.r_[slope, -slope], (np.r_[sums.group, sums.group], np.r_[i, j])),
+                           shape=(len(sums.home), n))
+        each = ((slopes @ turns[0][:, kept[0]]) ** 2).sum(axis=0) / sizes[0][kept[0]]
         noise = max(noise, float(each.mean()))
-    pulls = np.asarray(slopes.sum(axis=0))[None] if sums.many else slopes.toarray()
-    return _Levels(turns, sizes, np.einsum('gab,ga->gb', turns, pulls), home, personal, total,
-                   float(bend.sum()) / total, noise)
+    at = np.nonzero(kept)[0]
+    ends = np.searchsorted(home[at], np.unique(home[home >= 0]))
+    return _Levels(turns.transpose(0, 2, 1)[kept], sizes[kept],
+                   (pulls[:, None] @ turns)[:, 0][kept], personal[at], np.r_[ends, len(at)],
+                   total, float(bend.sum()) / total, noise)
 
 
 def _mixed(levels: _Levels, theta: Floats, taus: Floats, grid: list[Floats]) -> _Mixture:
     """Return the posteriors for all τ, σ and σ', linearised at ``theta`` (n,)."""
-    logs, posteriors = [], []
-    for evaluator in grid[0]:
-        for institution in grid[1]:
-            value, slope, bend = _left_of_groups(levels, float(evaluator), float(institution))
-            sizes, turn = np.linalg.eigh(bend + (np.trace(bend) + 1) / len(theta))
-            # The last is the common shift of all abilities.
-            sizes, turn = np.maximum(sizes[:-1], 0.0), turn[:, :-1]
-            here, slope = theta @ turn, slope @ turn
-            precise, pull = sizes + 1 / taus[:, None] ** 2, slope + sizes * here
-            logs.append(value - slope @ here - sizes @ here ** 2 / 2 + (
-                pull ** 2 / precise - np.log(precise * taus[:, None] ** 2)).sum(axis=1) / 2
-                - (evaluator ** 2 + institution ** 2) / SCALE ** 2 / 2)
-            posteriors.append((turn, pull / precise, 1 / precise))
-    log = np.array(logs) - PRIOR_POLICIES * (np.log(taus) + TYPICAL ** 2 / taus ** 2 / 2)
+    n = len(theta)
+    evaluator, institution = (side.ravel() ** 2 for side in np.meshgrid(*grid, indexing='ij'))
+    block = MOST_CELLS // max(len(levels.sizes), len(levels.ends) * n * n) + 1
+    parts = [_left_of_groups(levels, evaluator[k:k + block], institution[k:k + block])
+             for k in range(0, len(evaluator), block)]
+    value, slope, bend = (np.concatenate(part) for part in zip(*parts, strict=True))
+    sizes, turns = np.linalg.eigh(bend + (np.trace(bend, axis1=1, axis2=2) + 1)[:, None, None] / n)
+    # The last is the common shift of all abilities.
+    sizes, turns = np.maximum(sizes[:, :-1], 0.0), turns[:, :, :-1]
+    here, slope = theta @ turns, (slope[:, None] @ turns)[:, 0]
+    precise, pull = sizes[:, None] + 1 / taus[:, None] ** 2, (slope + sizes * here)[:, None]
+    log = (value - (slope * here + sizes * here ** 2 / 2).sum(axis=1)
+           - (evaluator + institution) / SCALE ** 2 / 2)[:, None] + (
+        pull ** 2 / precise - np.log(precise * taus[:, None] ** 2)).sum(axis=2) / 2 \
+        - PRIOR_POLICIES * (np.log(taus) + TYPICAL ** 2 / taus ** 2 / 2)
     share = np.exp(log - log.max())
     share /= share.sum()
-    return _kept(share, posteriors, taus, grid)
-
-
-def _kept(share: Floats, posteriors: list[tuple[Floats, Floats, Floats]], taus: Floats,
-          grid: list[Floats]) -> _Mixture:
-    """Return the mixture without the rarest parts."""
-    rows, columns = np.nonzero(share > RARE * share.max())
     cube = share.reshape(len(grid[0]), len(grid[1]), -1)
     sides = [(values, cube.sum(axis=tuple({0, 1, 2} - {k})))
              for k, values in enumerate((*grid, taus))]
-    kept = share[rows, columns] / share[rows, columns].sum()
-    return _Mixture(kept, np.array([posteriors[r][0] @ posteriors[r][1][c] for r, c in zip(
-        rows, columns, strict=True)]), [posteriors[r][0] for r in rows],
-        [posteriors[r][2][c] for r, c in zip(rows, columns, strict=True)],
-        dict(zip(('evaluator', 'institution', 'theta'),
-                 (float(values @ part) for values, part in sides), strict=True)),
-        [_narrowed(*side) for side in sides[:2]])
+    kept = np.where(share > RARE * share.max(), share, 0.0)
+    return _Mixture(kept / kept.sum(), (pull / precise) @ turns.transpose(0, 2, 1), turns,
+                    1 / precise, dict(zip(('evaluator', 'institution', 'theta'), (
+                        float(values @ part) for values, part in sides), strict=True)),
+                    [_narrowed(*side) for side in sides[:2]])
 
 
 def _narrowed(values: Floats, share: Floats) -> Floats:
@@ -297,34 +326,39 @@ def _narrowed(values: Floats, share: Floats) -> Floats:
     return np.linspace(max(mean - wide, 0.0), mean + wide, 7)
 
 
-def _left_of_groups(levels: _Levels, evaluator: float, institution: float,
-                    ) -> tuple[float, Floats, Floats]:
-    """Return log-likelihood, score (n,) and information (n, n) with groups of these spreads."""
-    own = max(levels.noise - 2 * (evaluator ** 2 + institution ** 2) * levels.bend,
-              LEAST_NOISE * levels.noise)
-    spread = np.where(levels.personal, evaluator ** 2, 0.0)[:, None]
-    shrink = 1 / (own + spread * levels.sizes)
-    value = -0.5 * float(levels.total * (np.log(own) + levels.noise / own) + (
-        np.log1p(spread * levels.sizes / own)
-        - spread * levels.slopes ** 2 * shrink / own).sum())
-    slope = np.einsum('gab,gb->ga', levels.turns, shrink * levels.slopes)
-    bend = (levels.turns * (levels.sizes * shrink)[:, None, :]) @ levels.turns.transpose(0, 2, 1)
-    if institution > 0:
-        return _left_of_homes(value, slope, bend, levels.home, institution ** 2)
-    return value, slope.sum(axis=0), bend.sum(axis=0)
+def _left_of_groups(levels: _Levels, evaluator: Floats, institution: Floats,
+                    ) -> tuple[Floats, Floats, Floats]:
+    """
+    Return log-likelihood (C,), score (C, n) and information (C, n, n).
+
+    ``evaluator`` and ``institution`` are the variances (C,) of the groups' offsets.
+    """
+    own = np.maximum(levels.noise - 2 * (evaluator + institution) * levels.bend,
+                     LEAST_NOISE * levels.noise)[:, None]
+    spread = evaluator[:, None] * levels.personal
+    whole = own + spread * levels.sizes
+    pulls = levels.slopes / whole
+    # Products of eight before the logarithm: an eighth of the logarithms.
+    products = np.multiply.reduceat(whole / own, np.arange(0, len(levels.sizes), 8), axis=1)
+    value = -0.5 * (levels.total * (np.log(own) + levels.noise / own)[:, 0]
+                    + np.log(products).sum(axis=1)
+                    - (spread * levels.slopes * pulls / own).sum(axis=1))
+    slope, bend = levels.summed(pulls, levels.sizes / whole)
+    if not institution.any():
+        return value, slope.sum(axis=1), bend.sum(axis=1)
+    return _left_of_homes(value, slope, bend, institution)
 
 
-def _left_of_homes(value: float, slope: Floats, bend: Floats, home: Ints, spread: float,
-                   ) -> tuple[float, Floats, Floats]:
-    n, inside = slope.shape[1], home >= 0
-    kinds, at = np.unique(home[inside], return_inverse=True)
-    members = (at == np.arange(len(kinds))[:, None]).astype(float)
-    table = np.concatenate([
-        (members @ bend[inside].reshape(-1, n * n)).reshape(-1, n, n),
-        (members @ slope[inside])[:, :, None]], axis=2)
-    weigh = np.eye(n) + spread * table[:, :, :n]
-    left = np.linalg.solve(weigh, table)
-    value += 0.5 * float(spread * (table[:, :, n] * left[:, :, n]).sum()
-                         - np.linalg.slogdet(weigh)[1].sum())
-    total = left[:, :, :n].sum(axis=0) + bend[~inside].sum(axis=0)
-    return value, left[:, :, n].sum(axis=0) + slope[~inside].sum(axis=0), (total + total.T) / 2
+def _left_of_homes(value: Floats, slope: Floats, bend: Floats, spread: Floats,
+                   ) -> tuple[Floats, Floats, Floats]:
+    """Return the same with institutions of the variances ``spread`` (C,)."""
+    n = slope.shape[2]
+    table = np.concatenate([bend, slope[:, :, :, None]], axis=3)
+    inside = table[:, 1:]
+    weigh = np.eye(n) + spread[:, None, None, None] * inside[:, :, :, :n]
+    left = np.linalg.solve(weigh, inside)
+    value = value + 0.5 * (spread * (inside[..., n] * left[..., n]).sum(axis=(1, 2))
+                           - np.linalg.slogdet(weigh)[1].sum(axis=1))
+    total = table[:, 0] + left.sum(axis=1)
+    bend = total[:, :, :n]
+    return value, total[:, :, n], (bend + bend.transpose(0, 2, 1)) / 2

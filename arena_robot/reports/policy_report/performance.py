@@ -10,7 +10,7 @@ from arena_robot.core.task_categories import CATEGORIES
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.methods import rank_comparable
 from arena_robot.ranking.recommended import RECOMMENDED
-from arena_robot.ranking.standings import few_words, interval_words, place_words
+from arena_robot.ranking.standings import place_words, stated_interval
 from arena_robot.reports.policy_report.checking import ReportChecker, relation_of
 from arena_robot.reports.policy_report.material import (
     ReportMaterial,
@@ -150,8 +150,7 @@ class PerformanceSections:
         if self.policy not in standings.items:
             return []
         k = standings.items.index(self.policy)
-        interval = interval_words(float(standings.low[k]), float(standings.high[k]),
-                                  few_words(standings, k))
+        interval = stated_interval(standings, k)
         rank = f'{place_words(standings, k)} of {len(standings.items)}'
         return [Statement(f'In the standings of all {len(votes)} sessions ({RECOMMENDED}): rank '
                           f'{rank}, score {standings.scores[k]:.2f} ({interval}).',

@@ -183,18 +183,20 @@ class AbortRequest(_message.Message):
     def __init__(self, session_id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class RevealReply(_message.Message):
-    __slots__ = ("nonce", "policy_a", "policy_b", "receipt", "probation")
+    __slots__ = ("nonce", "policy_a", "policy_b", "receipt", "probation", "chosen")
     NONCE_FIELD_NUMBER: _ClassVar[int]
     POLICY_A_FIELD_NUMBER: _ClassVar[int]
     POLICY_B_FIELD_NUMBER: _ClassVar[int]
     RECEIPT_FIELD_NUMBER: _ClassVar[int]
     PROBATION_FIELD_NUMBER: _ClassVar[int]
+    CHOSEN_FIELD_NUMBER: _ClassVar[int]
     nonce: str
     policy_a: str
     policy_b: str
     receipt: str
     probation: bool
-    def __init__(self, nonce: _Optional[str] = ..., policy_a: _Optional[str] = ..., policy_b: _Optional[str] = ..., receipt: _Optional[str] = ..., probation: _Optional[bool] = ...) -> None: ...
+    chosen: bool
+    def __init__(self, nonce: _Optional[str] = ..., policy_a: _Optional[str] = ..., policy_b: _Optional[str] = ..., receipt: _Optional[str] = ..., probation: _Optional[bool] = ..., chosen: _Optional[bool] = ...) -> None: ...
 
 class AcceptanceReply(_message.Message):
     __slots__ = ("counts", "why_not")

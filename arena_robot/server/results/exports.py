@@ -88,7 +88,8 @@ def session_file(evaluation: Evaluation, slots: Mapping[str, SessionSlot],
     session = SessionFile(
         evaluation.id, Source.SERVER, DONE, evaluation.institution, prompt=evaluation.prompt,
         created=created, updated=created, commitment=evaluation.commitment,
-        reveal=Reveal(evaluation.nonce, evaluation.policy_a, evaluation.policy_b),
+        reveal=Reveal(evaluation.nonce, evaluation.policy_a, evaluation.policy_b,
+                      chosen=evaluation.chosen),
         slots={slot.value: slots.get(slot.value, SessionSlot()) for slot in Slot},
         third_person=evaluation.third_person, photo_code=evaluation.photo_code,
         verdict=evaluation.verdict, other_rollouts=tuple(

@@ -129,6 +129,11 @@ class Results:
         """Return every verdict that counts with its day, oldest first."""
         return self._votes().dated
 
+    def owners(self) -> dict[str, str]:
+        """Return the number of each policy's owner, as text, by name; imported ones have none."""
+        with self._database.read() as connection:
+            return policy_owners(connection)
+
     def posterior(self, candidates: Sequence[PolicyRecord]) -> Posterior | None:
         """Return what Bradley–Terry knows of the candidates; None before the first verdict."""
         place = {record.id: k for k, record in enumerate(candidates)}
@@ -195,12 +200,8 @@ class Results:
 
     def _compute(self, method: str, open_source: bool, intervals: int) -> _Found:
         votes = self._votes(open_source)
-        options: dict[str, Any] = {}
-        if METHODS.find_named(method).hears_owners:
-            with self._database.read() as connection:
-                options['owners'] = policy_owners(connection)
         ranked, others = rank_comparable(votes.dated.comparisons, method, intervals=intervals,
-                                         **options)
+                                         owners=self.owners())
         diagnostics, needed = ranked.diagnostics, self.kept.get(
             ('needed', open_source),
             lambda: sessions_needed(self._votes(open_source).dated.comparisons))

@@ -187,7 +187,7 @@ class SessionLifecycle:
                               'when both are retired')
         self._sessions.mark_revealed(session_id)
         return Reveal(session.nonce, names[session.policy_a_id], names[session.policy_b_id],
-                      probation=session.probation)
+                      probation=session.probation, chosen=session.chosen)
 
     def _others_may_know(self, session: SessionRow) -> bool:
         """Tell whether another server's relay may still have to store what it saw of rollouts."""

@@ -78,6 +78,16 @@ class DrawRules:
         check_rules(self.conflicts)
 
 
+@dataclass(frozen=True)
+class _Pair:
+    """Policies of slots A and B; ``repeats`` is the given-up session that had them, or ''."""
+
+    a: PolicyRecord
+    b: PolicyRecord
+    chosen: bool | None
+    repeats: str = ''
+
+
 class Matching:
     """Assigns pairs; ``posterior`` tells what the ranking knows, or None."""
 
@@ -114,7 +124,7 @@ class Matching:
                 raise Conflict('this request was made before with another instruction')
             return before
         allowed = self._allowed(station, evaluator)
-        drawn = self._pair(allowed)
+        drawn = self._drawn(allowed)
         with self._database.write() as connection:
             count = self._sessions.open_at(connection, station.id)
             # The station's row is locked now: the same request, made twice at once, is seen here.
@@ -122,11 +132,11 @@ class Matching:
             if session_id is not None:
                 return load(connection, session_id)
             _refuse_many(count, station)
-            repeats, a, b = self._again(connection, evaluator, allowed) or ('', *drawn)
+            pair = self._again(connection, evaluator, allowed) or drawn
             self._refuse_redraws(connection, evaluator)
             self._refuse_quota(connection, evaluator, station)
             session_id = self._sessions.create(
-                connection, self._new(request, station, evaluator, prompt, a, b, repeats))
+                connection, self._new(request, station, evaluator, prompt, pair))
             return load(connection, session_id)
 
     def _who(self, caller: Caller, evaluator: str) -> tuple[Station, Account]:
@@ -156,11 +166,11 @@ class Matching:
         return allowed
 
     def _again(self, connection: Connection, evaluator: Account, allowed: Sequence[PolicyRecord],
-               ) -> tuple[str, PolicyRecord, PolicyRecord] | None:
+               ) -> _Pair | None:
         by_id = {p.id: p for p in allowed}
-        for session_id, a, b in redraws.pairs_to_repeat(connection, evaluator.id):
+        for session_id, a, b, chosen in redraws.pairs_to_repeat(connection, evaluator.id):
             if a in by_id and b in by_id:
-                return session_id, by_id[a], by_id[b]
+                return _Pair(by_id[a], by_id[b], chosen, session_id)
         return None
 
     def _refuse_redraws(self, connection: Connection, evaluator: Account) -> None:
@@ -193,7 +203,7 @@ class Matching:
             asked = self._rng.random() < self._rules.photo_code_share
         return ''.join(secrets.choice(CODE_LETTERS) for _ in range(CODE_LENGTH)) if asked else ''
 
-    def _pair(self, fitting: Sequence[PolicyRecord]) -> tuple[PolicyRecord, PolicyRecord]:
+    def _drawn(self, fitting: Sequence[PolicyRecord]) -> _Pair:
         balances, owners = self._ledger.of_accounts(), self._accounts.owners()
         with self._database.read() as connection:
             open_requests = sealed_pairs.requested(connection)
@@ -206,11 +216,11 @@ class Matching:
         posterior = self._posterior(fitting)
         with self._draw:
             a, b = choose(candidates, self._rng, self._weights, posterior, self._rules.aim)
-        return by_id[a.id], by_id[b.id]
+        return _Pair(by_id[a.id], by_id[b.id], posterior is not None)
 
     def _new(self, asked: Request, station: Station, evaluator: Account, prompt: str,
-             a: PolicyRecord, b: PolicyRecord, repeats: str) -> NewSession:
-        nonce, request = secrets.token_hex(32), asked.request
+             pair: _Pair) -> NewSession:
+        nonce, request, a, b = secrets.token_hex(32), asked.request, pair.a, pair.b
         probation = PolicyState.PROBATION in (a.state, b.state)
         return NewSession(
             equal_latency_s=0.0 if asked.equal_latency else None,
@@ -218,9 +228,9 @@ class Matching:
             institution=evaluator.institution, prompt=prompt, policy_a_id=a.id, policy_b_id=b.id,
             nonce=nonce, commitment=commitment(nonce, a.name, b.name, probation),
             category=categorise(prompt), token_a=self._token(request, 'A'),
-            token_b=self._token(request, 'B'), repeats=repeats or None,
+            token_b=self._token(request, 'B'), repeats=pair.repeats or None,
             probation=probation, third_person=checked_camera(asked.third_person),
-            photo_code=self._photo_code())
+            photo_code=self._photo_code(), chosen=pair.chosen)
 
     def tokens(self, session: SessionRow) -> tuple[str, str]:
         """

@@ -54,6 +54,7 @@ class Evaluation:
     mark: str = ''
     third_person: str = ''
     photo_code: str = ''
+    chosen: bool | None = None
 
     @property
     def counts(self) -> bool:
@@ -285,7 +286,7 @@ def _evaluations() -> sa.Select[Any]:
     s = sessions.c
     return sa.select(
         s.id, s.created_ns, s.institution, s.prompt, s.category, s.commitment, s.third_person,
-        s.photo_code,
+        s.photo_code, s.chosen,
         sa.type_coerce(sa.case((s.nonce != '', s.nonce), else_=s.sealed_nonce),
                        s.sealed_nonce.type).label('nonce'),
         mark_column().label('mark'), a.c.name.label('policy_a'),

@@ -122,7 +122,7 @@ def _session(s: RoboArenaSession, names: _Names) -> dict[str, Any]:
         'ended_ns': from_iso(s.completed) if s.completed else created, 'revealed_ns': created,
         'rollouts': len(s.rollouts), 'imported': True, 'incomplete': '', 'conflict': '',
         'third_person': next((r.camera for r in s.rollouts if r.camera in OUTSIDE), ''),
-        'accepted_ns': created if s.valid else None, **to_plain(Verdict(
+        'chosen': s.chosen, 'accepted_ns': created if s.valid else None, **to_plain(Verdict(
             progress_a=scores.get('A'), progress_b=scores.get('B'), preference=s.preference,
             explanation=s.explanation, valid=s.valid,
             invalid_reason='' if s.valid else 'marked invalid in the imported table'))}
@@ -168,7 +168,7 @@ def _evaluation(row: Any, played: Sequence[RoboArenaRollout]) -> RoboArenaSessio
         Preference(row.preference) if row.preference else None, row.institution, row.who,
         _time(row.created_ns), _time(row.ended_ns), row.explanation,
         origin=row.mark or ('probation' if row.probation else 'relayed'),
-        waited_a=row.waited_a, waited_b=row.waited_b,
+        waited_a=row.waited_a, waited_b=row.waited_b, chosen=row.chosen,
         rollouts=tuple(played))
 
 

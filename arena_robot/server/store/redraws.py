@@ -41,7 +41,7 @@ _COUNTING = {column: sa.select(sa.func.count()).where(
     for column in ('evaluator_id', 'station_id')}
 _LOCK = sa.select(accounts.c.id).where(
     accounts.c.id == sa.bindparam('evaluator')).with_for_update()
-_TO_REPEAT = sa.select(sessions.c.id, *columns()).where(
+_TO_REPEAT = sa.select(sessions.c.id, *columns(), sessions.c.chosen).where(
     _OF_EVALUATOR, _WAS_GIVEN_UP,
     ~sa.exists().where(_LATER.c.repeats == sessions.c.id)).order_by(sessions.c.created_ns)
 
@@ -72,11 +72,13 @@ def count_counting(connection: Connection, column: str, number: int, since_ns: i
         _COUNTING[column], {'holder': number, 'since_ns': since_ns}).scalar_one())
 
 
-def pairs_to_repeat(connection: Connection, evaluator_id: int) -> list[tuple[str, int, int]]:
+def pairs_to_repeat(connection: Connection, evaluator_id: int,
+                    ) -> list[tuple[str, int, int, bool | None]]:
     """
-    Return (session, policy A, policy B) of an evaluator's given-up sessions, oldest first.
+    Return the given-up sessions of an evaluator, oldest first.
 
-    Those with a retired policy are left out: it never comes back.
+    Each is (session, policy A, policy B, whether the pair was chosen by earlier verdicts). Those
+    with a retired policy are left out: it never comes back.
     """
     # The row lock makes two requests of one evaluator wait for each other.
     connection.execute(_LOCK, {'evaluator': evaluator_id}).all()
@@ -85,8 +87,8 @@ def pairs_to_repeat(connection: Connection, evaluator_id: int) -> list[tuple[str
         return []
     retired = set(connection.execute(sa.select(policies.c.id).where(
         policies.c.state == PolicyState.RETIRED.value)).scalars())
-    pairs = ((row.id, *pair_of(row)) for row in rows)
-    return list(islice((pair for pair in pairs if retired.isdisjoint(pair[1:])), 100))
+    pairs = ((row.id, *pair_of(row), row.chosen) for row in rows)
+    return list(islice((pair for pair in pairs if retired.isdisjoint(pair[1:3])), 100))
 
 
 def conduct(connection: Connection) -> list[dict[str, Any]]:

@@ -194,6 +194,8 @@ sessions = Table(
     Column('sealed_pair', SealedText('sessions.pair'), nullable=False, server_default=''),
     Column('third_person', String(5), nullable=False, server_default=''),
     Column('photo_code', String(8), nullable=False, server_default=''),
+    # Whether the pair was chosen by earlier verdicts; null: not known, as of imports.
+    Column('chosen', Boolean, nullable=True),
     *(Index(name, 'state', 'created_ns', 'id', *more).ddl_if(dialect)
       for name, (dialect, more) in NEWEST.items()),
     Index('ix_sessions_repeats', 'repeats', unique=True),

@@ -28,7 +28,8 @@ class SessionRow:
     ``token_*`` are digests of the slots' tokens. ``is_public`` says whether the pair is. No answer
     comes earlier than after ``equal_latency_s``; 0: not measured yet, None: the pair may differ.
     ``third_person`` is the outside camera that a policy with only one saw, '' where nobody said;
-    ``photo_code`` the code that the start photograph has to show, '' for none.
+    ``photo_code`` the code that the start photograph has to show, '' for none. ``chosen`` tells
+    whether the pair was chosen by earlier verdicts; None: not known.
     """
 
     id: str
@@ -62,6 +63,7 @@ class SessionRow:
     equal_latency_s: float | None = None
     third_person: str = ''
     photo_code: str = ''
+    chosen: bool | None = None
     is_public: bool = True
 
 
@@ -86,6 +88,7 @@ class NewSession:
     equal_latency_s: float | None = None
     third_person: str = ''
     photo_code: str = ''
+    chosen: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,7 @@ def counted_verdicts(connection: Connection, open_source: bool = False) -> list[
         sessions.c.id, a.c.name.label('a'), b.c.name.label('b'), sessions.c.preference,
         sessions.c.progress_a, sessions.c.progress_b, accounts.c.name.label('evaluator'),
         sessions.c.institution, sessions.c.prompt, sessions.c.created_ns,
-        sessions.c.imported, *waited).select_from(
+        sessions.c.imported, sessions.c.chosen, *waited).select_from(
         sessions.join(a, sessions.c.policy_a_id == a.c.id)
         .join(b, sessions.c.policy_b_id == b.c.id)
         .join(accounts, sessions.c.evaluator_id == accounts.c.id)).where(that_counts())
@@ -121,9 +121,9 @@ def counted_verdicts(connection: Connection, open_source: bool = False) -> list[
     times = to_iso_each([row.created_ns for row in rows])
     return [Comparison(session, a, b, words[said], nan if progress_a is None else progress_a,
                        nan if progress_b is None else progress_b, person, place, prompt, time,
-                       _origin(imported), waited_a, waited_b)
+                       _origin(imported), waited_a, waited_b, chosen)
             for time, (session, a, b, said, progress_a, progress_b, person, place, prompt, _,
-                       imported, waited_a, waited_b) in zip(times, rows, strict=True)]
+                       imported, chosen, waited_a, waited_b) in zip(times, rows, strict=True)]
 
 
 def tally_of_verdicts(connection: Connection) -> dict[tuple[int, int, str], int]:

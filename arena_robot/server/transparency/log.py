@@ -45,6 +45,8 @@ def session_entry(session: SessionRow, evaluator: str, station: str,
         'station': station, 'prompt': session.prompt, 'created_ns': session.created_ns,
         'accepted_ns': accepted_ns, 'probation': session.probation,
         'verdict': said(session.verdict)}
+    if session.chosen is not None:
+        values['chosen'] = session.chosen
     if session.imported:
         values['origin'] = IMPORTED
     elif evidence is None:

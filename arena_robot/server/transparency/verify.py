@@ -60,6 +60,11 @@ class Checked:
     erased: int = 0
     erased_files: int = 0
 
+    @property
+    def chosen(self) -> int:
+        """Return of how many comparisons the pair was chosen by earlier verdicts."""
+        return sum(row.chosen is True for row in self.comparisons)
+
 
 def check_bundle(bundle: Mapping[str, Any], key: str = '',
                  heads: Iterable[Mapping[str, Any]] = (),
@@ -260,7 +265,8 @@ def _comparison(entry: Mapping[str, Any], names: tuple[str, str]) -> Comparison 
               for score in (verdict.progress_a, verdict.progress_b)]
     return Comparison(entry['session'], *names, verdict.preference, scores[0], scores[1],
                       entry.get('evaluator', ''), entry.get('institution', ''),
-                      entry.get('prompt', ''), to_iso(entry['created_ns']), entry['origin'])
+                      entry.get('prompt', ''), to_iso(entry['created_ns']), entry['origin'],
+                      chosen=entry.get('chosen'))
 
 
 def _check_standings(standings: Mapping[str, Any], comparisons: list[Comparison]) -> str:

@@ -175,7 +175,7 @@ class LocalArena:
             self._write({**record, **least, 'policy_a': pair['A'], 'policy_b': pair['B'],
                          'nonce': pair['nonce']})
             self._release(session_id)
-            return Reveal(pair['nonce'], pair['A'], pair['B'])
+            return Reveal(pair['nonce'], pair['A'], pair['B'], chosen=False)
 
     def close(self) -> None:
         """Close all policies."""

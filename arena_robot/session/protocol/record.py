@@ -247,7 +247,7 @@ def _revalidated(record: SessionRecord, entry: Entry) -> dict[str, Any]:
 def _revealed(record: SessionRecord, entry: Entry) -> dict[str, Any]:
     data = entry.data
     reveal = Reveal(str(data['nonce']), str(data['policy_a']), str(data['policy_b']),
-                    probation=bool(data.get('probation')))
+                    probation=bool(data.get('probation')), chosen=data.get('chosen'))
     if not record.commitment:
         lost = 'The reveal cannot be checked: the commitment is lost with a damaged line.'
         return {'reveal': reveal, 'verified': None,

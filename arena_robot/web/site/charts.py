@@ -27,11 +27,10 @@ from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.standings import (
     Standings,
     basis_words,
-    few_words,
-    interval_words,
     is_few,
     place_words,
     shown_order,
+    stated_interval,
 )
 from arena_robot.server.results.standings import Results
 from arena_robot.server.store.browse import Browse
@@ -52,9 +51,9 @@ class DrawnPictures:
         self._results = results
 
     def get(self, key: tuple[str, ...], draw: Callable[[], bytes],
-            method: str = RECOMMENDED) -> bytes:
+            method: str = RECOMMENDED, late: bool = False) -> bytes:
         """Return the picture of ``key``; ``draw`` reads the results by ``method`` itself."""
-        return self._results.renewed(method).get(('picture', *key), draw)
+        return self._results.renewed(method).get(('picture', *key), draw, late=late)
 
 
 @dataclass(frozen=True)
@@ -97,8 +96,7 @@ def policy_card(standings: Standings | None, policy: str) -> bytes:
                             'png')
     k = standings.items.index(policy)
     few = is_few(standings, k)
-    interval = interval_words(float(standings.low[k]), float(standings.high[k]),
-                              few_words(standings, k))
+    interval = stated_interval(standings, k)
     lines = [CardLine('Rank', badge_of(standings, policy).right.removeprefix('rank ')),
              CardLine('Comparisons', str(standings.counts[k]))]
     if not few:
@@ -151,7 +149,7 @@ def _add_plots(app: FastAPI, pictures: DrawnPictures, results: Results, history:
             past = history.past()
             return figure_bytes(history_figure([entry.day for entry in past], curves(past),
                                                METHODS.find(RECOMMENDED).unit), 'svg')
-        return svg_response(pictures.get(('history',), draw))
+        return svg_response(pictures.get(('history',), draw, late=True))
 
 
 def _add_shares(app: FastAPI, pages: Jinja2Templates, pictures: DrawnPictures, results: Results,

@@ -35,6 +35,7 @@ COLUMNS = (
     ('category', 'kind of task, from its words'),
     ('instruction', 'the task as the evaluator typed it'),
     ('feedback_text', 'why one was preferred, as the evaluator typed it'),
+    ('chosen', '1 if the pair was chosen by earlier verdicts, else 0; empty if not known'),
     ('reruns_a', 'how often A was run again before the run that is compared; empty if not known'),
     ('reruns_b', 'the same for B'),
     ('waited_a', 'share of the time in which the arm waited for A; empty if not known'),
@@ -69,6 +70,7 @@ def csv_lines(browse: Browse, notes: Notes) -> Iterator[str]:
                      int(e.counts), verdict.preference.value if verdict.preference else '',
                      e.policy_a, e.policy_b, _share(verdict.progress_a),
                      _share(verdict.progress_b), e.category, e.prompt, verdict.explanation,
+                     '' if e.chosen is None else int(e.chosen),
                      *('' if run is None else run.reruns for run in rollouts),
                      *(_share(run.waited if run else None) for run in rollouts), e.mark])
 

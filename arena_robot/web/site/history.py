@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -64,21 +64,22 @@ class History:
 
     def past(self) -> tuple[PastStandings, ...]:
         """Return the standings of up to 24 days with sessions, oldest first."""
-        return self._results.kept.get('history', self._computed)
+        return self._results.kept.get('history', self._computed, late=True)
 
     def _computed(self) -> tuple[PastStandings, ...]:
-        votes, days = self._results.dated(), dict[tuple[str, Hashable], PastStandings]()
+        votes, owners = self._results.dated(), self._results.owners()
+        days: dict[tuple[str, Hashable], PastStandings] = {}
         for day in chosen_days([day for day in np.unique(votes.days).tolist()
                                 if day >= FIRST_DAY]):
             comparisons, mark = votes.up_to(day)
             with contextlib.suppress(RankingError):    # nobody can be compared yet
-                days[day, mark] = self._days.get((day, mark)) or _as_of(day, comparisons)
+                days[day, mark] = self._days.get((day, mark)) or _as_of(day, comparisons, owners)
         self._days = days
         return tuple(days.values())
 
 
-def _as_of(day: str, comparisons: Comparisons) -> PastStandings:
-    standings, _ = rank_comparable(comparisons, RECOMMENDED, intervals=INTERVALS)
+def _as_of(day: str, comparisons: Comparisons, owners: Mapping[str, str]) -> PastStandings:
+    standings, _ = rank_comparable(comparisons, RECOMMENDED, intervals=INTERVALS, owners=owners)
     return PastStandings(day, len(comparisons), standings)
 
 
@@ -125,7 +126,7 @@ def table(past: tuple[PastStandings, ...]) -> HistoryTable:
 def add_history(app: FastAPI, pages: Jinja2Templates, results: Results,
                 history: History) -> None:
     """Add the page of past standings and its JSON."""
-    results.kept.always(history.past)
+    results.kept.always(history.past, late=True)
 
     @app.get('/history', response_class=HTMLResponse, include_in_schema=False)
     def page(request: Request) -> Response:

@@ -213,6 +213,7 @@ def upgrade() -> None:
         sa.Column('sealed_pair', sa.Text(), server_default='', nullable=False),
         sa.Column('third_person', sa.String(length=5), server_default='', nullable=False),
         sa.Column('photo_code', sa.String(length=8), server_default='', nullable=False),
+        sa.Column('chosen', sa.Boolean(), nullable=True),
         sa.ForeignKeyConstraint(['evaluator_id'], ['accounts.id'],
             name=op.f('fk_sessions_evaluator_id_accounts')),
         sa.ForeignKeyConstraint(['policy_a_id'], ['policies.id'],
