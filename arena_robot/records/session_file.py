@@ -178,10 +178,10 @@ class SessionFile:
             return None
         nan = float('nan')
         a, b = (nan if (score := self.progress(slot.value)) is None else score for slot in Slot)
-        waited = [self.slots.get(slot.value, SessionSlot()).waited for slot in Slot]
+        waited_a, waited_b = (self.slots.get(slot.value, SessionSlot()).waited for slot in Slot)
         return Comparison(self.session_id, reveal.policy_a, reveal.policy_b, preference, a, b,
-                          self.evaluator, self.station, self.prompt, self.created, '', *waited,
-                          reveal.chosen)
+                          self.evaluator, self.station, self.prompt, self.created, '',
+                          waited_a, waited_b, reveal.chosen)
 
 
 def session_paths(root: Path) -> list[Path]:
