@@ -182,13 +182,14 @@ def bootstrap_variances(draws: Draws, clusters: int, few: np.ndarray) -> ScoreVa
                    gap=np.where(few[:, None] | few, np.inf, variances.gap))
 
 
-def with_quantiles(standings: Standings, draws: Draws, level: float = 0.95) -> Standings:
+def with_quantiles(standings: Standings, draws: Draws, level: float = 0.95,
+                   keep_ranks: bool = False) -> Standings:
     """
     Return the standings with percentile intervals and rank intervals.
 
     A replicate that cannot place a policy counts as below and above all others, so that it widens
     the interval. Ends that are infinite, or missing, stay so. A policy of which nothing is stated
-    may be on either side of the others.
+    may be on either side of the others. ``keep_ranks``: their ranges stay too.
     """
     n = draws.scores.shape[1]
     tail = (1 - level) / 2
@@ -203,10 +204,11 @@ def with_quantiles(standings: Standings, draws: Draws, level: float = 0.95) -> S
                    for end in (np.nanmin(scores) - 1, np.nanmax(scores) + 1))
     best = np.quantile(np.where(unknown, 1, best), tail, axis=0, method='inverted_cdf')
     worst = np.quantile(np.where(unknown, n, worst), 1 - tail, axis=0, method='inverted_cdf')
-    return dataclasses.replace(
+    standings = dataclasses.replace(
         standings, low=np.where(np.isfinite(standings.low), low, standings.low),
-        high=np.where(np.isfinite(standings.high), high, standings.high),
-        rank_low=np.where(few, 1, best).astype(np.int64),
+        high=np.where(np.isfinite(standings.high), high, standings.high))
+    return standings if keep_ranks else dataclasses.replace(
+        standings, rank_low=np.where(few, 1, best).astype(np.int64),
         rank_high=np.where(few, n, worst).astype(np.int64))
 
 

@@ -126,9 +126,7 @@ def with_intervals(result: Standings, comparisons: Comparisons, method: Method, 
     if way == 'posterior':
         result = dataclasses.replace(result, p_better=posterior_better(result.scores, variances))
     if draws is not None and count >= MANY_CLUSTERS:
-        exact = with_quantiles(result, draws, plan.level)
-        result = exact if len(set(plan.owners) - {''}) < 2 else replace(
-            exact, rank_low=result.rank_low, rank_high=result.rank_high)
+        result = with_quantiles(result, draws, plan.level, len(set(plan.owners) - {''}) > 1)
     basis = {'by': by, 'clusters': count, 'way': way, 'level': plan.level, 'none': none}
     warnings = reasons(result, met, open_ends, none)
     warnings += () if draws is None else draws_told(draws, few)
