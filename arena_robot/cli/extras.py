@@ -8,7 +8,7 @@ from arena_robot import DISTRIBUTION
 
 # By the first words of a verb; the longest that fits decides.
 EXTRAS = {
-    'demo': 'all', 'doctor': 'station',
+    'demo': 'all', 'blind': 'policy', 'doctor': 'station',
     'station': 'station', 'session': 'sim', 'console': 'station', 'calibrate': 'station',
     'episode': 'exports', 'episode replay': 'station',
     'driver': 'station', 'emulate': 'sim', 'policy': 'policy', 'policy rates': 'sim', 'sim': 'sim',

@@ -73,6 +73,8 @@ MAP: tuple[tuple[str, tuple[Verb | VerbGroup, ...]], ...] = (
     ('First steps', (
         program('demo', 'demo', 'a tournament on a simulated station, from nothing to a '
                 'leaderboard'),
+        program('blind', 'blind', 'compare policies blind on any robot, with a page for the '
+                'phone'),
         Verb('doctor', 'doctor', 'check this machine, and say how to fix each failure'))),
     ('At a station', (
         program('station', 'station.station', 'start the nodes of a station, simulated or real'),

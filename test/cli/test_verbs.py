@@ -19,7 +19,7 @@ from arena_robot.core.errors import ConfigError, PolicyTimeout
 from arena_robot.demo.display import GREEN, Display
 
 # Verbs that run until they are interrupted, or print a file for another program.
-PROGRAMS = {'demo', 'station', 'session', 'console', 'server', 'policy serve', 'judge serve',
+PROGRAMS = {'demo', 'blind', 'station', 'session', 'console', 'server', 'policy serve', 'judge serve',
             'help', 'completion'}
 every_verb = pytest.mark.parametrize('verb', VERBS, ids=lambda verb: verb.words)
 

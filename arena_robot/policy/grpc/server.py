@@ -166,7 +166,7 @@ class GrpcPolicyServer:
         self._health = _add_health(server)
         reflection.enable_server_reflection(
             (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
-        self.port = _bind(server, options)
+        self.port = bind(server, options)
         server.start()
         self._server = server
         logger.info('serving %s at %s', type(self._policy).__name__, self.address)
@@ -231,7 +231,8 @@ def _add_health(server: grpc.Server) -> health.HealthServicer:
     return servicer
 
 
-def _bind(server: grpc.Server, options: ServeOptions) -> int:
+def bind(server: Any, options: ServeOptions) -> int:
+    """Have a server listen; return its port. Raises ConfigError."""
     where = f'{options.host}:{options.port}'
     try:
         if options.tls_cert is None and options.tls_key is None:

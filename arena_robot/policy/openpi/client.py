@@ -211,7 +211,7 @@ class OpenpiPolicy:
             f'{scheme}://{self._target}', compression=None, max_size=options.max_message_bytes,
             open_timeout=options.connect_timeout_s, close_timeout=1.0, ping_interval=None,
             legacy=True, additional_headers=headers, proxy=None, logger=LINE_LOGGER,
-            ssl=_tls(options) if scheme == 'wss' else None, sock=self._reached())
+            ssl=tls_context(options) if scheme == 'wss' else None, sock=self._reached())
 
     def _reached(self) -> socket.socket | None:
         """Return a connection to the IP address to use instead of the host, if there is one."""
@@ -243,7 +243,8 @@ def _code(reply: str) -> str:
     return code if code in BY_CODE else ''
 
 
-def _tls(options: CallOptions) -> ssl.SSLContext:
+def tls_context(options: CallOptions) -> ssl.SSLContext:
+    """Return what a connection over TLS trusts. Raises ConfigError."""
     try:
         context = ssl.create_default_context(cafile=options.tls_ca,
                                              cadata=options.tls_ca_pem or None)

@@ -34,7 +34,7 @@ HEALTH_PATH = '/healthz'
 CONNECTIONS_PER_ADDRESS = 64    # so that one caller does not take all
 
 
-class _Caller:
+class OpenpiCaller:
     """One connection; requests without a session id belong to an episode of its own."""
 
     def __init__(self, served: ServedPolicy, name: str, max_call_s: float) -> None:
@@ -182,7 +182,7 @@ class OpenpiPolicyServer:
 
     def _converse(self, connection: AnsweringConnection) -> None:
         assert self._served is not None
-        caller = _Caller(self._served, f'connection-{next(self._numbers)}',
+        caller = OpenpiCaller(self._served, f'connection-{next(self._numbers)}',
                          self._options.max_call_s)
         try:
             connection.send(openpi_codec.pack(openpi_wire.metadata_of(self._served.spec)))
@@ -193,7 +193,7 @@ class OpenpiPolicyServer:
         finally:
             self._leave(caller)
 
-    def _leave(self, caller: _Caller) -> None:
+    def _leave(self, caller: OpenpiCaller) -> None:
         try:
             caller.leave()
         except ArenaError as error:

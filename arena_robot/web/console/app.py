@@ -43,11 +43,11 @@ from arena_robot.session.loop.match import AMBER_FROM, GREEN_FROM
 from arena_robot.session.protocol.states import State
 from arena_robot.web.console.guard import ConsoleGuard
 from arena_robot.web.console.stop_line import add_stop
+from arena_robot.web.page_server import LOCAL
 
 log = logging.getLogger(__name__)
 
 PAGES = Path(__file__).parent / 'static'
-LOCAL = ('localhost', '127.0.0.1', '[::1]', '::1')
 SEAT = 'X-Seat'
 NAME = 'web page'
 LONGEST_WAIT_S = 15.0    # of a page for the next state; proxies end requests that take longer

@@ -1,0 +1,218 @@
+"""
+The router of a blind study: one address for each protocol, and behind it the policy on turn.
+
+It runs in an event loop of its own thread. Of what a policy says only chunks of actions reach the
+robot as they are; errors become the same few sentences for all policies.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import Any, TypeVar
+
+from arena_robot.blind.arms import (
+    RoutedPolicy,
+    arm_at,
+    common_metadata,
+    common_spec,
+    is_reset,
+    raise_told,
+)
+from arena_robot.blind.desk import StudyDesk
+from arena_robot.core.errors import (
+    ArenaError,
+    ConfigError,
+    PolicyError,
+    PolicyRefused,
+    PolicyTimeout,
+    PolicyUnavailable,
+)
+from arena_robot.core.openable import Openable
+from arena_robot.policy.base import PolicySpec
+from arena_robot.policy.grpc import wire
+from arena_robot.policy.grpc.passing import CallServer
+from arena_robot.policy.openpi import wire as openpi_wire
+from arena_robot.policy.openpi.answering import Message
+from arena_robot.policy.openpi.client import TRACEBACK
+from arena_robot.policy.openpi.passing import FrameServer
+from arena_robot.policy.options import CallOptions, ServeOptions
+from arena_robot.server.relay.blind_errors import blinded, sentence
+
+log = logging.getLogger(__name__)
+T = TypeVar('T')
+
+# A policy that compiles at its first query takes minutes; openpi's clients wait for ever.
+QUERY_S = 300.0
+RESET_S = 10.0
+OPEN_S = 30.0    # for a policy's new connection before a trial
+RESET_DONE = 'reset successful'
+
+
+class ArmPool(Openable):
+    """The policies of a study, open, and the event loop in which they are called."""
+
+    def __init__(self, addresses: Mapping[str, str], options: CallOptions) -> None:
+        self._addresses, self._options = addresses, options
+        self.policies: dict[str, RoutedPolicy] = {}
+        self.metadata: dict[Any, Any] = {}
+        self.spec: PolicySpec | None = None
+        self.why_no_spec = ''
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def open(self) -> None:
+        """
+        Connect to every policy, and find what is said for all of them.
+
+        Raises PolicyError naming the policy that cannot be reached, ConfigError where two of them
+        cannot be told as one.
+        """
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name='blind-router',
+                                        daemon=True)
+        self._thread.start()
+        try:
+            self.run(self._open(), OPEN_S * len(self._addresses))
+            self.metadata = common_metadata([arm.metadata for arm in self.policies.values()])
+            specs = [arm.spec for arm in self.policies.values() if arm.spec is not None]
+            self.why_no_spec = next((arm.why_no_spec for arm in self.policies.values()
+                                     if arm.why_no_spec), '')
+            self.spec = None if self.why_no_spec else common_spec(specs)
+        except BaseException:
+            self.close()
+            raise
+
+    def prepare(self, arm: str) -> None:
+        """Connect to a policy anew before its trial; PolicyUnavailable that does not name it."""
+        try:
+            self.run(self.policies[arm].open(), OPEN_S)
+        except PolicyError:
+            raise PolicyUnavailable(
+                'the policy of this trial cannot be reached, and nothing was started; look that '
+                'all policy servers of the study run, then press Start again') from None
+
+    def run(self, work: Coroutine[Any, Any, T], timeout_s: float) -> T:
+        """Return what a coroutine returns that runs in the pool's event loop."""
+        if self._loop is None:
+            work.close()
+            raise PolicyUnavailable('the policies are not open')
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result(timeout_s)
+        except FutureTimeout as error:
+            future.cancel()
+            raise PolicyTimeout(f'no answer within {timeout_s:.3g} s') from error
+
+    def close(self) -> None:
+        """Close all connections, and end the loop; can be called twice."""
+        loop, thread = self._loop, self._thread
+        if loop is None or thread is None:
+            return
+        for policy in self.policies.values():
+            self.run(policy.close(), RESET_S)
+        self._loop = None
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(RESET_S)
+
+    async def _open(self) -> None:
+        for name, address in self._addresses.items():
+            policy = arm_at(address, self._options)
+            await policy.open()
+            self.policies[name] = policy
+
+
+class BlindRouter(Openable):
+    """
+    Serves the robot: queries go to the policy on turn while a trial runs.
+
+    ``frames`` and ``calls`` are where openpi's and RoboArena's clients, and clients of
+    ``arena.policy.v1``, are served. Without a spec that all policies share there are no ``calls``.
+    """
+
+    def __init__(self, desk: StudyDesk, pool: ArmPool, frames: ServeOptions,
+                 calls: ServeOptions) -> None:
+        self._desk, self._pool = desk, pool
+        self._frames = FrameServer(openpi_wire.pack(pool.metadata), self.frame, desk.left,
+                                   desk.stray, frames)
+        self._calls = None if pool.spec is None else CallServer(self.call, calls)
+        self._hosts = frames.host, calls.host
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Where a robot's program finds the router, by protocol."""
+        found = {'openpi and RoboArena': f'ws://{self._hosts[0]}:{self._frames.port}'}
+        if self._calls is not None:
+            found['gRPC'] = f'grpc://{self._hosts[1]}:{self._calls.port}'
+        return found
+
+    def open(self) -> None:
+        """Start serving; ConfigError when a port cannot be used."""
+        self._pool.run(self._frames.open(), OPEN_S)
+        if self._calls is not None:
+            try:
+                self._pool.run(self._calls.open(), OPEN_S)
+            except ConfigError:
+                self._pool.run(self._frames.close(), OPEN_S)
+                raise
+
+    def close(self) -> None:
+        """Stop serving; can be called twice."""
+        self._pool.run(self._frames.close(), OPEN_S)
+        if self._calls is not None:
+            self._pool.run(self._calls.close(), OPEN_S)
+
+    async def frame(self, caller: str, frame: Message) -> Message:
+        """Answer a frame of openpi's protocol; an error is a text with its code."""
+        try:
+            if is_reset(frame):
+                await self._reset(caller, lambda arm: _forget(arm, frame))
+                return RESET_DONE
+            return await self._asked(caller, lambda arm: _chunk(arm, frame))
+        except ArenaError as error:
+            return f'[{error.code}] {error}'
+
+    async def call(self, caller: str, method: str, request: bytes) -> bytes:
+        """Answer a call of ``arena.policy.v1``; raises ArenaErrors."""
+        if method == 'GetSpec':
+            assert self._pool.spec is not None    # only then these calls are served
+            return bytes(wire.spec_to_wire(self._pool.spec).SerializeToString())
+        if method == 'Reset':
+            return await self._reset(
+                caller, lambda arm: arm.call(method, request, RESET_S)) or b''
+        return await self._asked(caller, lambda arm: arm.call(method, request, QUERY_S))
+
+    async def _asked(self, caller: str, ask: Callable[[RoutedPolicy], Awaitable[T]]) -> T:
+        """Return the reply of the policy on turn, if the trial still runs when it comes."""
+        query = self._desk.admit(caller)
+        try:
+            reply = await ask(self._pool.policies[query.arm])
+        except PolicyRefused as error:
+            raise blinded(error) from None
+        except PolicyError as error:
+            self._desk.failed(query, sentence(error))
+            raise blinded(error) from None
+        self._desk.check(query)
+        return reply
+
+    async def _reset(self, caller: str, ask: Callable[[RoutedPolicy], Awaitable[T]]) -> T | None:
+        """Pass a reset on while a trial runs; at other times there is nothing to forget."""
+        arm = self._desk.on_turn(caller)
+        if arm is None:
+            return None
+        try:
+            return await ask(self._pool.policies[arm])
+        except PolicyError as error:
+            raise blinded(error) from None
+
+
+async def _chunk(arm: RoutedPolicy, frame: Message) -> bytes:
+    return raise_told(await arm.frame(frame, QUERY_S))
+
+
+async def _forget(arm: RoutedPolicy, frame: Message) -> None:
+    """Pass RoboArena's reset on, unless the server is openpi's own, which knows none."""
+    reply = await arm.frame(frame, RESET_S) if arm.resets else RESET_DONE
+    if isinstance(reply, str) and (reply.startswith('[') or TRACEBACK in reply):
+        raise PolicyError(reply)

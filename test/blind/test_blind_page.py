@@ -1,0 +1,173 @@
+"""The phone's page of a blind study in headless Chromium at the size of a phone."""
+
+import json
+import urllib.error
+import urllib.request
+
+import pytest
+from blind_rig import INSTRUCTION, SEEN, Lab, Numbered, study
+from selenium.common.exceptions import StaleElementReferenceException
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
+
+from arena_robot.blind.page import create_page
+from arena_robot.blind.trials import read_study
+from arena_robot.policy.connect import connect
+from arena_robot.web.page_server import PageServer
+
+WIDTH, HEIGHT, WAIT_S = 390, 844, 20.0
+WORDS = {'robot_stop': 'the red button on the left', 'report': 'arena study report study'}
+
+
+@pytest.fixture
+def lab(tmp_path):
+    policies = {'azure': ('openpi', Numbered(1)), 'olive': ('openpi', Numbered(2))}
+    plan = study(*policies, rounds=1, stages=('grasped', 'carried', 'placed'))
+    with Lab(tmp_path, policies, plan) as made:
+        yield made
+
+
+@pytest.fixture
+def server(lab):
+    with PageServer(lambda token, hosts: create_page(lab.desk, token, hosts, WORDS),
+                    '127.0.0.1', 0, token='t0ken') as made:
+        yield made
+
+
+class Phone:
+    """A person with the page on a phone."""
+
+    def __init__(self, browser, url):
+        self.browser = browser
+        browser.execute_cdp_cmd('Emulation.setDeviceMetricsOverride', {
+            'width': WIDTH, 'height': HEIGHT, 'deviceScaleFactor': 2, 'mobile': True})
+        browser.get(url)
+        browser.execute_script('localStorage.clear()')
+
+    def find(self, css):
+        return self.browser.find_element(By.CSS_SELECTOR, css)
+
+    def until(self, look, missed):
+        return WebDriverWait(self.browser, WAIT_S, 0.05, [StaleElementReferenceException]).until(
+            lambda _: look(), missed)
+
+    def phase(self, name):
+        self.until(lambda: self.browser.execute_script(
+            'return document.body.dataset.phase') == name, name)
+        wide = self.browser.execute_script('return document.documentElement.scrollWidth')
+        assert wide <= WIDTH, f'{name} is {wide} pixels wide'
+
+    def press(self, css):
+        """Press a button once it may be pressed."""
+        self.until(lambda: self.browser.find_elements(By.CSS_SELECTOR, css)
+                   and self.find(css).is_enabled(), css)
+        self.browser.execute_script(
+            'arguments[0].scrollIntoView({block: "center"})', self.find(css))
+        self.until(lambda: self.find(css).is_enabled() and self._clicked(css), css)
+
+    def _clicked(self, css):
+        self.find(css).click()
+        return True
+
+
+@pytest.fixture
+def phone(browser, server):
+    yield Phone(browser, server.url)
+    browser.execute_cdp_cmd('Emulation.clearDeviceMetricsOverride', {})
+
+
+def test_a_study_on_the_phone(phone, lab):
+    phone.phase('ready')
+    assert INSTRUCTION in phone.find('.task').text
+    phone.find('#evaluator').send_keys('ada')
+    with connect(lab.address('openpi')) as robot:
+        phone.press('#start')
+        phone.phase('running')
+        assert 'has not asked yet' in phone.find('#robot').text
+        assert 'the red button on the left' in phone.find('#panel').text
+        robot.infer(SEEN, 'e')
+        phone.until(lambda: 'gets its actions' in phone.find('#robot').text, 'the robot')
+        phone.press('#pause')
+        phone.phase('paused')
+        phone.press('#resume')
+        phone.phase('running')
+    phone.press('#end')
+    phone.phase('scoring')
+    phone.press('#success [data-value=true]')
+    phone.press('#stage [data-value=placed]')
+    phone.press('#score')
+    phone.phase('ready')
+    phone.until(lambda: 'Trial 2 of 2 · B' in phone.find('#count').text, 'the next trial')
+    phone.press('#start')
+    phone.press('#end')
+    phone.press('#success [data-value=false]')
+    phone.press('#score')
+    phone.phase('judging')
+    phone.press('#preference [data-value=A]')
+    phone.find('#reason').send_keys('B did not move')
+    phone.press('#judge')
+    phone.phase('done')
+    phone.press('#reveal')
+    phone.phase('revealed')
+    first, second = read_study(lab.folder).with_arms()
+    assert (first.success, first.stage, first.evaluator, first.interventions) == (
+        True, 'placed', 'ada', 1)
+    assert (second.success, second.preference.value, second.reason) == (
+        False, 'A', 'B did not move')
+
+
+def test_what_is_typed_survives_a_reload_and_another_phone(phone, lab):
+    lab.run_trial()
+    for name, words in (('start', {}), ('end', {}), ('score', {'success': True})):
+        lab.press(name, **words)
+    phone.phase('judging')
+    phone.find('#reason').send_keys('it hesi')
+    phone.press('#preference [data-value=B]')
+    phone.browser.refresh()
+    phone.phase('judging')
+    assert phone.find('#reason').get_attribute('value') == 'it hesi'
+    phone.until(lambda: lab.desk.shown()['draft'].get('reason') == 'it hesi', 'the draft')
+    phone.browser.execute_script('localStorage.clear()')    # another phone
+    phone.browser.refresh()
+    phone.phase('judging')
+    assert phone.find('#reason').get_attribute('value') == 'it hesi'
+    assert phone.find('#preference .chosen').text == 'B'
+
+
+def test_a_trial_is_taken_back_and_thrown_away(phone, lab):
+    phone.press('#start')
+    phone.press('#undo')
+    phone.phase('ready')
+    phone.press('#start')
+    phone.phase('running')
+    phone.find('#void summary').click()
+    phone.find('#void-reason').send_keys('the cup fell')
+    phone.press('#void-yes')
+    phone.phase('ready')
+    assert read_study(lab.folder).results[0].void == 'the cup fell'
+
+
+def call(url, method='GET', **headers):
+    request = urllib.request.Request(url, method=method, headers=headers)
+    with urllib.request.urlopen(request, timeout=10.0) as reply:
+        return json.load(reply)
+
+
+def test_a_pedal_takes_over(server, lab):
+    base, key = server.url.partition('?')[0], {'Authorization': 'Bearer t0ken'}
+    lab.press('start')
+    assert call(f'{base}pause', 'POST', **key)['phase'] == 'paused'
+    assert call(f'{base}resume', 'POST', **key)['phase'] == 'running'
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        call(f'{base}resume', 'POST', **key)
+    assert caught.value.code == 409
+
+
+def test_only_the_link_opens_the_page(server):
+    base = server.url.partition('?')[0]
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        call(f'{base}api/state')
+    assert caught.value.code == 401
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        call(f'{base}pause', 'POST', Authorization='Bearer t0ken', Origin='http://evil.example')
+    assert caught.value.code == 403

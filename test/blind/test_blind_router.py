@@ -1,0 +1,247 @@
+"""What passes through the router of a blind study, and when; on real sockets."""
+
+import threading
+
+import msgpack
+import numpy as np
+import pytest
+from blind_rig import INSTRUCTION, SEEN, SPEC, Lab, Numbered, number_of, study
+from waiting import until
+from websockets.sync.client import connect as websocket
+from websockets.sync.server import serve
+
+from arena_robot.blind.arms import common_metadata, common_spec
+from arena_robot.blind.study import Design
+from arena_robot.blind.trials import read_study
+from arena_robot.core.errors import ConfigError, PolicyEnded, PolicyError, PolicyRefused
+from arena_robot.policy.base import PolicySpec
+from arena_robot.policy.chunks import ChunkExecutor
+from arena_robot.policy.connect import connect
+from arena_robot.policy.options import CallOptions
+
+CLIENTS = [('grpc', CallOptions()), ('grpc', CallOptions(stream=True)), ('openpi', CallOptions())]
+every_client = pytest.mark.parametrize(('protocol', 'options'), CLIENTS,
+                                       ids=['grpc', 'grpc-stream', 'openpi'])
+
+
+@pytest.fixture
+def lab(tmp_path):
+    with Lab(tmp_path, {'one': ('openpi', Numbered(1)), 'two': ('grpc', Numbered(2))}) as made:
+        yield made
+
+
+@every_client
+def test_queries_reach_the_policy_on_turn_and_only_in_a_trial(lab, protocol, options):
+    with connect(lab.address(protocol), options) as robot:
+        for _ in range(4):
+            with pytest.raises(PolicyRefused, match='press Start'):
+                robot.infer(SEEN, 'e')
+            mine = lab.on_turn()
+            lab.press('start')
+            assert number_of(robot.infer(SEEN, 'e')) == mine.number
+            lab.press('end')
+            with pytest.raises(PolicyRefused, match='the trial has ended'):
+                robot.infer(SEEN, 'e')
+            robot.reset('e')    # after a trial there is nothing to forget
+            if lab.press('score', success=True) == 'judging':
+                lab.press('judge', preference='TIE')
+    asked = [len(policy.episodes) for policy in lab.policies.values()]
+    assert asked == [2, 2]
+    assert 'the robot asked for an action and got an error' in lab.told[0]
+
+
+def test_frames_are_passed_on_byte_for_byte(tmp_path):
+    """A robot that nobody knows: text, five numbers, no picture, no metadata."""
+    seen, reply = [], msgpack.packb({'actions': [[0.5] * 3], 'policy_timing': {'infer_ms': 3.0}})
+
+    def answer(connection):
+        connection.send(msgpack.packb({}))
+        for frame in connection:
+            seen.append(frame)
+            connection.send(reply)
+
+    with serve(answer, '127.0.0.1', 0, compression=None) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        address = f'openpi://127.0.0.1:{server.socket.getsockname()[1]}'
+        with Lab(tmp_path, {}, addresses={'one': address, 'two': address}) as lab:
+            assert 'does not say its action space' in lab.pool.why_no_spec
+            lab.press('start')
+            with websocket(f"ws://127.0.0.1:{lab.ports['openpi and RoboArena']}", compression=None,
+                           legacy=True) as robot:
+                assert msgpack.unpackb(robot.recv()) == {}
+                frame = msgpack.packb({'state': [1.0] * 5, 'big': b'x' * 300_000})
+                robot.send(frame)
+                assert (robot.recv(), seen) == (reply, [frame])
+        server.shutdown()
+        thread.join(5.0)
+
+
+@every_client
+def test_a_reply_after_the_end_is_dropped(lab, protocol, options):
+    lab.press('start')
+    mine, caught = lab.on_turn(), []
+    mine.may.clear()
+
+    def ask():
+        try:
+            robot.infer(SEEN, 'e')
+        except PolicyError as error:
+            caught.append(error)
+
+    with connect(lab.address(protocol), options) as robot:
+        thread = threading.Thread(target=ask)
+        thread.start()
+        assert mine.asked.acquire(timeout=20.0)
+        lab.press('end')
+        mine.may.set()
+        thread.join(20.0)
+    assert isinstance(caught[0], PolicyRefused)
+    assert 'its reply was dropped' in str(caught[0])
+
+
+@every_client
+def test_a_takeover_eight_actions_into_a_chunk(lab, protocol, options):
+    """The client may finish its chunk; nothing more passes, and the intervention is counted."""
+    lab.press('start')
+    with connect(lab.address(protocol), options) as robot:
+        arm = ChunkExecutor(robot)
+        steps = [arm.step(SEEN, 'e') for _ in range(8)]
+        lab.press('pause')
+        lab.clock.advance_ns(3 * 10**9)
+        steps += [arm.step(SEEN, 'e') for _ in range(2)]
+        with pytest.raises(PolicyRefused, match='a person has taken over'):
+            arm.step(SEEN, 'e')
+        lab.press('resume')
+        arm.step(SEEN, 'e')
+    assert len(steps) == 10
+    assert len(lab.on_turn().episodes) == 2
+    lab.press('end')
+    lab.press('score', success=False)
+    result = read_study(lab.folder).results[0]
+    assert (result.interventions, result.intervention_s) == (1, 3.0)
+
+
+@every_client
+@pytest.mark.parametrize('dies', ['raises', 'is gone'])
+def test_a_policy_that_dies_makes_its_trial_void(lab, protocol, options, dies):
+    lab.run_trial()
+    lab.press('start')
+    mine, other = lab.on_turn(), next(p for p in lab.policies.values() if p is not lab.on_turn())
+    before = len(other.episodes), len(other.resets)
+    with connect(lab.address(protocol), options) as robot:
+        robot.infer(SEEN, 'e')
+        if dies == 'raises':
+            mine.fails = True
+        else:
+            lab.servers[lab.desk.trial.arm].close()
+        with pytest.raises((PolicyError, PolicyEnded)) as caught:
+            robot.infer(SEEN, 'e')
+    assert 'checkpoint' not in str(caught.value)
+    assert lab.servers[lab.desk.trial.arm].address not in str(caught.value)
+    shown = lab.desk.shown()
+    assert (shown['phase'], shown['trial'], shown['attempt']) == ('ready', 2, 2)
+    assert 'this trial is void' in shown['notice']
+    assert shown['notice'] in lab.told
+    assert (len(other.episodes), len(other.resets)) == before
+    results = read_study(lab.folder).results
+    assert [bool(result.void) for result in results] == [False, True]
+    if dies == 'is gone':
+        with pytest.raises(PolicyError, match='nothing was started'):
+            lab.press('start')
+        assert lab.desk.state.phase.value == 'ready'
+
+
+@every_client
+def test_two_robots_on_one_trial(lab, protocol, options):
+    lab.press('start')
+    with connect(lab.address(protocol), options) as first, \
+            connect(lab.address(protocol), options) as second:
+        first.infer(SEEN, 'e')
+        with pytest.raises(PolicyRefused, match='another robot'):
+            second.infer(SEEN, 'e')
+        assert 'a second robot' in lab.desk.notice
+        first.infer(SEEN, 'e')
+    assert len(lab.on_turn().episodes) == 2
+
+
+@every_client
+def test_a_robot_that_connects_again_in_its_trial(lab, protocol, options):
+    lab.press('start')
+    with connect(lab.address(protocol), options) as robot:
+        robot.infer(SEEN, 'e')
+    if protocol == 'grpc':    # which does not tell when a channel is closed
+        lab.clock.advance_ns(11 * 10**9)
+    else:
+        until(lambda: lab.desk._gone, 'the end of the connection')
+    with connect(lab.address(protocol), options) as robot:
+        assert number_of(robot.infer(SEEN, 'e')) == lab.on_turn().number
+    assert 'connected again' in lab.desk.notice
+
+
+def test_a_caller_of_another_protocol_is_told(lab):
+    import urllib.error
+    import urllib.request
+    port = lab.ports['openpi and RoboArena']
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(f'http://127.0.0.1:{port}/act', timeout=10.0)
+    assert caught.value.code == 426
+    assert b'websocket protocol of openpi' in caught.value.read()
+    assert 'over HTTP' in lab.desk.notice
+
+
+def test_an_unknown_protocol_is_refused_before_the_study(tmp_path):
+    with pytest.raises(ConfigError, match="unknown protocol 'zmq'"), Lab(
+            tmp_path, {}, addresses={'one': 'zmq://h:1', 'two': 'zmq://h:2'}):
+        pass
+
+
+def test_metadata_that_would_tell_policies_apart_is_left_out():
+    droid = {'image_resolution': [224, 224], 'action_space': 'joint_velocity'}
+    assert common_metadata([{**droid, 'checkpoint': 'pi0', 'rate': 15},
+                            {**droid, 'checkpoint': 'pi05', 'rate': 15, 'more': 1}]) == {
+        **droid, 'rate': 15}
+    assert common_metadata([{}, droid]) == droid, 'openpi says nothing of itself'
+    with pytest.raises(ConfigError, match='differ in action_space'):
+        common_metadata([droid, {**droid, 'action_space': 'joint_position'}])
+
+
+def test_a_spec_for_all_policies():
+    one, two = PolicySpec(chunk_length=8, warm_up=3), PolicySpec(session_id=True)
+    both = common_spec([one, two])
+    assert (both.chunk_length, both.warm_up, both.session_id) == (0, 3, True)
+    with pytest.raises(ConfigError, match='differ in open_loop_horizon'):
+        common_spec([one, PolicySpec(chunk_length=8, open_loop_horizon=4)])
+
+
+def test_a_trial_begins_with_a_policy_that_has_forgotten_the_one_before(lab):
+    """Episodes of frames that name none are others in each trial, whatever the robot sends."""
+    episodes = []
+    with connect(lab.address('openpi')) as robot:
+        for _ in range(2):
+            lab.press('start')
+            robot.infer(SEEN, 'e')
+            episodes.append(lab.on_turn().episodes[-1])
+            lab.press('end')
+            if lab.press('score', success=True) == 'judging':
+                lab.press('judge', preference='B')
+    assert len(set(episodes)) == 2
+
+
+def test_three_policies_at_fixed_tasks(tmp_path):
+    policies = {name: ('openpi', Numbered(k)) for k, name in enumerate('abc')}
+    plan = study(*policies, design=Design.TASK_LIST, rounds=1)
+    with Lab(tmp_path, policies, plan) as lab, connect(lab.address('openpi')) as robot:
+        found = []
+        for _ in range(3):
+            lab.press('start')
+            found.append(number_of(robot.infer(SEEN, 'e')))
+            assert lab.press('end') == 'scoring'
+            lab.press('score', success=False)
+        assert lab.desk.state.phase.value == 'done'
+        assert sorted(found) == [0.0, 1.0, 2.0]
+
+
+def test_the_instruction_is_what_the_page_shows(lab):
+    assert lab.desk.shown()['instruction'] == INSTRUCTION
+    assert np.array_equal(SPEC.image_size, (24, 32))
