@@ -20,6 +20,7 @@ import numpy as np
 
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.connect import connect
+from arena_robot.policy.grpc import wire
 from arena_robot.policy.timing import made_up_observation
 
 TARGET_P50_MS = 1.5
@@ -104,6 +105,8 @@ def main():
     parser.add_argument('--rounds', type=int, default=7)
     parser.add_argument('--count', type=int, default=100, help='queries in each round, each way')
     args = parser.parse_args()
+    size = len(wire.observation_to_bytes(made_up_observation(PolicySpec())))
+    print(f'a query has {size} bytes')
     for protocol in ('openpi', 'grpc'):
         found = 1e3 * measure(protocol, args.rounds, args.count)
         direct, bare, routed = np.median(found, axis=0)

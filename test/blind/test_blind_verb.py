@@ -18,13 +18,15 @@ from waiting import until
 from arena_robot.blind.trials import read_study
 from arena_robot.cli.blind import qr_code
 from arena_robot.cli.main import main
+from arena_robot.core.errors import PolicyError
 from arena_robot.policy.connect import SERVERS, connect
 
 
 @pytest.fixture
 def arms():
-    with SERVERS['openpi'](Numbered(1)) as one, SERVERS['grpc'](Numbered(2)) as two:
-        yield f'azure={one.address}', f'olive={two.address}'
+    policies = Numbered(1), Numbered(2)
+    with SERVERS['openpi'](policies[0]) as one, SERVERS['grpc'](policies[1]) as two:
+        yield policies, (f'azure={one.address}', f'olive={two.address}')
 
 
 @contextlib.contextmanager
@@ -56,7 +58,7 @@ def call(page, path, **words):
 
 
 def test_from_the_command_to_a_verdict_through_a_kill(tmp_path, arms):
-    words = (*arms, '--instruction', INSTRUCTION, '--rounds', '1')
+    words = (*arms[1], '--instruction', INSTRUCTION, '--rounds', '1')
     with running(tmp_path, *words) as (read, process):
         page = place(read, 'the page for the phone')
         with connect(place(read, 'openpi and RoboArena').replace('ws', 'openpi')) as robot:
@@ -83,6 +85,25 @@ def test_from_the_command_to_a_verdict_through_a_kill(tmp_path, arms):
     names = {1.0: 'azure', 2.0: 'olive'}
     found = [result.arm for result in read_study(tmp_path / 'study').with_arms()]
     assert found == [names[first], names[second]]
+
+
+@pytest.mark.parametrize('protocol', ['openpi and RoboArena', 'gRPC'])
+def test_the_terminal_names_no_policy_that_fails(tmp_path, arms, protocol):
+    policies, pairs = arms
+    with running(tmp_path, *pairs, '--instruction', INSTRUCTION) as (read, _):
+        page = place(read, 'the page for the phone')
+        address = place(read, protocol).replace('ws://', 'openpi://')
+        for policy in policies:
+            policy.fails = True
+        call(page, 'move', move='start')
+        with connect(address) as robot, pytest.raises(PolicyError):
+            robot.infer(SEEN, 'e')
+        until(lambda: 'this trial is void' in read(), read)
+        said = read()
+    named = [word for pair in pairs for word in (pair.partition('=')[0], pair.partition('//')[2])]
+    assert len(named) == 4
+    assert [word for word in named if word in said] == []
+    assert 'Traceback' not in said
 
 
 @pytest.mark.parametrize(('words', 'says'), [
