@@ -1,8 +1,10 @@
 """The phone's page of a blind study in headless Chromium at the size of a phone."""
 
+import importlib.util
 import json
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 from blind_rig import INSTRUCTION, SEEN, Lab, Numbered, study
@@ -16,6 +18,11 @@ from arena_robot.policy.connect import connect
 from arena_robot.web.page_server import PageServer
 
 WIDTH, HEIGHT, WAIT_S = 390, 844, 20.0
+AXE = """
+const done = arguments[arguments.length - 1];
+axe.run(document, {resultTypes: ['violations']}).then((found) => done(found.violations.filter(
+  (one) => ['serious', 'critical'].includes(one.impact)).map((one) => [one.id, one.nodes[0].html])));
+"""
 WORDS = {'robot_stop': 'the red button on the left', 'report': 'arena study report study'}
 
 
@@ -56,6 +63,13 @@ class Phone:
             'return document.body.dataset.phase') == name, name)
         wide = self.browser.execute_script('return document.documentElement.scrollWidth')
         assert wide <= WIDTH, f'{name} is {wide} pixels wide'
+
+    def serious(self, axe):
+        """Return what axe-core finds serious on the page as it is."""
+        self.until(lambda: all(button.is_enabled() for button in self.browser.find_elements(
+            By.CSS_SELECTOR, '#actions button')), 'buttons')
+        self.browser.execute_script(axe)
+        return self.browser.execute_async_script(AXE)
 
     def press(self, css):
         """Press a button once it may be pressed."""
@@ -145,6 +159,26 @@ def test_a_trial_is_taken_back_and_thrown_away(phone, lab):
     phone.press('#void-yes')
     phone.phase('ready')
     assert read_study(lab.folder).results[0].void == 'the cup fell'
+
+
+@pytest.fixture(scope='module')
+def axe():
+    spec = importlib.util.find_spec('axe_core_python')
+    if spec is None:
+        pytest.skip('axe-core-python is not installed (make setup installs it)')
+    return (Path(spec.submodule_search_locations[0]) / 'axe.min.js').read_text(encoding='utf-8')
+
+
+def test_every_phase_can_be_read_by_everybody(phone, lab, axe):
+    found = {}
+    lab.run_trial()
+    for name, words in (('rest', {}), ('back', {}), ('start', {}), ('pause', {}), ('end', {}),
+                        ('score', {'success': True}), ('judge', {'preference': 'A'}),
+                        ('reveal', {'reason': 'it is late'})):
+        lab.press(name, **words)
+        phone.phase(lab.desk.state.phase.value)
+        found[name] = phone.serious(axe)
+    assert found == dict.fromkeys(found, [])
 
 
 def call(url, method='GET', **headers):
