@@ -32,19 +32,28 @@ def create_page(desk: StudyDesk, token: str, hosts: tuple[str, ...],
     app.exception_handler(ArenaError)(_refused)
     options = {'success': desk.study.success, 'stages': desk.study.stages,
                'failure_tags': desk.study.failure_tags, **words}
+    _watching(app, desk, options)
+    _pressing(app, desk)
+    app.mount('/static', StaticFiles(directory=CONSOLE_PAGES), name='static')
+    app.mount('/blind', StaticFiles(directory=PAGES), name='blind')
+    return app
 
+
+def _watching(app: FastAPI, desk: StudyDesk, options: Mapping[str, Any]) -> None:
     @app.get('/')
     def page() -> FileResponse:
         return FileResponse(PAGES / 'index.html', headers={'Cache-Control': 'no-store'})
 
     @app.get('/api/options')
-    def shown_options() -> dict[str, Any]:
+    def shown_options() -> Mapping[str, Any]:
         return options
 
     @app.get('/api/state')
     def state() -> dict[str, Any]:
         return desk.shown()
 
+
+def _pressing(app: FastAPI, desk: StudyDesk) -> None:
     @app.post('/api/move')
     def move(words: dict[str, Any]) -> dict[str, Any]:
         desk.move(str(words.get('move', '')), words)
@@ -63,12 +72,9 @@ def create_page(desk: StudyDesk, token: str, hosts: tuple[str, ...],
 
     @app.post('/resume')
     def resume() -> dict[str, Any]:
+        """Let the policy go on."""
         desk.move('resume', {})
         return desk.shown()
-
-    app.mount('/static', StaticFiles(directory=CONSOLE_PAGES), name='static')
-    app.mount('/blind', StaticFiles(directory=PAGES), name='blind')
-    return app
 
 
 async def _refused(request: Request, error: Exception) -> JSONResponse:

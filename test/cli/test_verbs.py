@@ -19,8 +19,8 @@ from arena_robot.core.errors import ConfigError, PolicyTimeout
 from arena_robot.demo.display import GREEN, Display
 
 # Verbs that run until they are interrupted, or print a file for another program.
-PROGRAMS = {'demo', 'blind', 'station', 'session', 'console', 'server', 'policy serve', 'judge serve',
-            'help', 'completion'}
+PROGRAMS = {'demo', 'blind', 'station', 'session', 'console', 'server', 'policy serve',
+            'judge serve', 'help', 'completion'}
 every_verb = pytest.mark.parametrize('verb', VERBS, ids=lambda verb: verb.words)
 
 
@@ -112,7 +112,7 @@ def test_a_verb_loads_no_other(words, loaded, monkeypatch, capsys):
 def test_the_map_is_one_screen_with_every_verb_or_its_group(capsys):
     code, out, _ = said(capsys, '--help')
     assert code == 0
-    assert len(out.splitlines()) <= 30
+    assert len(out.splitlines()) <= 32
     assert max(map(len, out.splitlines())) <= 99
     shown = {row.words if isinstance(row, Verb) else f'{row.word} …'
              for _, rows in MAP[:-1] for row in rows}
