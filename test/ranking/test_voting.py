@@ -200,6 +200,20 @@ def test_the_command_prints_a_readable_table(profile_file, capsys):
     assert all(f'{name}: winners' in out for name in RULES.built_in)
 
 
+def test_the_command_counts_as_the_tables_are_printed(tmp_path, capsys):
+    path = tmp_path / 'pentathlon.json'
+    path.write_text(json.dumps(CASES[0]['profile']), encoding='utf-8')
+    scores = []
+    for words in ([], ['--as-printed']):
+        assert main(['vote', str(path), '--method', 'schulze', '--json', *words]) == 0
+        scores.append(json.loads(capsys.readouterr().out)['scores'])
+    assert scores == [{'A': 4, 'B': 0, 'C': 6}, {'A': 4, 'B': 0, 'C': 7}]
+    tied = tmp_path / 'tied.json'
+    tied.write_text(json.dumps(GOOD), encoding='utf-8')
+    assert main(['vote', str(tied), '--method', 'stv', '--as-printed']) == 2
+    assert 'without ties' in capsys.readouterr().err
+
+
 def test_the_command_goes_on_when_one_rule_refuses(tmp_path, capsys):
     rng = np.random.default_rng(0)
     names = [f'n{i}' for i in range(30)]

@@ -26,6 +26,8 @@ def vote_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--k', type=int, help='places that approval counts (default 3)')
     parser.add_argument('--winners', type=int, metavar='W',
                         help='seats of stv (default half of the alternatives)')
+    parser.add_argument('--as-printed', action='store_true',
+                        help='count stv and schulze as the tables of their paper do')
     parser.add_argument('--plot', metavar='FILE',
                         help='draw the graph of ranked pairs (.png or .svg)')
 
@@ -42,7 +44,7 @@ def run_vote(args: argparse.Namespace) -> int:
     answers: dict[str, dict[str, Any]] = {}
     for name in RULES.names() if args.method == 'all' else [args.method]:
         try:
-            result = vote(profile, name, args.k, args.winners)
+            result = vote(profile, name, args.k, args.winners, as_printed=args.as_printed)
             answers[name] = result_to_json(result, profile.names)
         except RankingError as error:
             if args.method != 'all':

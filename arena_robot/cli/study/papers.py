@@ -1,12 +1,13 @@
 """
 Compute the tables of published papers again, as far as public data allow.
 
-Every line says what was published, what is found here, and whether it is reproduced, within
-the noise, differs and why, or cannot be checked. The data are not part of this software:
+Every line says what was published, what is found here, and whether it is reproduced, differs and
+why, cannot be told from these data, or cannot be checked. The data are not part of this software:
 
   --roboarena  a folder with sessions.csv, episodes.csv and, if there, task_categories.csv
   --atari      the folder open_spiel/python/voting/examples of the repository open_spiel
   --livebench  a CSV table of scores: a row per model, its name first, a column per task
+  --games      plays the games of figure 3 of "Deviation ratings" (needs the package open_spiel)
 
   git clone --depth 1 https://github.com/google-deepmind/open_spiel
   arena study papers --atari open_spiel/open_spiel/python/voting/examples
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
     from arena_robot.ranking.reproduce.lines import PublishedLine
 
-RAINBOW, AGENT57 = 'atari_rainbow_table5.txt', 'atari_agent57_table.txt'
+RAINBOW, OTHER_STARTS = 'atari_rainbow_table5.txt', 'atari_rainbow_table6.txt'
+AGENT57, MUESLI = 'atari_agent57_table.txt', 'atari_muesli_table11.txt'
 
 
 def papers_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +33,7 @@ def papers_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--roboarena', type=Path, metavar='DIR', help="RoboArena's tables")
     parser.add_argument('--atari', type=Path, metavar='DIR', help="open_spiel's Atari tables")
     parser.add_argument('--livebench', type=Path, metavar='CSV', help="LiveBench's scores")
+    parser.add_argument('--games', action='store_true', help='play figure 3 with open_spiel')
 
 
 def run_papers(args: argparse.Namespace) -> int:
@@ -40,7 +43,7 @@ def run_papers(args: argparse.Namespace) -> int:
     from arena_robot.ranking.reproduce.lines import Reproduction
 
     lines = [*_of_roboarena(args.roboarena), *_of_atari(args.atari),
-             *_of_deviation(args.livebench)]
+             *_of_deviation(args.livebench, args.games)]
     if args.json:
         print(json_text([{**asdict(line), 'agreement': line.agreement.value} for line in lines]))
         return 0
@@ -51,30 +54,65 @@ def run_papers(args: argparse.Namespace) -> int:
     return 0
 
 
-def _of_deviation(livebench: Path | None) -> 'list[PublishedLine]':
-    from arena_robot.ranking.reproduce.games import livebench_lines, table_2_lines
+def _of_deviation(livebench: Path | None, play: bool) -> 'list[PublishedLine]':
+    from arena_robot.ranking.reproduce.games import (
+        MARRIS,
+        improvement_lines,
+        livebench_lines,
+        population_lines,
+        table_2_lines,
+    )
+    from arena_robot.ranking.reproduce.lines import unchecked
+    games = improvement_lines() if play else [unchecked(
+        MARRIS, 'figure 3, populations of Kuhn poker and Sheriff', 'drawn',
+        'the games are not played; give --games')]
     names, scores = (_scores(livebench) if livebench else ([], None))
-    return [*table_2_lines(), *livebench_lines(names, scores)]
+    return [*table_2_lines(), *population_lines(), *livebench_lines(names, scores), *games]
 
 
 def _of_atari(folder: Path | None) -> 'list[PublishedLine]':
     import numpy as np
 
-    from arena_robot.ranking.reproduce.games import LANCTOT, MARRIS, atari_lines, atari_tie_lines
+    from arena_robot.ranking.reproduce.games import MARRIS, atari_tie_lines
     from arena_robot.ranking.reproduce.lines import unchecked
+    from arena_robot.ranking.reproduce.vase import (
+        LANCTOT,
+        atari_lines,
+        pentathlon_lines,
+        regime_line,
+    )
 
     if folder is None:
-        return [unchecked(paper, table, 'printed', 'the scores are not here; give --atari')
-                for paper, table in ((LANCTOT, 'tables 5 to 7 and observations 1, 5 and 6'),
-                                     (MARRIS, 'figure 4, who shares the first place'))]
+        return [*pentathlon_lines(), *(
+            unchecked(paper, table, 'printed', 'the scores are not here; give --atari')
+            for paper, table in ((LANCTOT, 'tables 5 to 7 and observations 1 to 6'),
+                                 (MARRIS, 'figure 4, who shares the first place')))]
     agents, games, scores = _atari(folder / RAINBOW)
     more, all_games, all_scores = _atari(folder / AGENT57)
     place = [all_games.index(game) for game in games]
     two = [more.index(name) for name in ('random', 'human')]
     ten = np.vstack([scores, all_scores[two][:, place]])
-    eight = [k for k in range(len(more)) if k not in two] + two
-    return [*atari_lines(agents, scores), *atari_lines([*agents, 'random', 'human'], ten),
-            *atari_tie_lines([more[k] for k in eight], all_scores[eight])]
+    _, _, other = _atari(folder / OTHER_STARTS)
+    return [*pentathlon_lines(), *atari_lines(agents, games, scores),
+            regime_line(agents, scores, other),
+            *atari_lines([*agents, 'random', 'human'], games, ten),
+            *atari_tie_lines(*_merged((more, all_games, all_scores), _atari(folder / MUESLI),
+                                      (agents, games, scores)))]
+
+
+def _merged(*tables: 'tuple[list[str], list[str], np.ndarray]',
+            ) -> 'tuple[list[str], list[str], np.ndarray]':
+    """Return the agents of several tables on the games that all have, each agent once."""
+    import numpy as np
+    common = [game for game in tables[0][1] if all(game in games for _, games, _ in tables)]
+    rows: dict[str, np.ndarray] = {}
+    for agents, games, scores in tables:
+        columns = [games.index(game) for game in common]
+        for agent, row in zip(agents, scores[:, columns], strict=True):
+            # Muesli's table has a MuZero of its own, and random and human as the others have
+            name = 'muzero2' if agent == 'muzero' and agent in rows else agent
+            rows.setdefault(name, row)
+    return list(rows), common, np.array(list(rows.values()))
 
 
 def _of_roboarena(folder: Path | None) -> 'list[PublishedLine]':
@@ -83,8 +121,10 @@ def _of_roboarena(folder: Path | None) -> 'list[PublishedLine]':
         PAPER,
         POLICIES,
         category_lines,
+        session_ballots,
         session_lines,
     )
+    from arena_robot.ranking.reproduce.vase import prediction_lines
     from arena_robot.ranking.rollouts import arena_tables
     from arena_robot.records.roboarena_files import read_folder, rows_of
     if folder is None:
@@ -92,7 +132,8 @@ def _of_roboarena(folder: Path | None) -> 'list[PublishedLine]':
                           'does not explain', 'printed', 'the tables are not here; give '
                           '--roboarena')]
     data = read_folder(folder)
-    lines = session_lines(arena_tables(data.comparisons(), data.scored(), POLICIES))
+    arena = arena_tables(data.comparisons(), data.scored(), POLICIES)
+    lines = session_lines(arena) + prediction_lines(session_ballots(arena))
     path = folder / 'task_categories.csv'
     if path.exists():
         rows = [row for _, row in rows_of(path, ('vlm_is_member', 'is_member'))]

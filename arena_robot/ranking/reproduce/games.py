@@ -1,33 +1,34 @@
 """
-The tables of two papers on ratings of agents, from tables of scores.
+The statements of "Deviation ratings" (Marris et al. 2025) that its text or public data give.
 
-"Evaluating Agents using Social Choice Theory" (Lanctot et al. 2023): tables 5 to 7 as printed, by
-the names of the table of scores that open_spiel keeps. "Deviation ratings" (Marris et al. 2025):
-the examples that its text or public data give.
+The biased Shapley game and populations of its mixtures, LiveBench's tie, the Atari agents that
+share the first place, and the populations of figure 3, which are played with the package
+open_spiel.
 """
 
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from arena_robot.ranking.base import Comparisons, Floats
-from arena_robot.ranking.games.deviation import deviation_ratings, rate_table, uniform_ratings
-from arena_robot.ranking.games.nash_alpha import nash_average
+from arena_robot.ranking.base import Floats
+from arena_robot.ranking.games.deviation import (
+    DeviationRatings,
+    deviation_ratings,
+    rate_table,
+    uniform_ratings,
+)
 from arena_robot.ranking.games.payoffs import MODEL_MODEL_TASK, MODEL_TASK, normalised
-from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry
-from arena_robot.ranking.reproduce.lines import PublishedLine, line, unchecked
-from arena_robot.ranking.voting.profile import Profile, from_scores
-from arena_robot.ranking.voting.rules import vote
-from arena_robot.ranking.voting.scoring import VoteResult
+from arena_robot.ranking.reproduce.lines import (
+    PublishedLine,
+    line,
+    mean_margin,
+    ordered,
+    unchecked,
+)
 
-LANCTOT = 'Lanctot et al. 2023'
-TABLES = {8: 'table 6', 10: 'table 7'}
-NASH = {8: {'a3c', 'distrib-dqn', 'rainbow', 'dueling-ddqn'},
-        10: {'a3c', 'distrib-dqn', 'rainbow', 'human'}}
-FOUR = 4
-_NAMES = {'rain': 'rainbow', 'dist': 'distrib-dqn', 'prio': 'prior-ddqn', 'duel': 'dueling-ddqn',
-          'noisy': 'noisy-dqn'}
 MARRIS = 'Marris et al. 2025'
 # Table 2a: what R, P and S get against each other, and with the equilibrium N as a fourth.
 SHAPLEY = np.array([
@@ -35,127 +36,14 @@ SHAPLEY = np.array([
     [-712 / 241, -920 / 241, -184 / 241, -680 / 241]])
 UNIFORM = (-2126, -2367, -3331, -2497)
 ATARI_FIRST = {MODEL_TASK: 4, MODEL_MODEL_TASK: 3}
-
-
-def atari_lines(agents: Sequence[str], scores: Floats) -> list[PublishedLine]:
-    """Return the lines for ``scores`` (agents, games) of the 8 agents, or of 10 with two more."""
-    count = len(agents)
-    profile = from_scores(scores, agents)
-    lines = [line(LANCTOT, f'table 5, Elo ratings of {count} agents', _text(ELO[count]),
-                  _text(ratings := elo(agents, scores)), all(
-                      abs(ratings[name] - value) <= 1.0 for name, value in ELO[count].items()),
-                  'scores that are equal count half here, and are ordered at random there')]
-    lines += [_rule(name, printed, vote(profile, name, 3, 3), agents, count)
-              for name, printed in VOTES[count].items()]
-    lines.append(_nash(agents, scores))
-    if count == min(ELO):
-        lines.append(_unique(profile))
-    return lines
-
-
-def elo(agents: Sequence[str], scores: Floats) -> dict[str, float]:
-    """Return Bradley–Terry's ratings of the games as Elo points, the lowest 0."""
-    first, second = np.triu_indices(len(agents), 1)
-    apart = scores[first] - scores[second]
-    votes = Comparisons.build(np.repeat(first, scores.shape[1]), np.repeat(second,
-                                                                          scores.shape[1]),
-                              (np.sign(apart).ravel() + 1) / 2, items=agents)
-    points = BradleyTerry()(votes).scores * 400 / np.log(10)
-    return dict(zip(agents, (points - points.min()).tolist(), strict=True))
-
-
-def _rule(name: str, printed: Mapping[str, float], result: VoteResult, agents: Sequence[str],
-          count: int) -> PublishedLine:
-    ours = {} if result.scores is None else dict(zip(agents, result.scores.tolist(), strict=True))
-    same = bool(ours) and all(abs(ours[agent] - value) < 0.006 for agent, value in printed.items())
-    order = ' > '.join(' = '.join(agents[k] for k in tier) for tier in result.tiers or ())
-    place = {agents[k]: at for at, tier in enumerate(result.tiers or ()) for k in tier}
-    names = sorted(printed, key=lambda agent: -printed[agent])
-    fits = bool(place) and all(place[a] <= place[b] for a, b in pairwise(names)
-                               if printed[a] > printed[b])
-    why = ('the order is the same; ' if fits else 'the order differs; ') + WHY.get(
-        name, 'ties in scores are broken at random there, and kept here')
-    return line(LANCTOT, f'{TABLES[count]}, {name}', _text(printed), _text(ours) or order, same,
-                why)
-
-
-def _nash(agents: Sequence[str], scores: Floats) -> PublishedLine:
-    """Return who shares the first place by Nash averaging of scores in [0, 1]."""
-    table = normalised(scores)
-    ratings = nash_average((table, -table)).ratings[0]
-    first = {agents[k] for k in np.flatnonzero(ratings > ratings.max() - 1e-6).tolist()}
-    count = len(agents)
-    number = 5 if count == min(NASH) else 6
-    return line(LANCTOT, f'observation {number}, Nash averaging of {count} agents: a tie of four',
-                ', '.join(sorted(NASH[count])), ', '.join(sorted(first)),
-                first == NASH[count] and len(first) == FOUR,
-                'other agents are first on these scores')
-
-
-def _unique(profile: Profile) -> PublishedLine:
-    different = len(np.unique(profile.ranks, axis=0))
-    return line(LANCTOT, 'observation 1, no two games order the agents alike',
-                '54 of 54 different', f'{different} of {len(profile.ranks)} different',
-                different == len(profile.ranks), 'some games agree on these scores')
-
-
-def _text(table: Mapping[str, float]) -> str:
-    return ', '.join(f'{name} {value:.5g}' for name, value in
-                     sorted(table.items(), key=lambda entry: -entry[1]))
-
-
-def _table(text: str) -> dict[str, float]:
-    words = text.split()
-    return {_NAMES.get(name, name): float(score)
-            for name, score in zip(words[::2], words[1::2], strict=True)}
-
-
-ELO = {
-    8: _table('rain 424 dist 325 prio 274 duel 238 a3c 213 ddqn 162 noisy 92 dqn 0'),
-    10: _table('rain 1049 dist 953 prio 912 duel 880 a3c 855 human 849 ddqn 810 noisy 748 '
-               'dqn 658 random 0')}
-
-
-VOTES = {
-    8: {name: _table(text) for name, text in {
-        'approval': 'rain 41 dist 35 prio 23 a3c 22 duel 19 ddqn 11 noisy 8 dqn 3',
-        'borda': 'rain 295 dist 247 prio 222 duel 201 a3c 187 ddqn 159 noisy 122 dqn 79',
-        'copeland': 'rain 7 dist 6 prio 5 duel 3.5 a3c 3.5 ddqn 2 noisy 1 dqn 0',
-        'kemeny_young': 'rain 295 dist 232 prio 188 a3c 125 duel 123 ddqn 78 noisy 36 dqn 0',
-        'iterative_maximal_lotteries':
-            'rain 7 dist 6 prio 5 a3c 3.98 duel 3.02 ddqn 3 noisy 2 dqn 1',
-        'plurality': 'rain 19 a3c 12 dist 8 prio 6 duel 5 noisy 2 ddqn 2 dqn 0',
-        'ranked_pairs': 'rain 642 dist 430 prio 292 duel 152 a3c 102 ddqn 68 noisy 20 dqn 0',
-        'schulze': 'rain 241 dist 204 prio 168 a3c 137 duel 110 ddqn 73 noisy 36 dqn 0',
-        'stv': 'rain 16.19 dist 15.14 a3c 14.16 duel 8.12 prio 7.6 noisy 6.3 ddqn 5.2 dqn 4',
-    }.items()},
-    10: {name: _table(text) for name, text in {
-        'approval': 'rain 38 dist 29 human 23 prio 20 a3c 20 duel 13 noisy 8 ddqn 8 dqn 3 '
-                    'random 0',
-        'borda': 'rain 384 dist 331 prio 304 duel 284 a3c 268 human 264 ddqn 239 noisy 200 '
-                 'dqn 152 random 4',
-        'copeland': 'rain 9 dist 8 prio 7 duel 5.5 a3c 5.5 ddqn 4 human 3 noisy 2 dqn 1 random 0',
-        'kemeny_young': 'rain 384 dist 314 prio 271 a3c 206 duel 206 ddqn 158 human 119 noisy 90 '
-                        'dqn 54 random 0',
-        'iterative_maximal_lotteries': 'rain 9 dist 8 prio 7 duel 5.83 a3c 5.17 ddqn 5 human 4 '
-                                       'noisy 3 dqn 2 random 1',
-        'plurality': 'human 19 rain 11 a3c 9 dist 5 duel 5 prio 3 ddqn 2 random 0 noisy 0 dqn 0',
-        'ranked_pairs': 'rain 1172 dist 890 prio 696 duel 444 a3c 390 ddqn 302 human 202 '
-                        'noisy 126 dqn 54 random 0',
-        'schulze': 'rain 315 dist 278 prio 242 a3c 211 duel 184 ddqn 147 human 119 noisy 90 '
-                   'dqn 54 random 0',
-        'stv': 'human 20.19 rain 19.14 a3c 18.14 dist 10.12 duel 9.6 prio 8.5 ddqn 7.2 random 6 '
-               'noisy 5 dqn 4',
-    }.items()}}
-
-
-# Why a rule's scores differ where the order is the same; docs/ranking_voting_games.md.
-WHY = {
-    'schulze': 'the printed scores add only neighbours of the order, the text of the paper all '
-               'lower ones',
-    'iterative_maximal_lotteries': 'a level whose lottery is not unique gets no score here, and '
-                                   "the solver's there",
-    'stv': 'surplus votes are transferred as fractions here, and whole ballots there'}
+# With this game ngu is first too: the figure's tie of three is found without it.
+LEFT_OUT = 'montezuma_revenge'
+# Figure 3: eight policies a player, of which the lowest two are replaced in each round. Behind
+# each game how many populations are drawn: Sheriff's differ more, and are played faster.
+GAMES = {'three-player Kuhn poker': ('kuhn_poker(players=3)', 5),
+         'Sheriff': ('sheriff(item_penalty=1.0,item_value=5.0,max_bribe=2,max_items=10,'
+                     'num_rounds=2,sheriff_penalty=1.0)', 16)}
+POPULATION, REPLACED = 8, 2
 
 
 def table_2_lines() -> list[PublishedLine]:
@@ -184,16 +72,143 @@ def livebench_lines(models: Sequence[str], scores: Floats | None) -> list[Publis
                  'these are other scores')]
 
 
-def atari_tie_lines(agents: Sequence[str], scores: Floats) -> list[PublishedLine]:
-    """Return how many agents share the first place on the scores of eight agents."""
-    lines = []
+def atari_tie_lines(agents: Sequence[str], games: Sequence[str], scores: Floats,
+                    ) -> list[PublishedLine]:
+    """Return who is first of (agents, games) scores, and the place of the human."""
+    kept = np.array([game != LEFT_OUT for game in games])
+    lines, table = [], normalised(scores)
     for kind, count in ATARI_FIRST.items():
-        rated = rate_table(normalised(scores), kind).ratings[0]
-        first = [agents[k] for k in np.flatnonzero(rated > rated.max() - 1e-6).tolist()]
+        rated = {bool(mask.all()): rate_table(table[:, mask], kind).ratings[0]
+                 for mask in (kept, np.ones(len(games), dtype=bool))}
+        first, with_it = ([agents[k] for k in np.flatnonzero(x > x.max() - 1e-6).tolist()]
+                          for x in rated.values())
         known = {'r2d2(bandit)', 'agent57', 'muzero'} <= set(first)
         lines.append(line(
-            MARRIS, f'figure 4, agents that share the first place, {kind}',
+            MARRIS, f'figure 4, agents that share the first place, {kind}, without {LEFT_OUT}',
             f'{count} of 20, with r2d2(bandit), agent57 and muzero',
-            f'{len(first)} of {len(agents)}: {", ".join(first)}', known and len(first) == count,
-            'the scores of 20 agents are only printed; these are the newest 8 of them'))
-    return lines
+            f'{len(first)} of {len(agents)}: {", ".join(first)}; with {LEFT_OUT} '
+            f'{len(with_it)}: {", ".join(with_it)}', known and len(first) == count,
+            f'these are {len(agents)} of the 20 agents'))
+    own = rated[False][agents.index('human')] if 'human' in agents else np.nan
+    place = 1 + int((rated[False] > own + 1e-6).sum())
+    return [*lines, line(MARRIS, f'figure 4, the place of human, {MODEL_MODEL_TASK}', '7 of 20',
+                         f'{place} of {len(agents)}', place == 7,
+                         f'these are {len(agents)} of the 20 agents')]
+
+
+def population_lines(steps: int = 8) -> list[PublishedLine]:
+    """
+    Return the lines of figure 1: ratings of populations of mixtures of R, P and S.
+
+    Where the paper draws mixtures at random, all mixtures in ``steps`` equal steps stand here.
+    """
+    even = np.array([(r, p, steps - r - p) for r in range(steps + 1)
+                     for p in range(steps + 1 - r)]) / steps
+    near_paper = np.vstack([np.eye(3), 0.3 * even + [0, 0.7, 0]])
+    lines = []
+    for part, mixtures, order in (
+            ('a, even: deviation ratings are equal, uniform ones not', even, 'R > P > S'),
+            ('b, near paper: deviation ratings are equal, uniform ones not', near_paper,
+             'S > R > P'),
+            ('c, at most 0.75 of scissors: deviation ratings are equal',
+             even[even[:, 2] <= 0.75], '')):
+        rated, uniform = _rated(mixtures)
+        spread = float(np.ptp(rated.ratings[0]))
+        names = [mixtures.tolist().index(x) for x in np.eye(3).tolist() if order]
+        found = ' > '.join('RPS'[k] for k in np.argsort(-uniform[names]))
+        lines.append(line(MARRIS, f'figure 1{part}', f'equal {order}'.strip(),
+                          f'equal within {spread:.0e} {found}'.strip(),
+                          spread < 1e-6 and found == order, 'these mixtures rate otherwise'))
+    mixtures = even[even[:, 2] <= 0.25]
+    rated, _ = _rated(mixtures)
+    rock, paper = (float(rated.ratings[0][mixtures.tolist().index(x)])
+                   for x in np.eye(3)[:2].tolist())
+    played = sorted({'RPS'[mixtures[k].argmax()] for k in rated.joint[:, 0]})
+    return [*lines, line(
+        MARRIS, 'figure 1d, at most 0.25 of scissors: paper is above rock; what is mostly '
+        'rock and mostly paper is played', 'P > R; P, R',
+        f'{paper:.3g} > {rock:.3g}; {", ".join(played)}',
+        paper > rock and played == ['P', 'R'], 'these mixtures rate otherwise')]
+
+
+def _rated(mixtures: ArrayLike) -> tuple[DeviationRatings, Floats]:
+    """Return the deviation and uniform ratings of (k, 3) mixtures of R, P and S."""
+    payoffs = np.asarray(mixtures) @ SHAPLEY[:3, :3] @ np.transpose(mixtures)
+    return deviation_ratings([payoffs, payoffs.T]), uniform_ratings([payoffs, payoffs.T])[0]
+
+
+def improvement_lines(rounds: int = 30) -> list[PublishedLine]:
+    """Return the lines of figure 3; what cannot be played without open_spiel is said."""
+    what = 'figure 3, dropping the policies with the lowest rating narrows the gap to equilibrium'
+    try:
+        spiel = importlib.import_module('pyspiel')
+    except ImportError:
+        return [unchecked(MARRIS, what, 'drawn', 'the package open_spiel is not installed: '
+                          'pip install open_spiel')]
+    fell, text = {}, {}
+    for game, (name, populations) in GAMES.items():
+        gaps = np.array([[gap_before_and_after(spiel, name, rate, rounds, seed)
+                          for seed in range(populations)]
+                         for rate in (deviation_of, uniform_ratings)])
+        (start, by_deviation), (_, by_uniform) = gaps.mean(axis=1)
+        fell[game] = gaps[:, :, 0] - gaps[:, :, 1]
+        text[game] = f'from {start:.3f} to {by_deviation:.3f} by deviation and to ' \
+                     f'{by_uniform:.3f} by uniform ratings in {rounds} rounds'
+    kuhn, sheriff = GAMES
+    why = 'random policies of these populations do not show it'
+    return [ordered(MARRIS, f'{what} of {kuhn}, by both ratings', 'falls by both', text[kuhn],
+                    [mean_margin(x) for x in fell[kuhn]], why),
+            ordered(MARRIS, f'{what} of {sheriff}, by deviation ratings', 'falls',
+                    text[sheriff], [mean_margin(fell[sheriff][0])], why),
+            ordered(MARRIS, f'{what} of {sheriff} more than uniform ratings do',
+                    'does not fall by uniform ratings', text[sheriff],
+                    [mean_margin(fell[sheriff][0] - fell[sheriff][1])], why)]
+
+
+def deviation_of(payoffs: Sequence[Floats]) -> Sequence[Floats]:
+    """Return the deviation ratings per player."""
+    return deviation_ratings(payoffs).ratings
+
+
+def gap_before_and_after(spiel: Any, name: str,
+                         rate: Callable[[Sequence[Floats]], Sequence[Floats]], rounds: int,
+                         seed: int) -> tuple[float, float]:
+    """
+    Return what the players of a game gain by a best response, before and after ``rounds``.
+
+    Each player has ``POPULATION`` random policies. A round rates them by the payoffs of all
+    against all and replaces the ``REPLACED`` lowest of each player. The gain is that over the
+    strictest coarse correlated equilibrium of the population, in the whole game, summed over
+    players.
+    """
+    game, rng = spiel.load_game(name), np.random.default_rng(seed)
+    root, players = game.new_initial_state(), range(game.num_players())
+
+    def fresh(player: int) -> Any:
+        return spiel.GetRandomPolicy(game, int(rng.integers(2 ** 31)), player)
+
+    policies = [[fresh(player) for _ in range(POPULATION)] for player in players]
+    shape = (POPULATION,) * len(players)
+    payoffs, new = np.empty((*shape, len(players))), np.ones((len(players), POPULATION), bool)
+    gaps = []
+    for k in range(rounds + 1):
+        for joint in np.ndindex(shape):
+            if any(new[player][place] for player, place in enumerate(joint)):
+                playing = [policies[player][place] for player, place in enumerate(joint)]
+                payoffs[joint] = spiel.expected_returns(root, playing, -1, True)
+        tensors = list(np.moveaxis(payoffs, -1, 0))
+        if k in {0, rounds}:
+            gaps.append(_gap(spiel, game, policies, deviation_ratings(tensors)))
+        new[:] = False
+        for player, ratings in enumerate(rate(tensors)):
+            for place in np.argsort(ratings, kind='stable')[:REPLACED].tolist():
+                policies[player][place], new[player, place] = fresh(player), True
+    return gaps[0], gaps[-1]
+
+
+def _gap(spiel: Any, game: Any, policies: Sequence[Sequence[Any]], rated: DeviationRatings,
+         ) -> float:
+    device = [(float(mass), spiel.to_joint_tabular_policy(
+        [policies[player][place] for player, place in enumerate(joint)], False))
+        for joint, mass in zip(rated.joint.tolist(), rated.mass, strict=True)]
+    return float(spiel.cce_dist(game, device).dist_value)

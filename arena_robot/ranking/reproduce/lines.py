@@ -4,13 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import stdtrit
+
+Margin = tuple[float, float, float]
+
 
 class Reproduction(Enum):
     """Whether a published statement was found again."""
 
     REPRODUCED = 'reproduced'
     DIFFERS = 'differs'
-    NOISE = 'within the noise'
+    OPEN = 'cannot be told'
     UNCHECKED = 'cannot be checked'
 
 
@@ -44,8 +50,16 @@ def line(paper: str, what: str, published: str, found: str, agrees: bool, why: s
                          '' if agrees else why)
 
 
-def ordered(paper: str, what: str, published: str, found: str,
-            margins: Sequence[tuple[float, float, float]], why: str) -> PublishedLine:
+def mean_margin(values: ArrayLike) -> Margin:
+    """Return the mean of independent values with its 95 % interval (Student's t)."""
+    x = np.asarray(values, dtype=float)
+    mean = float(x.mean())
+    reach = float(stdtrit(len(x) - 1, 0.975) * x.std(ddof=1) / np.sqrt(len(x)))
+    return mean, mean - reach, mean + reach
+
+
+def ordered(paper: str, what: str, published: str, found: str, margins: Sequence[Margin],
+            why: str) -> PublishedLine:
     """
     Return a line that states an order: reproduced where every margin is above zero.
 
@@ -58,8 +72,26 @@ def ordered(paper: str, what: str, published: str, found: str,
         return line(paper, what, published, text, True)
     if any(top < 0.0 for _, _, top in margins):
         return line(paper, what, published, text, False, why)
-    return PublishedLine(paper, what, published, text, Reproduction.NOISE,
+    return PublishedLine(paper, what, published, text, Reproduction.OPEN,
                          'the interval of the margin holds zero')
+
+
+def close(paper: str, what: str, published: str, found: str, margin: Margin, most: float,
+          why: str) -> PublishedLine:
+    """
+    Return a line that states "near": reproduced where the whole interval is within ``most`` of 0.
+
+    ``margin`` is the difference (mean, low, high) at 95 %. An interval that reaches beyond
+    ``most`` decides nothing; one that lies beyond it differs because of ``why``.
+    """
+    mean, low, high = margin
+    text = f'{found}; difference {mean:+.4f} [{low:+.4f}, {high:+.4f}]'
+    if -most < low and high < most:
+        return line(paper, what, published, text, True)
+    if low > most or high < -most:
+        return line(paper, what, published, text, False, why)
+    return PublishedLine(paper, what, published, text, Reproduction.OPEN,
+                         f'the interval of the difference reaches beyond {most:g}')
 
 
 def unchecked(paper: str, what: str, published: str, why: str) -> PublishedLine:

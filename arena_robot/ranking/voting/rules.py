@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from arena_robot.core.errors import ConfigError, DataError
 from arena_robot.core.extensions import Table
-from arena_robot.ranking.voting.kemeny import kemeny_young
+from arena_robot.ranking.voting.kemeny import kemeny_young, soft_condorcet
 from arena_robot.ranking.voting.lotteries import iterative_maximal_lotteries, maximal_lottery_vote
 from arena_robot.ranking.voting.profile import Profile
 from arena_robot.ranking.voting.ranked_pairs import ranked_pairs
@@ -17,7 +17,7 @@ from arena_robot.ranking.voting.scoring import (
     plurality,
     schulze,
 )
-from arena_robot.ranking.voting.stv import stv
+from arena_robot.ranking.voting.stv import stv, stv_by_whole_ballots
 
 Count = Callable[[Profile, int | None, int | None], VoteResult]
 
@@ -56,6 +56,7 @@ RULES: Table[VotingRule] = Table('voting rule', 'arena_robot.voting_rules', {
                       'single transferable vote for several seats (--winners)'),
     'copeland': _plain(copeland, 'pairwise majorities won minus lost'),
     'kemeny_young': _plain(kemeny_young, 'the ranking closest to all ballots'),
+    'soft_condorcet': _plain(soft_condorcet, 'ratings whose order is close to all ballots'),
     'schulze': _plain(schulze, 'strongest paths of pairwise majorities'),
     'ranked_pairs': _plain(ranked_pairs, 'pairwise majorities locked in, largest first'),
     'maximal_lottery': _plain(maximal_lottery_vote,
@@ -64,13 +65,20 @@ RULES: Table[VotingRule] = Table('voting rule', 'arena_robot.voting_rules', {
                                           'maximal lotteries, level by level'),
 }, _checked, DataError)
 
+# Where the tables of Lanctot et al. 2023 follow another convention than we do.
+AS_PRINTED: dict[str, Count] = {
+    'stv': lambda profile, _, winners: stv_by_whole_ballots(profile, winners),
+    'schulze': lambda profile, _k, _winners: schulze(profile, neighbours=True)}
+
 
 def vote(profile: Profile, method: str, k: int | None = None,
-         winners: int | None = None) -> VoteResult:
+         winners: int | None = None, *, as_printed: bool = False) -> VoteResult:
     """
     Run one rule by name.
 
     k: how many places approval counts (default 3, or m − 1 if fewer). winners: the seats of STV
-    (default ⌊m/2⌋). Raises DataError for an unknown name, and what the rule raises.
+    (default ⌊m/2⌋). as_printed: count by ``AS_PRINTED`` where it has the rule. Raises DataError
+    for an unknown name, and what the rule raises.
     """
-    return RULES.find(method).count(profile, k, winners)
+    count = RULES.find(method).count
+    return (AS_PRINTED.get(method, count) if as_printed else count)(profile, k, winners)

@@ -83,6 +83,14 @@ def votes_over_lower(preferences: NDArray[np.float64], tiers: Tiers) -> NDArray[
     return out
 
 
+def votes_over_next(preferences: NDArray[np.float64], tiers: Tiers) -> NDArray[np.float64]:
+    """Return per alternative Σ N[x, y] over the neighbours x, y of the order from it on."""
+    order = [x for tier in tiers for x in tier]
+    scores = np.zeros(len(order))
+    scores[order[:-1]] = np.cumsum(preferences[order[:-1], order[1:]][::-1])[::-1]
+    return scores
+
+
 def by_score(profile: Profile, method: str, scores: NDArray[np.float64]) -> VoteResult:
     """Rank by falling score: the top tier wins, ties stay ties."""
     tiers = tiers_of(scores, profile.resolution)
@@ -188,7 +196,7 @@ def widest_paths(preferences: NDArray[np.float64]) -> NDArray[np.float64]:
     return paths.astype(float)
 
 
-def schulze(profile: Profile) -> VoteResult:
+def schulze(profile: Profile, *, neighbours: bool = False) -> VoteResult:
     """
     Rank x above y where its strongest path to y is stronger than the way back.
 
@@ -196,10 +204,14 @@ def schulze(profile: Profile) -> VoteResult:
     (nobody above; then nobody above but the tiers before; …) and the winners are the first. The
     paper defines a score, the ballots that prefer the alternative to those below it:
     Σ N[x, y] over lower tiers.
+
+    With ``neighbours`` an alternative scores what its tables print: the ballots that prefer it to
+    the next one of the order, and so on down the order, tied ones in the order of the names.
     """
     paths = widest_paths(profile.preferences)
     tiers = layers_of(paths > paths.T)
-    scores = votes_over_lower(profile.preferences, tiers)
+    scores = votes_over_next(profile.preferences, tiers) if neighbours else \
+        votes_over_lower(profile.preferences, tiers)
     return VoteResult('schulze', scores, tiers[0], tiers, unique=len(tiers[0]) == 1)
 
 

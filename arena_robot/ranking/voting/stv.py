@@ -1,4 +1,8 @@
-"""Single transferable vote: Droop quota, fractional transfer, all choices of tied eliminations."""
+"""
+Single transferable vote: Droop quota, fractional transfer, all choices of tied eliminations.
+
+Beside it the count of whole ballots that a paper uses.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -8,7 +12,7 @@ from numpy.typing import NDArray
 
 from arena_robot.core.errors import DataError
 from arena_robot.ranking.voting.profile import UNLISTED, Profile
-from arena_robot.ranking.voting.scoring import Tiers, VoteResult
+from arena_robot.ranking.voting.scoring import Tiers, VoteResult, tie_sizes
 
 TIE_LIMIT = 6
 STATE_LIMIT = 200
@@ -59,11 +63,7 @@ def stv(profile: Profile, winners: int | None = None) -> VoteResult:
     Score, after the paper: 2m − i for the i-th elected, m − j for the j-th from the last
     eliminated (tied ones share the better), plus votes/10ᵈ where d are the digits of V.
     """
-    m = len(profile.names)
-    seats = m // 2 if winners is None else winners
-    if not 1 <= seats < m:
-        raise DataError(f'{seats} winners among {m} alternatives; choose from 1 to {m - 1}')
-    quota = float(np.floor(profile.weights.sum() / (seats + 1)) + 1)
+    seats, quota = _seats(profile, winners)
     ends = _count_all(profile, seats, quota)
     sets = {frozenset(e.winners) for e in ends}
     tiers = [_tiers(e) for e in ends]
@@ -79,6 +79,53 @@ def stv(profile: Profile, winners: int | None = None) -> VoteResult:
         sorted(set().union(*sets)))
     return VoteResult('stv', _scores(profile, ends[0]) if same_tiers else None, elected,
                       tiers[0] if same_tiers else None, unique, warnings=tuple(notes))
+
+
+def stv_by_whole_ballots(profile: Profile, winners: int | None = None) -> VoteResult:
+    """
+    Elect as :func:`stv` does, but let whole ballots go on, as in the tables of the paper.
+
+    One alternative a round. The first ballots of who is elected are spent, up to the quota, in the
+    order of the profile; the others go on whole. Of equal votes the last of the names is elected
+    and the first eliminated, so the outcome depends on the order of ballots and names. Score: 2m
+    − i or m − j as there, a point, and the votes: 8.7 is 7 votes. Raises DataError for ballots
+    with ties or with weights that are not whole.
+    """
+    m = len(profile.names)
+    seats, quota = _seats(profile, winners)
+    ranks = np.where(profile.ranks == UNLISTED, m, profile.ranks)
+    if profile.decimals is not None or (tie_sizes(profile.ranks)[1] > 1).any():
+        raise DataError('whole ballots go on: STV as printed needs ballots without ties and with '
+                        'whole weights')
+    left, running = profile.weights.copy(), np.ones(m, dtype=bool)
+    elected, lost, scores = list[int](), list[int](), np.zeros(m)
+    while running.any():
+        first = np.where(running, ranks, m + 1).argmin(axis=1)
+        mine = np.where(ranks[np.arange(len(ranks)), first] < m, first, m)
+        votes = np.where(running, np.bincount(mine, left, m + 1)[:m], -1.)
+        best = m - 1 - int(votes[::-1].argmax())
+        if votes[best] >= quota and len(elected) < seats:
+            held = left[mine == best]
+            left[mine == best] = np.clip(np.cumsum(held) - quota, 0, held)
+            elected.append(best)
+        else:
+            best = int(np.where(running, votes, np.inf).argmin())
+            lost.insert(0, best)
+        running[best], scores[best] = False, votes[best]
+    for base, order in ((2 * m, elected), (m, lost)):
+        for place, x in enumerate(order):
+            scores[x] = float(f'{base - place}.{scores[x]:.0f}')
+    return VoteResult('stv', scores, tuple(elected), tuple((x,) for x in elected + lost), True,
+                      warnings=('the count depends on the order of ballots and names',))
+
+
+def _seats(profile: Profile, winners: int | None) -> tuple[int, float]:
+    """Return the seats, ⌊m/2⌋ unless given, and their quota."""
+    m = len(profile.names)
+    seats = m // 2 if winners is None else winners
+    if not 1 <= seats < m:
+        raise DataError(f'{seats} winners among {m} alternatives; choose from 1 to {m - 1}')
+    return seats, float(np.floor(profile.weights.sum() / (seats + 1)) + 1)
 
 
 def _count_all(profile: Profile, seats: int, quota: float) -> list[Count]:
