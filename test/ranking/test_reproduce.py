@@ -183,14 +183,13 @@ def test_mixtures_of_shapleys_game_rate_as_published():
 
 
 def test_a_tie_for_the_first_place_is_counted_with_and_without_a_game():
-    agents = ['r2d2(bandit)', 'agent57', 'muzero', 'ngu', 'human']
+    agents = ['r2d2(bandit)', 'agent57', 'muzero', 'ngu', 'dqn']
     games = ['solaris', 'pitfall', 'asteroids', marris.LEFT_OUT]
     scores = np.vstack([np.eye(4), np.full((1, 4), 0.1)])
-    task, pair, place = marris.atari_tie_lines(agents, games, scores)
+    task, pair = marris.atari_tie_lines(agents, games, scores)
     assert (task.agreement, pair.agreement) == (DIFFERS, REPRODUCED)
     assert pair.found == ('3 of 5: r2d2(bandit), agent57, muzero; with montezuma_revenge 4: '
                           'r2d2(bandit), agent57, muzero, ngu')
-    assert place.found == '4 of 5'
 
 
 def test_without_open_spiel_figure_3_says_what_to_install(monkeypatch):
@@ -202,12 +201,22 @@ def test_without_open_spiel_figure_3_says_what_to_install(monkeypatch):
 
 def test_figure_3_is_played_with_open_spiel():
     spiel = pytest.importorskip('pyspiel', reason='the package open_spiel is not installed')
-    name, _ = marris.GAMES['three-player Kuhn poker']
-    played = [marris.gap_before_and_after(spiel, name, marris.deviation_of, 2, 5)
-              for _ in range(2)]
-    assert played[0] == played[1]
-    assert min(played[0]) > 0
-    assert played[0][0] != played[0][1]
+    name = marris.GAMES['three-player Kuhn poker'][0]
+    once, again, uniform = (marris.gap_before_and_after(spiel, name, 3, 1, uniform=uniform)
+                            for uniform in (False, False, True))
+    assert once == again
+    assert once[0] == uniform[0]
+    assert min(once + uniform) > 0
+    assert once[0] != once[1]
+
+
+def test_figure_3_is_told_by_margins_over_populations(monkeypatch):
+    monkeypatch.setitem(__import__('sys').modules, 'pyspiel', object())
+    monkeypatch.setattr(marris, 'gap_before_and_after', lambda _, name, rounds, seed, uniform: (
+        10.0, 5.0 + seed / 10 + uniform * ('sheriff' in name) * (seed - 5)))
+    kuhn, sheriff, more = marris.improvement_lines()
+    assert [kuhn.agreement, sheriff.agreement, more.agreement] == [REPRODUCED, REPRODUCED, OPEN]
+    assert 'from 10.000 to 5.200 by deviation and to 5.200 by uniform' in kuhn.found
 
 
 def test_whole_ballots_go_on_in_their_order():

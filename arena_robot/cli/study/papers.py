@@ -55,49 +55,36 @@ def run_papers(args: argparse.Namespace) -> int:
 
 
 def _of_deviation(livebench: Path | None, play: bool) -> 'list[PublishedLine]':
-    from arena_robot.ranking.reproduce.games import (
-        MARRIS,
-        improvement_lines,
-        livebench_lines,
-        population_lines,
-        table_2_lines,
-    )
+    from arena_robot.ranking.reproduce import games
     from arena_robot.ranking.reproduce.lines import unchecked
-    games = improvement_lines() if play else [unchecked(
-        MARRIS, 'figure 3, populations of Kuhn poker and Sheriff', 'drawn',
+    played = games.improvement_lines() if play else [unchecked(
+        games.MARRIS, 'figure 3, populations of Kuhn poker and Sheriff', 'drawn',
         'the games are not played; give --games')]
     names, scores = (_scores(livebench) if livebench else ([], None))
-    return [*table_2_lines(), *population_lines(), *livebench_lines(names, scores), *games]
+    return [*games.table_2_lines(), *games.population_lines(),
+            *games.livebench_lines(names, scores), *played]
 
 
 def _of_atari(folder: Path | None) -> 'list[PublishedLine]':
     import numpy as np
 
+    from arena_robot.ranking.reproduce import vase
     from arena_robot.ranking.reproduce.games import MARRIS, atari_tie_lines
     from arena_robot.ranking.reproduce.lines import unchecked
-    from arena_robot.ranking.reproduce.vase import (
-        LANCTOT,
-        atari_lines,
-        pentathlon_lines,
-        regime_line,
-    )
 
     if folder is None:
-        return [*pentathlon_lines(), *(
+        return [*vase.pentathlon_lines(), *(
             unchecked(paper, table, 'printed', 'the scores are not here; give --atari')
-            for paper, table in ((LANCTOT, 'tables 5 to 7 and observations 1 to 6'),
+            for paper, table in ((vase.LANCTOT, 'tables 5 to 7 and observations 1 to 6'),
                                  (MARRIS, 'figure 4, who shares the first place')))]
-    agents, games, scores = _atari(folder / RAINBOW)
-    more, all_games, all_scores = _atari(folder / AGENT57)
-    place = [all_games.index(game) for game in games]
-    two = [more.index(name) for name in ('random', 'human')]
-    ten = np.vstack([scores, all_scores[two][:, place]])
-    _, _, other = _atari(folder / OTHER_STARTS)
-    return [*pentathlon_lines(), *atari_lines(agents, games, scores),
-            regime_line(agents, scores, other),
-            *atari_lines([*agents, 'random', 'human'], games, ten),
-            *atari_tie_lines(*_merged((more, all_games, all_scores), _atari(folder / MUESLI),
-                                      (agents, games, scores)))]
+    rainbow, more, muesli = (_atari(folder / name) for name in (RAINBOW, AGENT57, MUESLI))
+    agents, games, scores = rainbow
+    two = [more[0].index(name) for name in ('random', 'human')]
+    ten = np.vstack([scores, more[2][two][:, [more[1].index(game) for game in games]]])
+    return [*vase.pentathlon_lines(), *vase.atari_lines(agents, games, scores),
+            vase.regime_line(agents, scores, _atari(folder / OTHER_STARTS)[2]),
+            *vase.atari_lines([*agents, 'random', 'human'], games, ten),
+            *atari_tie_lines(*_merged(more, muesli, rainbow))]
 
 
 def _merged(*tables: 'tuple[list[str], list[str], np.ndarray]',
@@ -116,29 +103,23 @@ def _merged(*tables: 'tuple[list[str], list[str], np.ndarray]',
 
 
 def _of_roboarena(folder: Path | None) -> 'list[PublishedLine]':
+    from arena_robot.ranking.reproduce import roboarena
     from arena_robot.ranking.reproduce.lines import unchecked
-    from arena_robot.ranking.reproduce.roboarena import (
-        PAPER,
-        POLICIES,
-        category_lines,
-        session_ballots,
-        session_lines,
-    )
     from arena_robot.ranking.reproduce.vase import prediction_lines
     from arena_robot.ranking.rollouts import arena_tables
     from arena_robot.records.roboarena_files import read_folder, rows_of
     if folder is None:
-        return [unchecked(PAPER, 'figures 5, 6 and 8 and the share of preferences that progress '
-                          'does not explain', 'printed', 'the tables are not here; give '
+        return [unchecked(roboarena.PAPER, 'figures 5, 6 and 8 and the share of preferences that '
+                          'progress does not explain', 'printed', 'the tables are not here; give '
                           '--roboarena')]
     data = read_folder(folder)
-    arena = arena_tables(data.comparisons(), data.scored(), POLICIES)
-    lines = session_lines(arena) + prediction_lines(session_ballots(arena))
+    arena = arena_tables(data.comparisons(), data.scored(), roboarena.POLICIES)
+    lines = [*roboarena.session_lines(arena), *prediction_lines(roboarena.session_ballots(arena))]
     path = folder / 'task_categories.csv'
     if path.exists():
         rows = [row for _, row in rows_of(path, ('vlm_is_member', 'is_member'))]
-        lines += category_lines([row['vlm_is_member'] == '1' for row in rows],
-                                [row['is_member'] == '1' for row in rows])
+        lines += roboarena.category_lines(*([row[column] == '1' for row in rows]
+                                            for column in ('vlm_is_member', 'is_member')))
     return lines
 
 

@@ -7,7 +7,8 @@ open_spiel.
 """
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -39,10 +40,10 @@ ATARI_FIRST = {MODEL_TASK: 4, MODEL_MODEL_TASK: 3}
 # With this game ngu is first too: the figure's tie of three is found without it.
 LEFT_OUT = 'montezuma_revenge'
 # Figure 3: eight policies a player, of which the lowest two are replaced in each round. Behind
-# each game how many populations are drawn: Sheriff's differ more, and are played faster.
-GAMES = {'three-player Kuhn poker': ('kuhn_poker(players=3)', 5),
+# each game its populations and rounds: Sheriff's differ more, and are played faster.
+GAMES = {'three-player Kuhn poker': ('kuhn_poker(players=3)', 5, 30),
          'Sheriff': ('sheriff(item_penalty=1.0,item_value=5.0,max_bribe=2,max_items=10,'
-                     'num_rounds=2,sheriff_penalty=1.0)', 16)}
+                     'num_rounds=2,sheriff_penalty=1.0)', 16, 100)}
 POPULATION, REPLACED = 8, 2
 
 
@@ -74,7 +75,7 @@ def livebench_lines(models: Sequence[str], scores: Floats | None) -> list[Publis
 
 def atari_tie_lines(agents: Sequence[str], games: Sequence[str], scores: Floats,
                     ) -> list[PublishedLine]:
-    """Return who is first of (agents, games) scores, and the place of the human."""
+    """Return who is first of (agents, games) scores, without and with one game."""
     kept = np.array([game != LEFT_OUT for game in games])
     lines, table = [], normalised(scores)
     for kind, count in ATARI_FIRST.items():
@@ -89,11 +90,7 @@ def atari_tie_lines(agents: Sequence[str], games: Sequence[str], scores: Floats,
             f'{len(first)} of {len(agents)}: {", ".join(first)}; with {LEFT_OUT} '
             f'{len(with_it)}: {", ".join(with_it)}', known and len(first) == count,
             f'these are {len(agents)} of the 20 agents'))
-    own = rated[False][agents.index('human')] if 'human' in agents else np.nan
-    place = 1 + int((rated[False] > own + 1e-6).sum())
-    return [*lines, line(MARRIS, f'figure 4, the place of human, {MODEL_MODEL_TASK}', '7 of 20',
-                         f'{place} of {len(agents)}', place == 7,
-                         f'these are {len(agents)} of the 20 agents')]
+    return lines
 
 
 def population_lines(steps: int = 8) -> list[PublishedLine]:
@@ -137,7 +134,7 @@ def _rated(mixtures: ArrayLike) -> tuple[DeviationRatings, Floats]:
     return deviation_ratings([payoffs, payoffs.T]), uniform_ratings([payoffs, payoffs.T])[0]
 
 
-def improvement_lines(rounds: int = 30) -> list[PublishedLine]:
+def improvement_lines() -> list[PublishedLine]:
     """Return the lines of figure 3; what cannot be played without open_spiel is said."""
     what = 'figure 3, dropping the policies with the lowest rating narrows the gap to equilibrium'
     try:
@@ -146,10 +143,9 @@ def improvement_lines(rounds: int = 30) -> list[PublishedLine]:
         return [unchecked(MARRIS, what, 'drawn', 'the package open_spiel is not installed: '
                           'pip install open_spiel')]
     fell, text = {}, {}
-    for game, (name, populations) in GAMES.items():
-        gaps = np.array([[gap_before_and_after(spiel, name, rate, rounds, seed)
-                          for seed in range(populations)]
-                         for rate in (deviation_of, uniform_ratings)])
+    for game, (name, populations, rounds) in GAMES.items():
+        gaps = np.array([[gap_before_and_after(spiel, name, rounds, seed, uniform=uniform)
+                          for seed in range(populations)] for uniform in (False, True)])
         (start, by_deviation), (_, by_uniform) = gaps.mean(axis=1)
         fell[game] = gaps[:, :, 0] - gaps[:, :, 1]
         text[game] = f'from {start:.3f} to {by_deviation:.3f} by deviation and to ' \
@@ -165,21 +161,15 @@ def improvement_lines(rounds: int = 30) -> list[PublishedLine]:
                     [mean_margin(fell[sheriff][0] - fell[sheriff][1])], why)]
 
 
-def deviation_of(payoffs: Sequence[Floats]) -> Sequence[Floats]:
-    """Return the deviation ratings per player."""
-    return deviation_ratings(payoffs).ratings
-
-
-def gap_before_and_after(spiel: Any, name: str,
-                         rate: Callable[[Sequence[Floats]], Sequence[Floats]], rounds: int,
-                         seed: int) -> tuple[float, float]:
+def gap_before_and_after(spiel: Any, name: str, rounds: int, seed: int, *, uniform: bool,
+                         ) -> tuple[float, float]:
     """
     Return what the players of a game gain by a best response, before and after ``rounds``.
 
     Each player has ``POPULATION`` random policies. A round rates them by the payoffs of all
-    against all and replaces the ``REPLACED`` lowest of each player. The gain is that over the
-    strictest coarse correlated equilibrium of the population, in the whole game, summed over
-    players.
+    against all, by uniform or by deviation ratings, and replaces the ``REPLACED`` lowest of each
+    player. The gain is that over the strictest coarse correlated equilibrium of the population,
+    in the whole game, summed over players.
     """
     game, rng = spiel.load_game(name), np.random.default_rng(seed)
     root, players = game.new_initial_state(), range(game.num_players())
@@ -187,28 +177,26 @@ def gap_before_and_after(spiel: Any, name: str,
     def fresh(player: int) -> Any:
         return spiel.GetRandomPolicy(game, int(rng.integers(2 ** 31)), player)
 
+    def playing(joint: Sequence[int]) -> list[Any]:
+        return [policies[player][place] for player, place in enumerate(joint)]
+
     policies = [[fresh(player) for _ in range(POPULATION)] for player in players]
     shape = (POPULATION,) * len(players)
     payoffs, new = np.empty((*shape, len(players))), np.ones((len(players), POPULATION), bool)
     gaps = []
     for k in range(rounds + 1):
         for joint in np.ndindex(shape):
-            if any(new[player][place] for player, place in enumerate(joint)):
-                playing = [policies[player][place] for player, place in enumerate(joint)]
-                payoffs[joint] = spiel.expected_returns(root, playing, -1, True)
+            if new[players, joint].any():
+                payoffs[joint] = spiel.expected_returns(root, playing(joint), -1, True)
         tensors = list(np.moveaxis(payoffs, -1, 0))
         if k in {0, rounds}:
-            gaps.append(_gap(spiel, game, policies, deviation_ratings(tensors)))
+            rated = deviation_ratings(tensors)
+            device = [(float(mass), spiel.to_joint_tabular_policy(playing(joint), False))
+                      for joint, mass in zip(rated.joint.tolist(), rated.mass, strict=True)]
+            gaps.append(float(spiel.cce_dist(game, device).dist_value))
         new[:] = False
-        for player, ratings in enumerate(rate(tensors)):
-            for place in np.argsort(ratings, kind='stable')[:REPLACED].tolist():
-                policies[player][place], new[player, place] = fresh(player), True
+        ratings = uniform_ratings(tensors) if uniform else deviation_ratings(tensors).ratings
+        for player, place in product(players, range(REPLACED)):
+            lowest = int(np.argsort(ratings[player], kind='stable')[place])
+            policies[player][lowest], new[player, lowest] = fresh(player), True
     return gaps[0], gaps[-1]
-
-
-def _gap(spiel: Any, game: Any, policies: Sequence[Sequence[Any]], rated: DeviationRatings,
-         ) -> float:
-    device = [(float(mass), spiel.to_joint_tabular_policy(
-        [policies[player][place] for player, place in enumerate(joint)], False))
-        for joint, mass in zip(rated.joint.tolist(), rated.mass, strict=True)]
-    return float(spiel.cce_dist(game, device).dist_value)

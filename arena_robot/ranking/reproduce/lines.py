@@ -79,19 +79,15 @@ def ordered(paper: str, what: str, published: str, found: str, margins: Sequence
 def close(paper: str, what: str, published: str, found: str, margin: Margin, most: float,
           why: str) -> PublishedLine:
     """
-    Return a line that states "near": reproduced where the whole interval is within ``most`` of 0.
+    Return a line that states "near": reproduced where all of the interval is within ``most`` of 0.
 
-    ``margin`` is the difference (mean, low, high) at 95 %. An interval that reaches beyond
-    ``most`` decides nothing; one that lies beyond it differs because of ``why``.
+    ``margin`` is the difference (mean, low, high) at 95 %; its room on both sides decides.
     """
     mean, low, high = margin
-    text = f'{found}; difference {mean:+.4f} [{low:+.4f}, {high:+.4f}]'
-    if -most < low and high < most:
-        return line(paper, what, published, text, True)
-    if low > most or high < -most:
-        return line(paper, what, published, text, False, why)
-    return PublishedLine(paper, what, published, text, Reproduction.OPEN,
-                         f'the interval of the difference reaches beyond {most:g}')
+    return ordered(paper, what, published,
+                   f'{found}; difference {mean:+.4f} [{low:+.4f}, {high:+.4f}], at most {most:g}',
+                   [(most + mean, most + low, most + high),
+                    (most - mean, most - high, most - low)], why)
 
 
 def unchecked(paper: str, what: str, published: str, why: str) -> PublishedLine:

@@ -8,21 +8,33 @@ sessions of RoboArena. Beside them two statements on Soft Condorcet Optimisation
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import chain, islice, pairwise, permutations, product
 
 import numpy as np
 from scipy.special import expit
 
 from arena_robot.ranking.base import Comparisons, Floats, Ints
-from arena_robot.ranking.games.nash_alpha import NashAverage, alpha_rank, nash_average
+from arena_robot.ranking.games.nash_alpha import alpha_rank, nash_average
 from arena_robot.ranking.games.payoffs import normalised
 from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry
 from arena_robot.ranking.quality import summary
-from arena_robot.ranking.reproduce.lines import PublishedLine, line, ordered, unchecked
+from arena_robot.ranking.reproduce.lines import (
+    PublishedLine,
+    Reproduction,
+    line,
+    ordered,
+    unchecked,
+)
 from arena_robot.ranking.voting.profile import Profile, from_scores
 from arena_robot.ranking.voting.rules import vote
-from arena_robot.ranking.voting.scoring import Tiers, VoteResult, votes_over_lower, widest_paths
+from arena_robot.ranking.voting.scoring import (
+    Tiers,
+    VoteResult,
+    tiers_of,
+    votes_over_lower,
+    widest_paths,
+)
 
 LANCTOT = 'Lanctot et al. 2023'
 SOFT = 'Lanctot et al. 2024'
@@ -40,6 +52,8 @@ MOST_WAYS = 4096    # ways to break the ties that are tried; a second of work
 # The paper does not say how its ratings are smoothed; these wins of each over each give them.
 SMOOTHING = 0.02
 SOFT_DISTANCE = 0.043
+CONDORCET = ('copeland', 'kemeny_young', 'schulze', 'ranked_pairs',
+             'iterative_maximal_lotteries')
 PREDICTING = ('copeland', 'approval', 'plurality', 'borda')
 WHERE = 'policies of robots are no players of Diplomacy'
 WITHOUT_DATA = (
@@ -50,36 +64,34 @@ WITHOUT_DATA = (
 
 def pentathlon_lines() -> list[PublishedLine]:
     """Return the lines of the running example, and of copies that Elo takes for more agents."""
-    results = {name: vote(PENTATHLON, name) for name in (*VOTES[8], 'soft_condorcet')}
-    condorcet = ('copeland', 'kemeny_young', 'schulze', 'ranked_pairs',
-                 'iterative_maximal_lotteries')
-    paths, copeland = widest_paths(PENTATHLON.preferences), _scores(results['copeland'])
-    strengths = [paths[0, 1], paths[2, 0], paths[2, 1]]
-    points = elo(PENTATHLON.preferences)
+    orders = {name: _order('ABC', vote(PENTATHLON, name).tiers)
+              for name in (*VOTES[8], 'soft_condorcet') if name != 'approval'}
+    paths, points = widest_paths(PENTATHLON.preferences), elo(PENTATHLON.preferences)
+    copeland = _scores(vote(PENTATHLON, 'copeland'))
     errors = [_copied(copies) for copies in range(1, 11)]
-    soft = results['soft_condorcet']
     return [
-        line(LANCTOT, 'figure 1, the Condorcet winner C is first by five Condorcet rules',
-             'C > A > B', ', '.join(sorted({_order('ABC', results[name].tiers)
-                                            for name in condorcet})),
-             all(results[name].tiers == ((2,), (0,), (1,)) for name in condorcet)),
-        line(LANCTOT, 'figure 1, A and C tie by plurality and Borda', 'A = C > B',
-             _order('ABC', results['borda'].tiers), all(
-                 results[name].tiers == ((0, 2), (1,)) for name in ('borda', 'plurality'))),
-        line(LANCTOT, 'appendix C, Copeland scores of A, B, C and strongest paths A-B, C-A, C-B',
-             '1, 0, 2 and 4, 3, 3', f'{_numbers(copeland)} and {_numbers(strengths)}',
-             [*copeland, *strengths] == [1, 0, 2, 4, 3, 3]),
-        line(LANCTOT, 'appendix B, Elo rates A and C alike, although C beats both', 'A = C > B',
-             ', '.join(f'{name} {value:.1f}' for name, value in zip('ABC', points, strict=True)),
-             abs(points[0] - points[2]) < 1e-6 and points[0] > points[1] + 1),
+        _same('figure 1, the Condorcet winner C is first by five Condorcet rules', 'C > A > B',
+              ', '.join({orders[name] for name in CONDORCET})),
+        _same('figure 1, A and C tie by plurality and Borda', 'A = C > B',
+              ', '.join({orders[name] for name in ('borda', 'plurality')})),
+        _same('appendix C, Copeland scores of A, B, C and strongest paths A-B, C-A, C-B',
+              '1, 0, 2 and 4, 3, 3',
+              f'{_numbers(copeland)} and {_numbers([paths[0, 1], *paths[2, :2]])}'),
+        _same('appendix B, Elo rates A and C alike, although C beats both', 'A = C > B',
+              _order('ABC', tiers_of(points, 1e-6))),
         line(LANCTOT, 'figure 2, copies of an agent raise the error of predictions by Elo '
              '(here in a cycle of win rates 0.7)', 'the error rises quickly',
              f'largest error {errors[0]:.2f}, with ten copies {errors[-1]:.2f}',
              all(low < high for low, high in pairwise(errors))),
-        line(SOFT, 'a Condorcet winner has the largest rating, which Elo does not promise',
-             'C alone is first', _order('ABC', soft.tiers), soft.winners == (2,)),
+        replace(_same('the Condorcet winner of figure 1 has the largest rating', 'C > A > B',
+                      orders['soft_condorcet']), paper=SOFT),
         *(unchecked(LANCTOT, what, where, 'the data are not public')
           for what, where in WITHOUT_DATA)]
+
+
+def _same(what: str, published: str, found: str, why: str = 'these are other scores',
+          ) -> PublishedLine:
+    return line(LANCTOT, what, published, found, published == found, why)
 
 
 def _copied(copies: int) -> float:
@@ -109,7 +121,8 @@ def atari_lines(agents: Sequence[str], games: Sequence[str], scores: Floats,
     count, profile = len(agents), from_scores(scores, agents)
     ways = list(islice(broken_ties(profile), MOST_WAYS))
     tables = [_tables(way, count) for way in ways]
-    same = np.array([[table.same for table in row] for row in tables])
+    same = np.array([[shown.agreement is Reproduction.REPRODUCED for shown in row]
+                     for row in tables])
     best = int(same.sum(axis=1).argmax())
     lines = [line(LANCTOT, f'appendix E, the {len(ways)} ways to break ties: one is behind all '
                   f'tables of {count} agents', f'{same.shape[1]} of {same.shape[1]} tables',
@@ -118,12 +131,9 @@ def atari_lines(agents: Sequence[str], games: Sequence[str], scores: Floats,
                   'different ways')]
     for k in range(same.shape[1]):
         way = best if same[best, k] or not same[:, k].any() else int(same[:, k].argmax())
-        table, broken = tables[way][k], _broken(profile, ways[way], games)
-        found = table.found if same[:, k].all() else f'{table.found}, with {broken}'
-        lines.append(line(LANCTOT, table.what, _text(table.printed), found, table.same, table.why))
-    lines.append(line(LANCTOT, f'the Condorcet winner of {count} agents', 'rainbow', _order(
-        agents, (profile.condorcet_winners(),)), profile.condorcet_winners() == (
-            agents.index('rainbow'),), 'these are other scores'))
+        shown = tables[way][k]
+        lines.append(shown if same[:, k].all() else replace(
+            shown, found=f'{shown.found}, with {_broken(profile, ways[way], games)}'))
     lines += _nash(agents, games, scores)
     if count == min(ELO):
         lines += _eight(agents, games, scores, profile, ways[best])
@@ -157,46 +167,30 @@ def _broken(profile: Profile, strict: Profile, games: Sequence[str]) -> str:
     return '; '.join(texts)
 
 
-@dataclass(frozen=True)
-class _Table:
-    """A printed table beside ours; ``same`` where the scores agree."""
-
-    what: str
-    printed: Mapping[str, float]
-    found: str
-    same: bool
-    why: str
-
-
-def _tables(profile: Profile, count: int) -> list[_Table]:
-    points = dict(zip(profile.names, elo(profile.preferences, SMOOTHING).tolist(),
-                      strict=True))
-    same = all(abs(points[name] - value) <= 1.0 for name, value in ELO[count].items())
-    return [_Table(f'table 5, Elo ratings of {count} agents', ELO[count], _text(points), same,
-                   'the ratings of these orders are others'),
+def _tables(profile: Profile, count: int) -> list[PublishedLine]:
+    points = dict(zip(profile.names, elo(profile.preferences, SMOOTHING).tolist(), strict=True))
+    return [line(LANCTOT, f'table 5, Elo ratings of {count} agents', _text(ELO[count]),
+                 _text(points), all(abs(points[name] - value) <= 1.0
+                                    for name, value in ELO[count].items()),
+                 'these orders give other ratings'),
             *(_rule(profile, name, printed, f'{TABLES[count]}, {name}')
               for name, printed in VOTES[count].items())]
 
 
-def _rule(profile: Profile, name: str, printed: Mapping[str, float], what: str) -> _Table:
+def _rule(profile: Profile, name: str, printed: Mapping[str, float], what: str) -> PublishedLine:
     result = vote(profile, name, 3, 3, as_printed=True)
-    scores, tiers = result.scores, result.tiers or ()
+    scores, tiers = _scores(result), result.tiers or ()
     if name == 'kemeny_young':    # of equally good orders the tables show one
         scores = votes_over_lower(profile.preferences, tuple((x,) for tier in tiers for x in tier))
-    ours = {} if scores is None else {agent: value for agent, value in zip(
-        profile.names, scores.tolist(), strict=True) if not np.isnan(value)}
-    same = bool(ours) and all(abs(ours[agent] - printed[agent]) < 0.006 for agent in ours)
+    ours = {profile.names[k]: value for k, value in enumerate(scores.tolist()) if value == value}
+    levels = [level for level in result.levels or () if profile.names[level[0]] not in ours]
+    same = bool(ours) and all(abs(value - printed[agent]) < 0.006 for agent, value in ours.items())
     found = _text(ours) if ours else _order(profile.names, tiers)
-    if any(agent not in ours for agent in printed) and ours:
-        levels = [level for level in result.levels or () if profile.names[level[0]] not in ours]
-        same = same and all(_is_lottery(profile, printed, level, result.levels or ())
-                            for level in levels)
+    if levels:
         found += ', and any lottery of ' + _order(profile.names, levels)
-    place = {profile.names[k]: at for at, tier in enumerate(tiers) for k in tier}
-    names = sorted(printed, key=lambda agent: -printed[agent])
-    fits = all(place[a] <= place[b] for a, b in pairwise(names) if printed[a] > printed[b])
-    return _Table(what, printed, found, same, 'single scores differ, the order is the same'
-                  if fits else 'the order differs')
+    return line(LANCTOT, what, _text(printed), found, same and all(
+        _is_lottery(profile, printed, level, result.levels or ()) for level in levels),
+        'these orders give other scores')
 
 
 def _is_lottery(profile: Profile, printed: Mapping[str, float], level: tuple[int, ...],
@@ -211,31 +205,22 @@ def _is_lottery(profile: Profile, printed: Mapping[str, float], level: tuple[int
 
 def _nash(agents: Sequence[str], games: Sequence[str], scores: Floats) -> list[PublishedLine]:
     """Return who shares the first place by Nash averaging, and by which games."""
-    count = len(agents)
-    nash = _averaged(normalised(scores))
-    first = {agents[k] for k in np.flatnonzero(nash.ratings[0] > nash.value - 1e-6).tolist()}
+    nash, raw = (nash_average((table, -table)) for table in (normalised(scores), scores))
+    first = np.flatnonzero(nash.ratings[0] > nash.value - 1e-6).tolist()
     used = {games[k] for k in nash.second.essential}
-    number = 5 if count == min(NASH) else 6
-    lines = [line(LANCTOT, f'observation {number}, Nash averaging of {count} agents: a tie of '
-                  'four', ', '.join(sorted(NASH[count])), ', '.join(sorted(first)),
-                  first == NASH[count], 'other agents are first on these scores')]
-    if count == min(NASH):
-        raw = [games[k] for k in _averaged(scores).second.essential]
-        return [*lines, line(LANCTOT, 'observation 5, of 54 games it uses four', '4 games',
-                             f'{len(used)}: {", ".join(sorted(used))}', len(used) == 4,
-                             'other games are used on these scores'),
-                line(LANCTOT, 'observation 4, of raw scores it uses one game', 'skiing',
-                     ', '.join(raw), raw == ['skiing'], 'these are other scores')]
-    eight = _averaged(normalised(scores[:min(NASH)])).second.essential
-    shared = used & {games[k] for k in eight}
-    return [*lines, line(LANCTOT, 'observation 6, it uses four games, one of which it uses of 8 '
-                         'agents too', '4 games, 1 of them', f'{len(used)} games, {len(shared)} '
-                         f'of them: {", ".join(sorted(shared))}',
-                         (len(used), len(shared)) == (4, 1), 'other games are used here')]
-
-
-def _averaged(table: Floats) -> NashAverage:
-    return nash_average((table, -table))
+    number = 5 if len(agents) == min(NASH) else 6
+    tie = _same(f'observation {number}, Nash averaging of {len(agents)} agents: a tie of four',
+                ', '.join(sorted(NASH[len(agents)])), ', '.join(sorted(agents[k] for k in first)))
+    if number == 5:
+        return [tie, line(LANCTOT, 'observation 5, of 54 games it uses four', '4 games',
+                          f'{len(used)}: {", ".join(sorted(used))}', len(used) == 4,
+                          'these are other scores'),
+                _same('observation 4, of raw scores it uses one game', 'skiing',
+                      ', '.join(games[k] for k in raw.second.essential))]
+    eight = normalised(scores[:min(NASH)])
+    shared = used & {games[k] for k in nash_average((eight, -eight)).second.essential}
+    return [tie, _same('observation 6, games that it uses, and uses of the eight agents too',
+                       '4 and 1', f'{len(used)} and {len(shared)}')]
 
 
 def _eight(agents: Sequence[str], games: Sequence[str], scores: Floats, profile: Profile,
@@ -246,21 +231,18 @@ def _eight(agents: Sequence[str], games: Sequence[str], scores: Floats, profile:
     pairs = [' and '.join(agents[k] for k in pair) for pair in np.argwhere(np.triu(clash))
              if agents.index('a3c') not in pair]
     table = normalised(scores)
-    chance = alpha_rank((table, -table)).ratings[0]
-    order = tuple(agents[k] for k in np.argsort(-chance))
+    order = np.argsort(-alpha_rank((table, -table)).ratings[0])
     near = clashes([places(best, 'kemeny_young'), places(best, 'soft_condorcet')])
-    apart = float(np.triu(near).sum()) / (len(agents) * (len(agents) - 1) / 2)
+    apart = near.sum() / (len(agents) * (len(agents) - 1))
     return [
-        line(LANCTOT, 'observation 1, no two games order the agents alike',
-             f'{len(games)} of {len(games)} different', f'{different} of {len(games)} different',
-             different == len(games), 'some games agree on these scores'),
-        line(LANCTOT, 'observation 2, only a3c changes its place among the others between rules',
-             'no other pair', ', '.join(pairs) or 'no other pair', not pairs,
-             'the printed tables themselves order these pairs both ways'),
-        line(LANCTOT, 'appendix F.0.3, α-Rank', ' > '.join(ALPHA_RANK), ' > '.join(order),
-             order == ALPHA_RANK, 'the order differs on these scores'),
+        _same('observation 1, different orders of the agents by the games', f'{len(games)}',
+              f'{different}'),
+        _same('observation 2, pairs without a3c that rules put both ways round', 'none',
+              ', '.join(pairs) or 'none', 'the printed tables themselves do so'),
+        _same('appendix F.0.3, α-Rank', ' > '.join(ALPHA_RANK),
+              ' > '.join(agents[k] for k in order)),
         line(SOFT, "Kendall's distance to the order of Kemeny–Young (averages, on other ballots)",
-             f'0 to {SOFT_DISTANCE}', f'{apart:.3f}', apart <= SOFT_DISTANCE,
+             f'0 to {SOFT_DISTANCE}', f'{apart:.3f}', bool(apart <= SOFT_DISTANCE),
              'the distance is larger on these ballots')]
 
 
@@ -347,48 +329,34 @@ def _text(table: Mapping[str, float]) -> str:
                      sorted(table.items(), key=lambda entry: -entry[1]))
 
 
-def _table(text: str) -> dict[str, float]:
-    words = text.split()
-    return {_NAMES.get(name, name): float(score)
-            for name, score in zip(words[::2], words[1::2], strict=True)}
+def _printed(agents: str, rows: Mapping[str, str]) -> dict[str, dict[str, float]]:
+    """Return by rule the score of each agent, from rows in the order of ``agents``."""
+    names = [_NAMES.get(name, name) for name in agents.split()]
+    return {rule: dict(zip(names, map(float, row.split()), strict=True))
+            for rule, row in rows.items()}
 
 
-ELO = {
-    8: _table('rain 424 dist 325 prio 274 duel 238 a3c 213 ddqn 162 noisy 92 dqn 0'),
-    10: _table('rain 1049 dist 953 prio 912 duel 880 a3c 855 human 849 ddqn 810 noisy 748 '
-               'dqn 658 random 0')}
-
-
-VOTES = {
-    8: {name: _table(text) for name, text in {
-        'approval': 'rain 41 dist 35 prio 23 a3c 22 duel 19 ddqn 11 noisy 8 dqn 3',
-        'borda': 'rain 295 dist 247 prio 222 duel 201 a3c 187 ddqn 159 noisy 122 dqn 79',
-        'copeland': 'rain 7 dist 6 prio 5 duel 3.5 a3c 3.5 ddqn 2 noisy 1 dqn 0',
-        'kemeny_young': 'rain 295 dist 232 prio 188 a3c 125 duel 123 ddqn 78 noisy 36 dqn 0',
-        'iterative_maximal_lotteries':
-            'rain 7 dist 6 prio 5 a3c 3.98 duel 3.02 ddqn 3 noisy 2 dqn 1',
-        'plurality': 'rain 19 a3c 12 dist 8 prio 6 duel 5 noisy 2 ddqn 2 dqn 0',
-        'ranked_pairs': 'rain 642 dist 430 prio 292 duel 152 a3c 102 ddqn 68 noisy 20 dqn 0',
-        'schulze': 'rain 241 dist 204 prio 168 a3c 137 duel 110 ddqn 73 noisy 36 dqn 0',
-        'stv': 'rain 16.19 dist 15.14 a3c 14.16 duel 8.12 prio 7.6 noisy 6.3 ddqn 5.2 dqn 4',
-    }.items()},
-    10: {name: _table(text) for name, text in {
-        'approval': 'rain 38 dist 29 human 23 prio 20 a3c 20 duel 13 noisy 8 ddqn 8 dqn 3 '
-                    'random 0',
-        'borda': 'rain 384 dist 331 prio 304 duel 284 a3c 268 human 264 ddqn 239 noisy 200 '
-                 'dqn 152 random 4',
-        'copeland': 'rain 9 dist 8 prio 7 duel 5.5 a3c 5.5 ddqn 4 human 3 noisy 2 dqn 1 random 0',
-        'kemeny_young': 'rain 384 dist 314 prio 271 a3c 206 duel 206 ddqn 158 human 119 noisy 90 '
-                        'dqn 54 random 0',
-        'iterative_maximal_lotteries': 'rain 9 dist 8 prio 7 duel 5.83 a3c 5.17 ddqn 5 human 4 '
-                                       'noisy 3 dqn 2 random 1',
-        'plurality': 'human 19 rain 11 a3c 9 dist 5 duel 5 prio 3 ddqn 2 random 0 noisy 0 dqn 0',
-        'ranked_pairs': 'rain 1172 dist 890 prio 696 duel 444 a3c 390 ddqn 302 human 202 '
-                        'noisy 126 dqn 54 random 0',
-        'schulze': 'rain 315 dist 278 prio 242 a3c 211 duel 184 ddqn 147 human 119 noisy 90 '
-                   'dqn 54 random 0',
-        'stv': 'human 20.19 rain 19.14 a3c 18.14 dist 10.12 duel 9.6 prio 8.5 ddqn 7.2 random 6 '
-               'noisy 5 dqn 4',
-    }.items()}}
-
-
+_EIGHT = _printed('rain dist prio duel a3c ddqn noisy dqn', {
+    'elo': '424 325 274 238 213 162 92 0',
+    'approval': '41 35 23 19 22 11 8 3',
+    'borda': '295 247 222 201 187 159 122 79',
+    'copeland': '7 6 5 3.5 3.5 2 1 0',
+    'kemeny_young': '295 232 188 123 125 78 36 0',
+    'iterative_maximal_lotteries': '7 6 5 3.02 3.98 3 2 1',
+    'plurality': '19 8 6 5 12 2 2 0',
+    'ranked_pairs': '642 430 292 152 102 68 20 0',
+    'schulze': '241 204 168 110 137 73 36 0',
+    'stv': '16.19 15.14 7.6 8.12 14.16 5.2 6.3 4'})
+_TEN = _printed('rain dist prio duel a3c human ddqn noisy dqn random', {
+    'elo': '1049 953 912 880 855 849 810 748 658 0',
+    'approval': '38 29 20 13 20 23 8 8 3 0',
+    'borda': '384 331 304 284 268 264 239 200 152 4',
+    'copeland': '9 8 7 5.5 5.5 3 4 2 1 0',
+    'kemeny_young': '384 314 271 206 206 119 158 90 54 0',
+    'iterative_maximal_lotteries': '9 8 7 5.83 5.17 4 5 3 2 1',
+    'plurality': '11 5 3 5 9 19 2 0 0 0',
+    'ranked_pairs': '1172 890 696 444 390 202 302 126 54 0',
+    'schulze': '315 278 242 184 211 119 147 90 54 0',
+    'stv': '19.14 10.12 8.5 9.6 18.14 20.19 7.2 5 4 6'})
+ELO = {8: _EIGHT.pop('elo'), 10: _TEN.pop('elo')}
+VOTES = {8: _EIGHT, 10: _TEN}
