@@ -115,6 +115,7 @@ class ArmPool(Openable):
         self._loop = None
         loop.call_soon_threadsafe(loop.stop)
         thread.join(RESET_S)
+        loop.close()
 
     async def _open(self) -> None:
         for name, address in self._addresses.items():

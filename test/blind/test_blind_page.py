@@ -202,14 +202,17 @@ def test_a_pedal_takes_over(server, lab):
     assert call(f'{base}resume', 'POST', **key)['phase'] == 'running'
     with pytest.raises(urllib.error.HTTPError) as caught:
         call(f'{base}resume', 'POST', **key)
-    assert caught.value.code == 409
+    with caught.value:
+        assert caught.value.code == 409
 
 
 def test_only_the_link_opens_the_page(server):
     base = server.url.partition('?')[0]
     with pytest.raises(urllib.error.HTTPError) as caught:
         call(f'{base}api/state')
-    assert caught.value.code == 401
+    with caught.value:
+        assert caught.value.code == 401
     with pytest.raises(urllib.error.HTTPError) as caught:
         call(f'{base}pause', 'POST', Authorization='Bearer t0ken', Origin='http://evil.example')
-    assert caught.value.code == 403
+    with caught.value:
+        assert caught.value.code == 403

@@ -185,8 +185,9 @@ def test_a_caller_of_another_protocol_is_told(lab):
     port = lab.ports['openpi and RoboArena']
     with pytest.raises(urllib.error.HTTPError) as caught:
         urllib.request.urlopen(f'http://127.0.0.1:{port}/act', timeout=10.0)
-    assert caught.value.code == 426
-    assert b'websocket protocol of openpi' in caught.value.read()
+    with caught.value:
+        assert caught.value.code == 426
+        assert b'websocket protocol of openpi' in caught.value.read()
     assert 'over HTTP' in lab.desk.notice
 
 
