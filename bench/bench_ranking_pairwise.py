@@ -1,25 +1,32 @@
 """
-Pairwise ranking on one core, beside the packages that fit the same models.
+Pairwise ranking on one core, beside the packages that fit the same models, and voting.
 
-Prints process time, best of several runs, and fails where a limit is missed. The peers are in
-requirements-bench.txt; where one is missing its column says so.
+Prints process time, best of several runs, and fails where a limit is missed, or where another
+package is faster from a data frame to intervals. The peers are in requirements-bench.txt; where
+one is missing its column says so. Takes three minutes.
 """
 
 import importlib
 import multiprocessing
 import os
-import resource
 import sys
 import time
 import warnings
+from pathlib import Path
 
-for name in ('OPENBLAS_NUM_THREADS', 'OMP_NUM_THREADS', 'MKL_NUM_THREADS', 'RAYON_NUM_THREADS'):
+for name in ('OPENBLAS_NUM_THREADS', 'OMP_NUM_THREADS', 'MKL_NUM_THREADS', 'RAYON_NUM_THREADS',
+             'POLARS_MAX_THREADS'):
     os.environ.setdefault(name, '1')
+os.environ.setdefault('XLA_FLAGS', '--xla_cpu_multi_thread_eigen=false')
 
+import bench_ranking_voting  # noqa: E402
 import numpy as np  # noqa: E402
 
 from arena_robot.ranking.base import Comparisons  # noqa: E402
+from arena_robot.ranking.counts import count_pairs  # noqa: E402
+from arena_robot.ranking.frames import from_frame  # noqa: E402
 from arena_robot.ranking.intervals.bootstrap import bootstrap  # noqa: E402
+from arena_robot.ranking.methods import rank  # noqa: E402
 from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry  # noqa: E402
 from arena_robot.ranking.pairwise.davidson import Davidson  # noqa: E402
 from arena_robot.ranking.pairwise.elo import Elo  # noqa: E402
@@ -30,6 +37,7 @@ LIMITS_S = {'bt 612 x 7': 1e-3, 'davidson 612 x 7': 1e-3, 'task T=60, one start'
             'bt 1000000 x 200': 0.3, 'bt bootstrap x 1000': 0.5,
             'bt bootstrap 50000 x 1000': 20.0}
 MOST_MB = 1000.0
+WORDS = {1.0: 'A', 0.5: 'tie', 0.0: 'B'}
 
 
 def drawn(n, m, seed=0):
@@ -39,7 +47,7 @@ def drawn(n, m, seed=0):
     j = (i + rng.integers(1, n, m)) % n
     y = (rng.random(m) < 1 / (1 + np.exp(theta[j] - theta[i]))).astype(float)
     y[rng.random(m) < 0.16] = 0.5
-    return Comparisons.build(i, j, y, items=[f'p{k}' for k in range(n)])
+    return Comparisons.build(i, j, y, items=[f'p{k:04}' for k in range(n)])
 
 
 def best_s(call, runs):
@@ -82,7 +90,7 @@ def evalica_bootstrap(evalica, votes):
                                      bootstrap_method='percentile', random_state=0)
 
 
-def choix_bt(choix, votes):
+def choix_lists(choix, votes):
     """Ties are a win for each, so everything else counts twice."""
     rows = []
     for i, j, y in zip(votes.first.tolist(), votes.second.tolist(), votes.outcome, strict=True):
@@ -90,6 +98,29 @@ def choix_bt(choix, votes):
         rows += [(j, i)] if y <= 0.5 else []
         rows += [rows[-1]] if y != 0.5 else []
     return lambda: choix.ilsr_pairwise(votes.n, rows)
+
+
+def choix_dense(choix, votes):
+    """From arrays, by a matrix of wins; a tie is half a win for each."""
+    def timed():
+        wins, losses = (np.bincount(place, weight, votes.n ** 2).reshape(votes.n, -1)
+                        for place, weight in (
+                            (votes.first * votes.n + votes.second, votes.outcome),
+                            (votes.second * votes.n + votes.first, 1 - votes.outcome)))
+        return choix.ilsr_pairwise_dense(wins + losses)
+    return timed
+
+
+def leaderbot_bt(leaderbot, votes):
+    counts = count_pairs(votes)
+    data = {'X': np.stack([counts.low, counts.high], axis=1), 'models': list(votes.items),
+            'Y': np.stack([counts.wins, counts.losses, counts.ties], axis=1).astype(int)}
+
+    def timed():
+        model = leaderbot.models.BradleyTerry(data)
+        model.train()
+        return np.asarray(model.param)[:votes.n]
+    return timed
 
 
 def against(name, make, votes, runs, ours=None):
@@ -101,24 +132,113 @@ def against(name, make, votes, runs, ours=None):
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')
         seconds, scores = best_s(make(package, votes), runs)
-    text = f'{name} {seconds * 1e3:.2f} ms'
+    text = f'{make.__name__.replace("_", " ")} {seconds * 1e3:.2f} ms'
     if ours is None:
         return text
     off = np.max(np.abs(scores - np.mean(scores) - ours + np.mean(ours)))
     return f'{text}, off by {off:.0e}'
 
 
+def frames(votes):
+    """Return the same verdicts as data frames, by name; without those that are not installed."""
+    table = {'policy_a': [votes.items[k] for k in votes.first],
+             'policy_b': [votes.items[k] for k in votes.second],
+             'preference': [WORDS[y] for y in votes.outcome]}
+    found = {'lists': table}
+    for name in ('pandas', 'pyarrow', 'polars'):
+        try:
+            library = importlib.import_module(name)
+        except ImportError:
+            print(f'frame to intervals: {name} is not installed')
+            continue
+        if name == 'pandas':
+            plain = library.DataFrame(table, dtype=object)
+            found |= {'pandas, objects': plain, 'pandas, strings': library.DataFrame(table),
+                      'pandas, categories': plain.astype('category')}
+        elif name == 'pyarrow':
+            found['pyarrow'] = library.table(table)
+        else:
+            found |= {'polars': library.DataFrame(table),
+                      'polars, lazy': library.DataFrame(table).lazy()}
+    return found
+
+
+def arena_rank(frame):
+    """Return arena-rank's way from a frame to intervals; other frames are turned into pandas."""
+    data = importlib.import_module('arena_rank.utils.data_utils').PairDataset
+    model = importlib.import_module('arena_rank.models.bradley_terry').BradleyTerry
+    pandas = importlib.import_module('pandas')
+
+    def timed():
+        table = frame.collect() if hasattr(frame, 'collect') else frame
+        if not hasattr(table, 'iloc'):
+            table = table.to_pandas() if hasattr(table, 'to_pandas') else pandas.DataFrame(table)
+        votes = data.from_pandas(table, ['policy_a', 'policy_b'], 'preference',
+                                 {word: y for y, word in WORDS.items()}.get)
+        found = model(len(votes.competitors)).compute_ratings_and_cis(votes)
+        return np.asarray(found['rating_upper'] - found['rating_lower']) / 2
+    return timed
+
+
+def from_frames(votes, runs):
+    """Print the times from data frames to intervals; return those in which a peer is faster."""
+    missed = []
+    for name, frame in frames(votes).items():
+        seconds, ours = best_s(lambda f=frame: rank(from_frame(f), 'bt', intervals=1), runs)
+        try:
+            theirs, wide = best_s(arena_rank(frame), runs)
+        except (ImportError, AttributeError, TypeError, ValueError) as error:
+            said, theirs = f'arena-rank: {type(error).__name__}', np.inf
+        else:
+            wide *= np.log(10) / 400
+            off = np.max(np.abs((ours.high - ours.low) / 2 / wide - 1))
+            said = f'arena-rank {theirs * 1e3:.0f} ms, widths differ by {100 * off:.1f} % at most'
+        print(f'{name + " to intervals":33} {seconds * 1e3:8.0f} ms | {said}', flush=True)
+        missed += [name] if seconds > theirs else []
+    return missed
+
+
+def growth(what):
+    """Return the seconds of a call on 1e7 verdicts between 1000, and the MB it needed more."""
+    votes = drawn(1000, 10_000_000)
+    call = {'bt': lambda: BradleyTerry()(votes), 'choix dense': None,
+            'bt with intervals': lambda: rank(votes, 'bt', intervals=1)}[what]
+    if call is None:
+        call = choix_dense(importlib.import_module('choix'), votes)
+    Path('/proc/self/clear_refs').write_text('5')    # the peak is counted from here
+    before = memory_mb('VmRSS')
+    seconds, _ = best_s(call, 1)
+    return seconds, memory_mb('VmHWM') - before
+
+
+def memory_mb(name):
+    """Return a line of what the kernel says of the memory of this process."""
+    lines = Path('/proc/self/status').read_text().splitlines()
+    return int(next(line for line in lines if line.startswith(name)).split()[1]) / 1024
+
+
 def bootstrap_mb():
     """Return the largest resident memory of this process after the bootstrap of 1000 policies."""
     bootstrap(BradleyTerry(), drawn(1000, 50_000), 1000)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return memory_mb('VmHWM')
 
 
-def main():
+def alone(call, *arguments):
+    """Return the result of a call in a new process; None where a library is missing."""
+    with multiprocessing.get_context('spawn').Pool(1) as one:
+        try:
+            return one.apply(call, arguments)
+        except ImportError:
+            return None
+
+
+def table_of_cases():
+    """Print the times of the methods beside those of peers; return the missed limits."""
     small, large, many = drawn(7, 612), drawn(200, 1_000_000), drawn(1000, 50_000)
     plain, elo = BradleyTerry(), Elo(orders=0)
     all_iterations = TaskOptions(buckets=60, iterations=60, tolerance=0.0)
-    bt = ('evalica', evalica_bt), ('choix', choix_bt)
+    bt = (('evalica', evalica_bt), ('choix', choix_lists), ('choix', choix_dense),
+          ('leaderbot', leaderbot_bt))
     peers = {
         'bt 612 x 7': [against(*one, small, 10, plain(small).scores) for one in bt],
         'bt 1000000 x 200': [against(*one, large, 1, plain(large).scores) for one in bt],
@@ -141,10 +261,20 @@ def main():
         print(' | '.join([f'{name:26} {seconds * 1e3:8.3f} ms', f'{limit:14}',
                           *peers.get(name, [])]), flush=True)
         missed += [name] if seconds > limit_s else []
-    with multiprocessing.get_context('spawn').Pool(1) as one:
-        used = one.apply(bootstrap_mb)
+    return missed
+
+
+def main():
+    missed = table_of_cases()
+    missed += from_frames(drawn(200, 1_000_000), 3)
+    used = alone(bootstrap_mb)
     print(f'bt bootstrap 50000 x 1000  {used:8.0f} MB | limit {MOST_MB:.0f} MB')
     missed += ['memory of the bootstrap'] if used > MOST_MB else []
+    for what in ('bt', 'choix dense', 'bt with intervals'):
+        found = alone(growth, what)
+        print(f'{what + " 10000000 x 1000":33}', 'not installed' if found is None else
+              f'{found[0] * 1e3:8.0f} ms | {found[1]:+.0f} MB', flush=True)
+    bench_ranking_voting.compare(150, 300)
     print('missed: ' + ', '.join(missed) if missed else 'every limit kept')
     return 1 if missed else 0
 

@@ -7,12 +7,13 @@ polars is imported only when standings are asked for as its data frame.
 
 import importlib
 from collections.abc import Iterable, Mapping
+from itertools import repeat
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from arena_robot.core.errors import RankingError
-from arena_robot.ranking.base import Comparisons, Conditions
+from arena_robot.ranking.base import Comparisons, Conditions, Ints
 from arena_robot.ranking.counts import count_pairs
 from arena_robot.ranking.standings import Standings, is_few
 
@@ -34,6 +35,20 @@ class DataFrame(Protocol):
     columns: Iterable[Any]
 
 
+@runtime_checkable
+class LazyFrame(Protocol):
+    """A query of polars that has not run."""
+
+    def collect_schema(self) -> Any:
+        """Return its columns and their types."""
+
+    def select(self, columns: list[str]) -> Any:
+        """Return the query of these columns alone."""
+
+    def collect(self) -> Any:
+        """Run it, and return a data frame."""
+
+
 def from_frame(frame: Any, *, first: str = 'policy_a', second: str = 'policy_b',
                outcome: str = 'preference', weight: str | None = None,
                session: str | None = None, evaluator: str | None = None,
@@ -50,27 +65,30 @@ def from_frame(frame: Any, *, first: str = 'policy_a', second: str = 'policy_b',
 
     :raises RankingError: a column is missing, or a value is not one.
     """
-    a, b = _words(frame, first), _words(frame, second)
-    items, codes = np.unique(np.r_[a, b], return_inverse=True)
-    places = None if session is None else np.unique(_words(frame, session),
-                                                    return_inverse=True)[1]
+    frame = _loaded(frame, (first, second, outcome, weight, session, evaluator, institution,
+                            score_first, score_second, category, *_columns_of(conditions or {})))
+    items, a, b = _policies(frame, first, second)
     return Comparisons.build(
-        codes[:len(a)], codes[len(a):], _outcomes(frame, outcome), items=items.tolist(),
-        weight=_numbers(frame, weight), session=places,
-        evaluator=None if evaluator is None else _words(frame, evaluator).tolist(),
-        institution=None if institution is None else _words(frame, institution).tolist(),
+        a, b, _outcomes(frame, outcome), items=items, weight=_numbers(frame, weight),
+        session=None if session is None else _coded(frame, session)[1],
+        evaluator=_words(frame, evaluator), institution=_words(frame, institution),
         score_first=_numbers(frame, score_first), score_second=_numbers(frame, score_second),
-        category=None if category is None else _words(frame, category).tolist(),
-        conditions=_conditions(frame, conditions or {}))
+        category=_words(frame, category), conditions=_conditions(frame, conditions or {}))
+
+
+def _columns_of(conditions: Mapping[str, str | tuple[str, str]]) -> list[str]:
+    return [name for both in conditions.values()
+            for name in ([both] if isinstance(both, str) else both)]
 
 
 def _conditions(frame: Any, names: Mapping[str, str | tuple[str, str]]) -> Conditions:
     words = {name: column for name, column in names.items() if isinstance(column, str)}
     pairs = {name: both for name, both in names.items() if not isinstance(both, str)}
     return Conditions.build(
-        {name: ['' if x is None or x != x else str(x) for x in _column(frame, column).tolist()]
+        {name: ['' if x is None or x != x else str(x)
+                for x in np.asarray(_column(frame, column)).tolist()]
          for name, column in words.items()},
-        {name: (_column(frame, first).astype(float), _column(frame, second).astype(float))
+        {name: (_floats(frame, first), _floats(frame, second))
          for name, (first, second) in pairs.items()})
 
 
@@ -132,11 +150,26 @@ def _framed(table: dict[str, list[Any]], kind: str) -> Any:
     return library.DataFrame(table)
 
 
-def _column(frame: Any, name: str) -> np.ndarray:
-    known = [str(x) for x in _names(frame)]
-    if name not in known:
-        raise RankingError(f"the table has no column '{name}'; it has {', '.join(known)}")
-    return np.asarray(frame[name])
+def _loaded(frame: Any, asked: Iterable[str | None]) -> Any:
+    """Return the table; of a lazy one, the asked columns are collected."""
+    if not isinstance(frame, LazyFrame):
+        return frame
+    known = frame.collect_schema().names()
+    chosen = [name for name in dict.fromkeys(asked) if name is not None]
+    for name in chosen:
+        _require(name, known)
+    return frame.select(chosen).collect()
+
+
+def _require(name: str, known: Iterable[Any]) -> None:
+    names = [str(x) for x in known]
+    if name not in names:
+        raise RankingError(f"the table has no column '{name}'; it has {', '.join(names)}")
+
+
+def _column(frame: Any, name: str) -> Any:
+    _require(name, _names(frame))
+    return frame[name]
 
 
 def _names(frame: Any) -> Iterable[Any]:
@@ -150,30 +183,89 @@ def _names(frame: Any) -> Iterable[Any]:
                        f'{type(frame).__name__}')
 
 
-def _words(frame: Any, name: str) -> np.ndarray:
-    values = _column(frame, name)
-    empty = np.array([x is None or x != x for x in values.tolist()], dtype=bool)
-    if empty.any():
-        raise RankingError(f"column '{name}' is empty in row {np.flatnonzero(empty)[0]}")
-    return values.astype(str)
+def _policies(frame: Any, first: str, second: str) -> tuple[list[str], Ints, Ints]:
+    """Return the names in both columns, sorted, and (M,) their places in either column."""
+    columns = [_coded(frame, name) for name in (first, second)]
+    items = sorted({name for names, _ in columns for name in names})
+    index = {name: k for k, name in enumerate(items)}
+    a, b = (np.array([index[name] for name in names], dtype=np.int64)[codes]
+            for names, codes in columns)
+    return items, a, b
+
+
+def _coded(frame: Any, name: str) -> tuple[list[str], Ints]:
+    """
+    Return the different words of a column, and (M,) the place of each row's word among them.
+
+    :raises RankingError: a row is empty.
+    """
+    column = _column(frame, name)
+    library = type(column).__module__.partition('.')[0]
+    words, codes = FACTORISE.get(library, _factorised)(column)
+    if codes.min(initial=0) < 0:
+        raise RankingError(f"column '{name}' is empty in row {int(np.argmax(codes < 0))}")
+    return [str(word) for word in words], codes
+
+
+def _factorised(column: Any) -> tuple[list[Any], Ints]:
+    """Return the different values in the order of their first rows, and (M,) places, -1: none."""
+    values = column if isinstance(column, list) else np.asarray(column).tolist()
+    words = [value for value in dict.fromkeys(values) if value is not None and value == value]
+    index = {word: k for k, word in enumerate(words)}
+    return words, np.fromiter(map(index.get, values, repeat(-1)), np.int64, len(values))
+
+
+def _factorised_pandas(column: Any) -> tuple[list[Any], Ints]:
+    codes, words = column.factorize()
+    return np.asarray(words).tolist(), np.asarray(codes, dtype=np.int64)
+
+
+def _factorised_polars(column: Any) -> tuple[list[Any], Ints]:
+    column = column.cast(str)
+    words = column.unique(maintain_order=True).drop_nulls()
+    codes = column.replace_strict(words, range(len(words)), default=-1, return_dtype=int)
+    return words.to_list(), np.asarray(codes, dtype=np.int64)
+
+
+def _factorised_arrow(column: Any) -> tuple[list[Any], Ints]:
+    if hasattr(column.type, 'index_type'):    # a dictionary may name what no row has
+        column = column.cast(column.type.value_type)
+    encoded = column.dictionary_encode()
+    encoded = encoded.combine_chunks() if hasattr(encoded, 'chunks') else encoded
+    codes = encoded.indices.fill_null(-1)
+    return encoded.dictionary.to_pylist(), np.asarray(codes, dtype=np.int64)
+
+
+# By the library of a column. Its own way needs no string of Python for each row.
+FACTORISE = {'pandas': _factorised_pandas, 'polars': _factorised_polars,
+             'pyarrow': _factorised_arrow}
+
+
+def _words(frame: Any, name: str | None) -> list[str] | None:
+    if name is None:
+        return None
+    words, codes = _coded(frame, name)
+    rows: list[str] = np.array(words, dtype=object)[codes].tolist()
+    return rows
 
 
 def _numbers(frame: Any, name: str | None) -> np.ndarray | None:
-    if name is None:
-        return None
+    return None if name is None else _floats(frame, name)
+
+
+def _floats(frame: Any, name: str) -> np.ndarray:
     try:
-        return _column(frame, name).astype(float)
+        return np.asarray(_column(frame, name)).astype(float)
     except (TypeError, ValueError) as error:
         raise RankingError(f"column '{name}' must hold numbers: {error}") from error
 
 
 def _outcomes(frame: Any, name: str) -> np.ndarray:
-    values = _column(frame, name)
-    if values.dtype.kind in 'biuf':
-        return values.astype(float)
-    words, place = np.unique(_words(frame, name), return_inverse=True)
+    if np.asarray(_column(frame, name)[:1]).dtype.kind in 'biuf':
+        return _floats(frame, name)
+    words, codes = _coded(frame, name)
     unknown = [word for word in words if word.lower() not in PREFERENCES]
     if unknown:
         raise RankingError(f"column '{name}' has '{unknown[0]}'; expected A, B or tie, or 1, 0 "
                            'and 0.5')
-    return np.array([PREFERENCES[word.lower()] for word in words])[place]
+    return np.array([PREFERENCES[word.lower()] for word in words], dtype=float)[codes]

@@ -1,13 +1,16 @@
 import dataclasses
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from arena_robot.core.errors import RankingError
 from arena_robot.core.parallel import Workers
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.counts import PairCounts, count_pairs
+from arena_robot.ranking.intervals import sandwich
 from arena_robot.ranking.intervals.bootstrap import (
     batched_fit,
     bootstrap,
@@ -181,19 +184,67 @@ class Never:
         raise RankingError('no')
 
 
-@pytest.mark.parametrize('make', [BradleyTerry, Davidson, ProgressGls])
-def test_the_covariance_of_a_fit_is_that_of_the_bootstrap(make):
+def test_the_covariance_of_a_fit_is_that_of_the_bootstrap():
     votes = drawn(m=1500)
     rng = np.random.default_rng(1)
-    if make is ProgressGls:
-        mean = np.linspace(0.3, 0.7, 5)
-        easy = rng.normal(0, 0.1, 1500)
-        votes = Comparisons.build(
-            votes.first, votes.second, votes.outcome, items=votes.items,
-            score_first=mean[votes.first] + easy + rng.normal(0, 0.1, 1500),
-            score_second=mean[votes.second] + easy + rng.normal(0, 0.1, 1500))
-    spread = bootstrap(make(), votes, 400).scores.std(axis=0)
-    np.testing.assert_allclose(np.sqrt(np.diag(make()(votes).covariance)), spread, rtol=0.2)
+    mean = np.linspace(0.3, 0.7, 5)
+    easy = rng.normal(0, 0.1, 1500)
+    votes = Comparisons.build(
+        votes.first, votes.second, votes.outcome, items=votes.items,
+        score_first=mean[votes.first] + easy + rng.normal(0, 0.1, 1500),
+        score_second=mean[votes.second] + easy + rng.normal(0, 0.1, 1500))
+    spread = bootstrap(ProgressGls(), votes, 400).scores.std(axis=0)
+    np.testing.assert_allclose(np.sqrt(np.diag(ProgressGls()(votes).covariance)), spread, rtol=0.2)
+
+
+def many_clusters(people, equal):
+    """Verdicts of which each is alone, or of so many evaluators; the weights are equal or not."""
+    votes, rng = drawn(n=7, m=600), np.random.default_rng(people)
+    return dataclasses.replace(
+        votes.reweighted(np.full(600, 0.5) if equal else rng.random(600) * (rng.random(600) < .9)),
+        session=rng.integers(0, people, 600) if people else votes.session)
+
+
+@pytest.mark.parametrize('equal', [True, False])
+@pytest.mark.parametrize('people', [0, 30, 400])
+def test_the_sandwich_of_many_clusters_is_what_its_formula_says(people, equal, monkeypatch):
+    monkeypatch.setattr(sandwich, 'MOST_CELLS', 70)
+    monkeypatch.setattr(sandwich, 'SPARSE', 2.0 if people == 400 else 0.1)
+    votes = many_clusters(people, equal)
+    used, fit = votes.weight > 0, BradleyTerry()(votes)
+    apart = np.eye(7)[votes.first] - np.eye(7)[votes.second]
+    p, w = expit(apart @ fit.scores), votes.weight
+    _, group = np.unique(votes.session[used], return_inverse=True)
+    count = group.max() + 1
+    slopes = np.zeros((count, 7))
+    np.add.at(slopes, group, ((w * (votes.outcome - p))[:, None] * apart)[used])
+    bends = w * p * (1 - p)
+    bread = np.linalg.pinv(apart.T @ (apart * bends[:, None]))
+    robust = np.diag(count / (count - 1) * bread @ slopes.T @ slopes @ bread)
+    model = np.diag(bread) * sandwich.with_ties(w[votes.outcome == 0.5].sum(), w.sum(), bends.sum())
+    found = sandwich.sandwich_variances(votes, fit, votes.session, np.ones(7, bool))
+    np.testing.assert_allclose(found.variance, np.maximum(robust, (robust + model) / 2), rtol=1e-9)
+
+
+def test_the_sandwich_of_davidson_does_not_depend_on_how_verdicts_are_summed(monkeypatch):
+    monkeypatch.setattr(sandwich, 'MOST_CELLS', 70)
+    votes = many_clusters(0, True)
+    other = votes.reweighted(votes.weight + 1e-13 * np.arange(600))
+    assert np.ptp(other.weight) > 0
+    fit = Davidson()(votes)
+    summed, each = (sandwich.sandwich_variances(x, fit, x.session, np.ones(7, bool))
+                    for x in (votes, other))
+    np.testing.assert_allclose(each.gap, summed.gap, rtol=1e-9)
+
+
+def test_intervals_of_many_verdicts_need_no_number_for_each_verdict_and_policy():
+    votes = drawn(n=300, m=100_000)
+    rank(votes, 'bt', intervals=1)
+    tracemalloc.start()
+    rank(votes, 'bt', intervals=1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100_000 * 300 * 8 / 3
 
 
 def test_ranks_and_probabilities_come_with_the_intervals():

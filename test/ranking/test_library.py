@@ -49,6 +49,42 @@ def test_a_mapping_and_an_arrow_table_are_read_alike():
     assert np.array_equal(numbers.outcome, read.outcome)
 
 
+def spelt(kind):
+    """Return how a library's frames of one kind are made from columns."""
+    library = pytest.importorskip(kind.partition(' ')[0])
+    if kind == 'pyarrow dictionaries':
+        return lambda rows: library.table({
+            name: library.chunked_array([library.DictionaryArray.from_arrays(
+                [None if word is None else words.index(word) for word in column], words)
+                for column in (values[:7], values[7:])])
+            for name, values in rows.items()
+            for words in [['nobody', *dict.fromkeys(x for x in values if x is not None)]]})
+    return {'pyarrow strings': getattr(library, 'table', None),
+            'pandas strings': lambda rows: library.DataFrame(rows),
+            'pandas objects': lambda rows: library.DataFrame(rows, dtype=object),
+            'pandas categories': lambda rows: library.DataFrame(rows).astype('category'),
+            'polars strings': lambda rows: library.DataFrame(rows),
+            'polars categories': lambda rows: library.DataFrame(rows).cast(library.Categorical),
+            'polars lazy': lambda rows: library.DataFrame(rows).lazy()}[kind]
+
+
+@pytest.mark.parametrize('kind', [
+    'pyarrow strings', 'pyarrow dictionaries', 'pandas strings', 'pandas objects',
+    'pandas categories', 'polars strings', 'polars categories', 'polars lazy'])
+def test_every_kind_of_frame_is_read_like_its_columns(kind):
+    make = spelt(kind)
+    read, wanted = (from_frame(frame, evaluator='evaluator', session='evaluator')
+                    for frame in (make(ROWS), ROWS))
+    assert (read.items, read.evaluators) == (wanted.items, wanted.evaluators)
+    for name in ('first', 'second', 'outcome', 'session', 'evaluator'):
+        np.testing.assert_array_equal(getattr(read, name), getattr(wanted, name))
+    with pytest.raises(RankingError, match="column 'policy_b' is empty in row 8"):
+        from_frame(make({**ROWS, 'policy_b': [*ROWS['policy_b'][:8], None,
+                                              *ROWS['policy_b'][9:]]}))
+    with pytest.raises(RankingError, match="no column 'winner'; it has policy_a, policy_b"):
+        from_frame(make(ROWS), outcome='winner')
+
+
 @pytest.mark.parametrize(('changes', 'options', 'words'), [
     ({}, {'outcome': 'winner'}, "no column 'winner'; it has policy_a"),
     ({'preference': ['left'] * 20}, {}, "'preference' has 'left'; expected A, B or tie"),

@@ -21,6 +21,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dpotri
 
 from arena_robot.core.errors import NotConverged
 from arena_robot.ranking.base import FACTORS, Floats
@@ -38,7 +40,7 @@ from arena_robot.ranking.hierarchical.terms import (
     GLOBALS,
     GROUPS,
     ModelTerms,
-    row_matrix,
+    SparseRows,
 )
 
 # ``SETTLED`` is the largest change of the logarithm of a deviation in the last round.
@@ -137,34 +139,31 @@ def laplace(terms: ModelTerms, deviations: BlockDeviations, x: Floats, close: fl
     for count in range(STEPS):
         slope, matrix = derivatives(terms, x, here)
         matrix += precision
-        step = np.asarray(np.linalg.solve(matrix, slope - precision @ x), float)
+        factor, _ = cho_factor(matrix, lower=True, check_finite=False)
+        step = np.asarray(cho_solve((factor, True), slope - precision @ x))
         size = float(np.abs(step / reach).max())
         step *= min(1.0, LONGEST / max(size, 1e-300))
         new, there, gained = _climbed(
             lambda new: local(terms, new, deviations.noise, unsure), precision, (x, value), step,
             count >= SLOW)
         if size < close or there is None:
-            return AbilityPosterior(terms, x, inverse(matrix), deviations, value, 0, True, unsure)
+            return AbilityPosterior(terms, x, inverse(factor), deviations, value, 0, True, unsure)
         x, here, value = new, there, gained
     if size < NEARLY:
-        return AbilityPosterior(terms, x, inverse(matrix), deviations, value, 0, False, unsure)
+        return AbilityPosterior(terms, x, inverse(factor), deviations, value, 0, False, unsure)
     raise NotConverged(f'the hierarchical model on {terms.votes.n} policies still changed by '
                        f'{size:.1e} after {STEPS} steps')
 
 
 def gap_variances(fit: AbilityPosterior) -> Floats:
     """Return (M,) the variances of the differences of abilities."""
-    rows = gap_rows(fit.terms)
-    known = fit.covariance[:rows.shape[1], :rows.shape[1]]
-    return np.asarray(((rows @ known) * rows).sum(axis=1))
+    return gap_rows(fit.terms).variances(fit.covariance)
 
 
-def gap_rows(terms: ModelTerms) -> Floats:
-    """Return (M, A) the derivatives of the differences of abilities by their parts."""
+def gap_rows(terms: ModelTerms) -> SparseRows:
+    """Return the derivatives of the differences of abilities."""
     ones = np.ones(len(terms.votes))
-    return row_matrix([(places[:, k], sign * ones) for places, sign in (
-        (terms.first, 1.0), (terms.second, -1.0)) for k in range(places.shape[1])],
-        len(ones), terms.start['side'])
+    return SparseRows.of(terms, [(terms.first, ones), (terms.second, -ones)], {})
 
 
 def of_deviations(fit: AbilityPosterior) -> Floats:
@@ -176,15 +175,14 @@ def of_deviations(fit: AbilityPosterior) -> Floats:
     """
     terms, blocks = fit.terms, varied_blocks(fit.terms)
     slopes, rows = np.zeros((terms.size, len(blocks))), gap_rows(terms)
-    across = rows @ fit.covariance[:rows.shape[1]]
     for k, name in enumerate(blocks):
         block, variance = terms.block(name), fit.deviations.of[name] ** 2
         slopes[block, k] = fit.x[block] / variance
         if fit.unsure is not None:
-            slopes[:, k] += _by_gaps(fit, fit.unsure,
-                                     (across[:, block] ** 2).sum(axis=1) / variance)
+            across = rows.times(fit.covariance[:, block])
+            slopes[:, k] += _by_gaps(fit, fit.unsure, (across ** 2).sum(axis=1) / variance)
     moved = fit.covariance @ slopes
-    return np.asarray(moved @ inverse(information_of_deviations(fit)) @ moved.T)
+    return np.asarray(moved @ np.linalg.inv(information_of_deviations(fit)) @ moved.T)
 
 
 def _by_gaps(fit: AbilityPosterior, unsure: Floats, more: Floats) -> Floats:
@@ -233,9 +231,10 @@ def _slope_of_deviations(fit: AbilityPosterior) -> Floats:
     return np.array(out) / 2
 
 
-def inverse(matrix: Floats) -> Floats:
-    """Return the inverse of a positive definite matrix."""
-    return np.asarray(np.linalg.inv(matrix), float)
+def inverse(factor: Floats) -> Floats:
+    """Return the inverse of a matrix from the lower half of its Cholesky factor."""
+    half = np.tril(dpotri(factor, lower=True)[0])
+    return np.asarray(half + np.tril(half, -1).T)
 
 
 def prior_precision(terms: ModelTerms, deviations: BlockDeviations) -> Floats:
@@ -291,12 +290,12 @@ def _renewed(fit: AbilityPosterior) -> BlockDeviations:
     here, noise = local(terms, fit.x, fit.deviations.noise), dict(fit.deviations.noise)
     for name, each in here.measures.items():
         weight = terms.votes.weight * each.known
+        first, second = measure_rows(terms, fit.x, name)
         apart, joint = (
-            float(weight @ (rest ** 2 + unsure + ((rows @ fit.covariance) * rows).sum(axis=1))
-                  / weight.sum())
-            for rest, unsure, rows in zip((each.pairs.apart, each.pairs.joint),
-                                          each.pairs.unsure[:2],
-                                          measure_rows(terms, fit.x, name), strict=True))
+            float(weight @ (rest ** 2 + unsure + first.plus(second, sign).variances(
+                fit.covariance) / 2) / weight.sum())
+            for rest, unsure, sign in ((each.pairs.apart, each.pairs.unsure[0], -1.0),
+                                       (each.pairs.joint, each.pairs.unsure[1], 1.0)))
         noise[name] = (float(np.sqrt((apart + joint) / 2)),
                        float(np.clip((joint - apart) / (joint + apart), -0.9, 0.95)))
     return BlockDeviations(of, noise)

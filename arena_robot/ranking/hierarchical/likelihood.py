@@ -9,10 +9,10 @@ from arena_robot.ranking.hierarchical.terms import (
     AbilityLink,
     KnownPairs,
     ModelTerms,
+    SparseRows,
     ability,
     known_pairs,
     link,
-    row_matrix,
 )
 from arena_robot.ranking.pairwise.davidson import outcome_probabilities
 
@@ -175,21 +175,15 @@ def _measures(terms: ModelTerms, at: AbilityLink, first: Floats, second: Floats,
     return out
 
 
-def measure_rows(terms: ModelTerms, x: Floats, name: str) -> tuple[Floats, Floats]:
-    """Return (M, P) the derivatives of what is expected of ``name``, apart and joint."""
-    if name == 'score':
-        return terms.apart_rows, terms.joint_rows
-    at, votes, place, root = link(terms, x), terms.votes, terms.places, np.sqrt(0.5)
-    first, second = ability(x, terms.first), ability(x, terms.second)
-    out = []
-    for rows, sign in ((terms.apart_rows, -1.0), (terms.joint_rows, 1.0)):
-        mine = at.audit_c * rows
-        mine[:, place['audit_m']] = root * (1 + sign)
-        mine[:, place['audit_c']] = root * (first + sign * second)
-        mine[:, place['m']] = 0.0
-        mine[:, place['audit_g']] = root * np.nan_to_num(
-            votes.score_first + sign * votes.score_second)
-        out.append(mine)
+def measure_rows(terms: ModelTerms, x: Floats, name: str) -> tuple[SparseRows, SparseRows]:
+    """Return the derivatives of what is expected of ``name`` of the first and of the second."""
+    at, votes, ones, out = link(terms, x), terms.votes, np.ones(len(terms.votes)), []
+    for places, score in ((terms.first, votes.score_first), (terms.second, votes.score_second)):
+        each, more = ones, {'m': ones}
+        if name == 'audit':
+            each, more = at.audit_c * ones, {'audit_m': ones, 'audit_c': ability(x, places),
+                                             'audit_g': np.nan_to_num(score)}
+        out.append(SparseRows.of(terms, [(places, each)], more))
     return out[0], out[1]
 
 
@@ -198,63 +192,57 @@ def derivatives(terms: ModelTerms, x: Floats, here: LocalLikelihood) -> tuple[Fl
     w, seen = terms.votes.weight, here.verdicts
     rows, at = verdict_rows(terms, x, here), terms.start['globals']
     slope = verdict_slope(terms, x, here, rows)
-    matrix = rows.T @ (rows * (w * seen.bend)[:, None])
-    cross = rows.T @ (w * seen.cross)
+    matrix = rows.squares(w * seen.bend)
+    cross = rows.total(w * seen.cross)
     matrix[at] += cross
     matrix[:, at] += cross
     matrix[at, at] += float(w @ seen.bend_kappa)
     if here.unsure.any():
-        steep, first = steepness_rows(terms, x, here), terms.start['reliability']
-        matrix[first:, first:] += steep.T @ (steep * (w * seen.bend * here.unsure)[:, None])
+        matrix += steepness_rows(terms, x, here).squares(w * seen.bend * here.unsure)
     for name, each in here.measures.items():
-        apart, joint = measure_rows(terms, x, name)
+        first, second = measure_rows(terms, x, name)
         its = w * each.known
-        for rows, per in zip((apart, joint), each.slopes(), strict=True):
-            slope += rows.T @ (its * per)
+        apart, joint = (its * np.sqrt(0.5) * part for part in each.slopes())
+        slope += first.total(joint + apart) + second.total(joint - apart)
         own, sums, mixed = (its * part for part in each.information())
-        matrix += apart.T @ (apart * own[:, None]) + joint.T @ (joint * sums[:, None])
-        if mixed.any():
-            cross = apart.T @ (joint * mixed[:, None])
-            matrix += cross + cross.T
-    return slope, np.asarray(matrix)
+        matrix += first.squares(own + mixed) + second.squares(own - mixed)
+        matrix += first.plus(second).squares((sums - own) / 2)
+    return slope, matrix
 
 
-def verdict_slope(terms: ModelTerms, x: Floats, here: LocalLikelihood, rows: Floats) -> Floats:
+def verdict_slope(terms: ModelTerms, x: Floats, here: LocalLikelihood, rows: SparseRows,
+                  ) -> Floats:
     """Return (P,) the slope of what the verdicts say; ``rows`` are :func:`verdict_rows`."""
     votes, w, seen = terms.votes, terms.votes.weight, here.verdicts
-    slope = rows.T @ (w * (votes.outcome - seen.mean))
+    slope = rows.total(w * (votes.outcome - seen.mean))
     slope[terms.start['globals']] += float(w @ ((votes.outcome == 0.5) - seen.tie))
     if here.unsure.any():
-        slope[terms.start['reliability']:] -= steepness_rows(terms, x, here).T @ (
+        slope -= steepness_rows(terms, x, here).total(
             w * seen.bend * here.per_gap * here.unsure)
-    return np.asarray(slope)
+    return slope
 
 
-def verdict_rows(terms: ModelTerms, x: Floats, here: LocalLikelihood) -> Floats:
-    """Return (M, P) the derivatives of d."""
-    at, scale, count = link(terms, x), here.scale, len(here.gap)
+def verdict_rows(terms: ModelTerms, x: Floats, here: LocalLikelihood) -> SparseRows:
+    """Return the derivatives of d."""
+    at, scale = link(terms, x), here.scale
     inside = at.delta * here.gap + at.beta * here.seen + at.alpha * here.heard \
         + at.omega * here.waits
-    entries = [(places[:, k], sign * here.per_gap) for places, sign in (
-        (terms.first, 1.0), (terms.second, -1.0)) for k in range(places.shape[1])]
-    entries += [(terms.reliability, scale * inside), (terms.side, np.ones(count))]
     _, unheard = missing(terms)
     by_global = {'delta': here.gap, 'beta': here.seen, 'alpha': here.heard, 'omega': here.waits,
                  'audit_c': at.alpha * unheard * here.gap,
                  'audit_g': at.alpha * unheard * here.seen}
-    entries += [(np.full(count, terms.places[name]), scale * values)
-                for name, values in by_global.items() if name in terms.places]
-    return row_matrix(entries, count, terms.size)
+    more = {'reliability': scale * inside, 'side': np.ones(len(scale)), **{
+        name: scale * values for name, values in by_global.items()}}
+    return SparseRows.of(
+        terms, [(terms.first, here.per_gap), (terms.second, -here.per_gap)], more)
 
 
-def steepness_rows(terms: ModelTerms, x: Floats, here: LocalLikelihood) -> Floats:
-    """Return (M, R) the derivatives of ``per_gap`` by the reliabilities and the globals."""
-    at, scale, first = link(terms, x), here.scale, terms.start['reliability']
+def steepness_rows(terms: ModelTerms, x: Floats, here: LocalLikelihood) -> SparseRows:
+    """Return the derivatives of ``per_gap`` by the reliabilities and the globals."""
+    at, scale = link(terms, x), here.scale
     guessed, unheard = missing(terms)
     by_global = {'delta': np.ones(len(scale)), 'beta': 1.0 * guessed,
                  'alpha': unheard * (at.audit_c + at.audit_g * guessed),
                  'audit_c': at.alpha * unheard, 'audit_g': at.alpha * unheard * guessed}
-    entries = [(np.where(terms.reliability < 0, -1, terms.reliability - first), here.per_gap)]
-    entries += [(np.full(len(scale), terms.places[name] - first), scale * values)
-                for name, values in by_global.items() if name in terms.places]
-    return row_matrix(entries, len(scale), terms.size - first)
+    return SparseRows.of(terms, [], {'reliability': here.per_gap, **{
+        name: scale * values for name, values in by_global.items()}})

@@ -23,6 +23,7 @@ log-likelihood by the expected values is Σ⁻¹ E[r], and minus its second deri
 Σ⁻¹ - Σ⁻¹ Cov[r] Σ⁻¹ (Louis, 1982).
 """
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,13 +33,15 @@ from arena_robot.core.errors import RankingError
 from arena_robot.ranking.base import FACTORS, Comparisons, Floats, Ints
 
 GROUPS = ('category', 'institution', 'evaluator', *FACTORS)
-MOST_CELLS = 40_000_000    # in each of the two (M, P) matrices of derivatives, 0.3 GB
+MOST_CELLS = 40_000_000    # verdicts times unknowns, and the square of the unknowns
 BLOCKS = ('theta', *GROUPS, 'side', 'reliability', 'globals')
+PART = 1_000_000           # products of two numbers of a row that are summed at once
 # Unknowns of the whole data, with start and prior standard deviation about 0.
 GLOBALS = {'log_kappa': (-0.5, 2.0), 'm': (0.5, 1.0), 'delta': (1.0, 5.0), 'beta': (3.0, 10.0),
            'audit_m': (0.5, 1.0), 'audit_c': (0.2, 2.0), 'audit_g': (0.0, 2.0),
            'alpha': (0.0, 10.0), 'omega': (0.0, 5.0)}
 OF_SCORES, OF_AUDITS = ('m', 'delta', 'beta'), ('audit_m', 'audit_c', 'audit_g', 'alpha')
+OF_PERSON = ('side', 'reliability')
 # Where enough scores lie between the ends, the ends are ends of a scale; else they are all of it.
 INSIDE = 0.2
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(40)
@@ -55,8 +58,7 @@ class ModelTerms:
     ``start`` has the first place of every block, ``places`` that of each global; ``first`` and
     ``second`` (M, G) are the places of the parts of an ability, -1 for none; ``side``,
     ``reliability`` (M,) likewise; ``cells`` are (group, policy) of the offsets of a block.
-    ``apart_rows`` and ``joint_rows`` (M, P) are the derivatives of (s_i - s_j) / √2 and of
-    (s_i + s_j) / √2 by x. ``audits`` and ``waits`` (M, 2) are NaN where they are not known;
+``audits`` and ``waits`` (M, 2) are NaN where they are not known;
     ``ends`` (M, 2) mark scores at an end of the scale.
     """
 
@@ -69,8 +71,6 @@ class ModelTerms:
     reliability: Ints
     cells: dict[str, Ints]
     places: dict[str, int]
-    apart_rows: Floats
-    joint_rows: Floats
     audits: Floats
     waits: Floats
     ends: Ints
@@ -110,23 +110,20 @@ def make_terms(votes: Comparisons) -> ModelTerms:
         first[known, place], second[known, place] = (at + where).reshape(2, -1)
         cells[name] = np.stack(np.divmod(keys, n), axis=1)
         at += len(keys)
+    seen = (first >= 0).any(axis=0) | (second >= 0).any(axis=0)
+    first, second = first[:, seen], second[:, seen]
     side, reliability, start, at = _of_evaluators(votes, start, at)
     start['globals'] = at
     waits = votes.conditions.measures.get('waited', np.full((m, 2), np.nan))
     names = ['log_kappa', *(OF_SCORES if _has(_scores(votes)) else ()),
              *(OF_AUDITS if _has(audits) else ()), *(('omega',) if _has(waits) else ())]
-    size, half = at + len(names), np.full(m, np.sqrt(0.5))
+    size = at + len(names)
     if m * size > MOST_CELLS:
         raise RankingError(f'the hierarchical model has {size} unknowns for {m} verdicts here, '
                            f'more than {MOST_CELLS} numbers; use bt or davidson')
-    apart, joint = (row_matrix(
-        [(places[:, k], side * half) for places, side in ((first, 1.0), (second, sign))
-         for k in range(first.shape[1])], m, size) for sign in (-1.0, 1.0))
     places = {name: at + k for k, name in enumerate(names)}
-    if 'm' in places:
-        joint[:, places['m']] = 2 * half
-    return ModelTerms(votes, start, size, first, second, side, reliability, cells, places, apart,
-                      joint, audits, waits, at_ends(votes.score_first, votes.score_second))
+    return ModelTerms(votes, start, size, first, second, side, reliability, cells, places, audits,
+                      waits, at_ends(votes.score_first, votes.score_second))
 
 
 def _measured(votes: Comparisons) -> tuple[Comparisons, Floats]:
@@ -146,12 +143,71 @@ def _has(pairs: Floats) -> bool:
     return bool(np.isfinite(pairs).all(axis=1).any())
 
 
-def row_matrix(entries: list[tuple[Ints, Floats]], count: int, size: int) -> Floats:
-    """Return (M, P) the sum of values (M,) at their places (M,), -1 for none."""
-    out, rows = np.zeros((count, size + 1)), np.arange(count)
-    for places, values in entries:
-        out[rows, places] += values
-    return out[:, :-1]
+@dataclass(frozen=True)
+class SparseRows:
+    """Rows (M, P): the sums of ``values`` (M, K) at ``places`` (M, K), 0 elsewhere."""
+
+    places: Ints
+    values: Floats
+    size: int
+
+    @classmethod
+    def of(cls, terms: ModelTerms, abilities: Sequence[tuple[Ints, Floats]],
+           more: Mapping[str, Floats]) -> 'SparseRows':
+        """
+        Return the sums of what the arguments say of the unknowns.
+
+        ``abilities`` are places (M, G) of the parts of an ability, and values (M,) of each part;
+        ``more`` are values (M,) by the name of an unknown of the evaluator, or of a global, which
+        counts where the data have it.
+        """
+        columns = [(places, np.broadcast_to(values[:, None], places.shape))
+                   for places, values in abilities]
+        columns += [(getattr(terms, name)[:, None], more[name][:, None])
+                    for name in OF_PERSON if name in more]
+        columns += [(np.full((len(more[name]), 1), place), more[name][:, None])
+                    for name, place in terms.places.items() if name in more]
+        places, values = (np.concatenate(part, axis=1) for part in zip(*columns, strict=True))
+        return cls(np.maximum(places, 0), np.where(places < 0, 0.0, values), terms.size)
+
+    def plus(self, other: 'SparseRows', sign: float = 1.0) -> 'SparseRows':
+        """Return the sums of these rows and others, times ``sign``."""
+        return SparseRows(np.concatenate([self.places, other.places], axis=1),
+                          np.concatenate([self.values, sign * other.values], axis=1), self.size)
+
+    def total(self, weight: Floats) -> Floats:
+        """Return (P,) the sum of the rows times ``weight`` (M,)."""
+        values = (self.values * weight[:, None]).ravel()
+        return np.asarray(np.bincount(self.places.ravel(), values, minlength=self.size), float)
+
+    def squares(self, weight: Floats) -> Floats:
+        """Return (P, P) the sum of the rows' outer squares times ``weight`` (M,)."""
+        i, j = np.triu_indices(self.values.shape[1])
+        share, out = np.where(i == j, 0.5, 1.0), np.zeros(self.size ** 2)
+        for part in self._parts(len(i)):
+            places, values = self.places[part], self.values[part]
+            values = values[:, i] * values[:, j] * (weight[part, None] * share)
+            out += np.bincount((places[:, i] * self.size + places[:, j]).ravel(), values.ravel(),
+                               minlength=len(out))
+        half = out.reshape(self.size, self.size)
+        return half + half.T
+
+    def variances(self, covariance: Floats) -> Floats:
+        """Return (M,) the variances of the rows times unknowns with this covariance (P, P)."""
+        return np.concatenate([np.einsum(
+            'mk,ml,mkl->m', self.values[part], self.values[part],
+            covariance[self.places[part, :, None], self.places[part, None]])
+            for part in self._parts(self.values.shape[1] ** 2)])
+
+    def times(self, matrix: Floats) -> Floats:
+        """Return (M, B) the rows times a matrix (P, B)."""
+        return np.asarray(sum(values[:, None] * matrix[places] for values, places in zip(
+            self.values.T, self.places.T, strict=True)))
+
+    def _parts(self, each: int) -> Iterator[slice]:
+        """Yield the rows in parts, where a row takes ``each`` numbers."""
+        step = max(PART, self.size ** 2) // each + 1
+        return (slice(start, start + step) for start in range(0, len(self.values), step))
 
 
 def _known(votes: Comparisons, name: str) -> tuple[Ints, np.ndarray]:
@@ -258,10 +314,12 @@ def known_pairs(residuals: Floats, ends: Ints, sigma: float, rho: float) -> Know
     """
     flip = np.where(ends > 0, -1.0, 1.0)
     z, turned = residuals / sigma * flip, rho * flip[:, 0] * flip[:, 1]
-    out = np.empty((6, len(z)))
-    for mask, nodes in ((ends[:, 0] == 0, _itself), (ends[:, 0] != 0, _nodes)):
-        out[:, mask] = _moments(*nodes(z[mask, 0]), z[mask, 1], ends[mask, 1] != 0, turned[mask])
-    log, mean_1, mean_2, var_1, var_2, cross = out
+    open_, out = ends != 0, np.empty((6, len(z)))
+    swapped = open_[:, 0] & ~open_[:, 1]    # what is known exactly stands first
+    z[swapped], open_[swapped] = z[swapped, ::-1], open_[swapped, ::-1]
+    for mask, nodes in ((~open_[:, 0], _itself), (open_[:, 0], _nodes)):
+        out[:, mask] = _moments(*nodes(z[mask, 0]), z[mask, 1], open_[mask, 1], turned[mask])
+    log, mean_1, mean_2, var_1, var_2, cross = np.where(swapped, out[[0, 2, 1, 4, 3, 5]], out)
     log = log - (ends == 0).sum(axis=1) * np.log(sigma)
     mean_1, mean_2 = sigma * flip[:, 0] * mean_1, sigma * flip[:, 1] * mean_2
     middle, cross = sigma ** 2 * (var_1 + var_2) / 2, sigma ** 2 * flip.prod(axis=1) * cross

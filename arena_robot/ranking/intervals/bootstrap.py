@@ -30,6 +30,7 @@ from arena_robot.ranking.counts import (
     count_pairs,
     dense_laplacian,
     labels,
+    numbered,
     outcome_cells,
 )
 from arena_robot.ranking.intervals.sandwich import ScoreVariances
@@ -86,9 +87,8 @@ def bootstrap(method: Method, comparisons: Comparisons, replicates: int, *, seed
 
 def session_weights(comparisons: Comparisons, rng: np.random.Generator) -> Floats:
     """Return (M,) weights of one resample: each comparison's, times how often its session came."""
-    different, place = np.unique(comparisons.session, return_inverse=True)
-    times = np.bincount(rng.integers(0, len(different), len(different)),
-                        minlength=len(different))
+    place, total = numbered(comparisons.session)
+    times = np.bincount(rng.integers(0, total, total), minlength=total)
     return np.asarray(comparisons.weight * times[place])
 
 
@@ -156,8 +156,7 @@ def resampled_counts(comparisons: Comparisons, counts: PairCounts, replicates: i
         tables = np.zeros((replicates, width))
         tables[:, met] = rng.multinomial(total, seen[met] / total, size=replicates)
     else:
-        different, place = np.unique(comparisons.session, return_inverse=True)
-        total = len(different)
+        place, total = numbered(comparisons.session)
         times = rng.multinomial(total, np.full(total, 1 / total), size=replicates)
         parts = csr_array((comparisons.weight, (place, column)), shape=(total, width))
         tables = np.asarray(times @ parts)
@@ -166,9 +165,7 @@ def resampled_counts(comparisons: Comparisons, counts: PairCounts, replicates: i
 
 def _one_each(comparisons: Comparisons) -> bool:
     session = comparisons.session
-    if not np.all(comparisons.weight == 1.0):
-        return False
-    return bool(np.all(np.diff(session) > 0)) or len(np.unique(session)) == len(session)
+    return bool(np.all(comparisons.weight == 1.0)) and numbered(session)[1] == len(session)
 
 
 def bootstrap_variances(draws: Draws, clusters: int, few: np.ndarray) -> ScoreVariances:

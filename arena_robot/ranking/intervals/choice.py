@@ -33,7 +33,7 @@ from scipy.special import stdtr, stdtrit
 from arena_robot.core.errors import RankingError
 from arena_robot.core.parallel import HERE, Workers
 from arena_robot.ranking.base import CLUSTERS, Comparisons, Fit, Floats, Ints, Method
-from arena_robot.ranking.counts import LEAST_COMPARISONS, MOST_CELLS, count_pairs
+from arena_robot.ranking.counts import LEAST_COMPARISONS, MOST_CELLS, count_pairs, numbered
 from arena_robot.ranking.hierarchical.model import Hierarchical
 from arena_robot.ranking.intervals.bootstrap import (
     Draws,
@@ -103,7 +103,7 @@ def with_intervals(result: Standings, comparisons: Comparisons, method: Method, 
     """
     by = chosen_cluster(comparisons, plan.cluster)
     cluster = comparisons.clusters(by)
-    count = len(np.unique(cluster[comparisons.weight > 0]))
+    count = numbered(cluster[comparisons.weight > 0])[1]
     both_ends = (np.zeros(result.scores.shape, bool),) * 2
     open_ends = one_sided(count_pairs(comparisons)) if isinstance(fit, PosteriorFit) or (
         fit.ridge is not None and fit.ridge.any()) else both_ends
@@ -113,7 +113,7 @@ def with_intervals(result: Standings, comparisons: Comparisons, method: Method, 
         none = f'too few {by}s to tell'
     draws, level = None, np.full(len(few), plan.level)
     ends = both_ends if isinstance(fit, PosteriorFit) else open_ends
-    variances, way = _without_draws(comparisons, method, fit, cluster)
+    variances, way = _without_draws(comparisons, method, fit, cluster, count)
     if variances is None:
         draws = _draws(comparisons, method, cluster, fit, by, plan)
         enough, few = not few.all(), few | (draws.lost >= 1 - plan.level) | (plan.replicates < 2)
@@ -136,10 +136,9 @@ def with_intervals(result: Standings, comparisons: Comparisons, method: Method, 
         details={**fitted.details, 'intervals': basis}))
 
 
-def _without_draws(comparisons: Comparisons, method: Method, fit: Fit, cluster: Ints,
+def _without_draws(comparisons: Comparisons, method: Method, fit: Fit, cluster: Ints, count: int,
                    ) -> tuple[ScoreVariances | None, str]:
     """Return the variances that need no bootstrap, None where there are none, and their kind."""
-    count = len(np.unique(cluster[comparisons.weight > 0]))
     if isinstance(fit, PosteriorFit):
         return fit.variances, 'posterior'
     if isinstance(method, Hierarchical) and fit.covariance is not None:
@@ -180,7 +179,7 @@ class Differences:
         by = chosen_cluster(comparisons, cluster)
         groups, counts = comparisons.clusters(by), count_pairs(comparisons)
         above, below = one_sided(counts)
-        few = too_few(effective(comparisons), len(np.unique(groups)), by == 'session',
+        few = too_few(effective(comparisons), numbered(groups)[1], by == 'session',
                       (above, below))
         if shrunk and not few.all():
             posterior = ShrunkBradleyTerry(cluster)(comparisons)
@@ -219,10 +218,8 @@ def _draws(comparisons: Comparisons, method: Method, cluster: np.ndarray, fit: F
 
 def _evaluators(comparisons: Comparisons) -> int:
     """Return how many evaluators are known, 0 where some comparison has none."""
-    used = comparisons.evaluator[comparisons.weight > 0]
-    if not len(used) or any(not comparisons.evaluators[k] for k in np.unique(used)):
-        return 0
-    return len(np.unique(comparisons.clusters('evaluator')[comparisons.weight > 0]))
+    met = np.flatnonzero(np.bincount(comparisons.evaluator, comparisons.weight > 0))
+    return len(met) if all(comparisons.evaluators[k] for k in met) else 0
 
 
 def reasons(result: Standings, met: Floats, open_ends: tuple[np.ndarray, np.ndarray],

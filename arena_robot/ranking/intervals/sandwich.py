@@ -18,17 +18,18 @@ probability and is not estimated from differences: the quantiles are the normal 
 used for the scores that have both ends; one end, differences and ranks keep G - 1, the safe side.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from arena_robot.ranking.base import Comparisons, Fit, Floats, Ints
-from arena_robot.ranking.counts import DENSE_POLICIES, MOST_CELLS, count_pairs
+from arena_robot.ranking.counts import DENSE_POLICIES, MOST_CELLS, count_pairs, numbered
 from arena_robot.ranking.pairwise.davidson import outcome_probabilities
 from arena_robot.ranking.pairwise.prior import PRIOR_L2, one_sided
 
-KNOWN = 1e6    # degrees of freedom of a variance that is not estimated
+KNOWN = 1e6      # degrees of freedom of a variance that is not estimated
+SPARSE = 0.1     # with a smaller share of numbers that are not 0, sparse products are faster
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,34 @@ def _raised(own: Floats, other: Floats, wholly: np.ndarray) -> Floats:
 
 
 @dataclass(frozen=True)
+class _Verdicts:
+    """Verdicts with a weight between n policies; arrays (M,)."""
+
+    n: int
+    first: Ints
+    second: Ints
+    outcome: Floats
+    weight: Floats
+
+    @classmethod
+    def of(cls, comparisons: Comparisons) -> '_Verdicts':
+        """Return the verdicts of comparisons."""
+        used = comparisons.weight > 0
+        return cls(comparisons.n, *(values if used.all() else values[used] for values in (
+            comparisons.first, comparisons.second, comparisons.outcome, comparisons.weight)))
+
+    @classmethod
+    def alike(cls, comparisons: Comparisons) -> '_Verdicts':
+        """Return one verdict with their weight for all that say the same of the same pair."""
+        counts = count_pairs(comparisons)
+        weight = np.concatenate([counts.wins, counts.ties, counts.losses])
+        met = np.flatnonzero(weight)
+        outcome = np.repeat([1.0, 0.5, 0.0], len(counts.low))
+        return cls(comparisons.n, *(values[met] for values in (
+            np.tile(counts.low, 3), np.tile(counts.high, 3), outcome, weight)))
+
+
+@dataclass(frozen=True)
 class _Parts:
     """Slopes and bends of each verdict by its ability difference and by log κ, all (M,)."""
 
@@ -79,6 +108,12 @@ class _Parts:
     slope_kappa: Floats
     cross: Floats
     bend_kappa: Floats
+
+    def squared(self, factor: Floats) -> '_Parts':
+        """Return the squares and products of the slopes, times a factor, as bends."""
+        return replace(self, bend=factor * self.slope ** 2,
+                       cross=factor * self.slope * self.slope_kappa,
+                       bend_kappa=factor * self.slope_kappa ** 2)
 
 
 def sandwich_variances(comparisons: Comparisons, fit: Fit, cluster: Ints, anchor: np.ndarray,
@@ -91,28 +126,48 @@ def sandwich_variances(comparisons: Comparisons, fit: Fit, cluster: Ints, anchor
     """
     if comparisons.n > DENSE_POLICIES:
         return None
-    used = comparisons.weight > 0
-    votes = comparisons.take(used)
-    _, group = np.unique(cluster[used], return_inverse=True)
-    count = int(group.max()) + 1
-    kappa = float(fit.diagnostics.details.get('kappa', 0.0))
-    parts, size = _parts(votes, fit.scores, kappa), votes.n + (kappa > 0)
-    whole = _information(votes, parts, np.zeros(len(votes), np.int64), 1, size)[0]
-    whole += _prior(fit, anchor, size)
-    centre = np.eye(votes.n, size)
-    centre[:, :votes.n] -= anchor / anchor.sum()
-    model = ScoreVariances.of(_dispersion(votes, parts, kappa) * (
-        centre @ np.linalg.inv(_pinned(whole, votes.n)) @ centre.T), count - 1.0)
-    scores = _scores(votes, parts, group, count, size)
+    votes, kappa = _Verdicts.of(comparisons), float(fit.diagnostics.details.get('kappa', 0.0))
+    used, size = comparisons.weight > 0, votes.n + (kappa > 0)
+    group, count = numbered(cluster if used.all() else cluster[used])
+    alone, share = count == len(votes.first), np.ones(1)
+    if alone and count * size * size > MOST_CELLS and np.ptp(votes.weight) == 0:
+        each, votes = votes.weight[0], _Verdicts.alike(comparisons)
+        share = each / votes.weight
+    parts = _parts(votes, fit.scores, kappa)
+    whole = _information(votes, parts, size)[0] + _prior(fit, anchor, size)
+    bread = _relative(np.linalg.inv(_pinned(whole, votes.n)), anchor)
     if count * size * size <= MOST_CELLS:
-        moved = _left_out(whole, _information(votes, parts, group, count, size), scores, votes.n)
-        moved = moved @ centre.T
-        robust = (count - 1) / count * (moved.T @ moved)
+        scores = _scores(votes, parts, group, count, size)
+        moved = _relative(_left_out(whole, _information(votes, parts, size, group, count), scores,
+                                    votes.n).T, anchor)
+        robust = (count - 1) / count * (moved @ moved.T)
     else:
-        bread = centre @ np.linalg.inv(_pinned(whole, votes.n))
-        robust = count / (count - 1) * (bread @ np.asarray(scores.T @ scores.toarray()) @ bread.T)
-    own = KNOWN if kappa == 0 and count == len(votes) else count - 1.0
-    return ScoreVariances.of(robust, count - 1.0, own).at_least_between(model, _open(votes, fit))
+        inner = _information(votes, parts.squared(share), size)[0] if alone \
+            else _squared(_scores(votes, parts, group, count, size))
+        robust = count / (count - 1) * (bread @ inner @ bread.T)
+    model = ScoreVariances.of(_dispersion(votes, parts, kappa) * _relative(bread.T, anchor),
+                              count - 1.0)
+    own = KNOWN if kappa == 0 and alone else count - 1.0
+    return ScoreVariances.of(robust, count - 1.0, own).at_least_between(
+        model, _open(comparisons, fit))
+
+
+def _relative(values: Floats, anchor: np.ndarray) -> Floats:
+    """Return the rows (n, …) of the abilities, less the mean row of the ``anchor`` (n,)."""
+    rows = values[:len(anchor)]
+    return np.asarray(rows - anchor / anchor.sum() @ rows)
+
+
+def _squared(scores: csr_array) -> Floats:
+    """Return (size, size) the sum of the outer products of the clusters' scores (G, size)."""
+    count, size = scores.shape
+    if scores.nnz < SPARSE * count * size:
+        return np.asarray((scores.T @ scores).toarray())
+    total, rows = np.zeros((size, size)), MOST_CELLS // size
+    for start in range(0, count, rows):
+        part = scores[start:start + rows].toarray()
+        total += part.T @ part
+    return total
 
 
 def _open(votes: Comparisons, fit: Fit) -> np.ndarray:
@@ -123,7 +178,7 @@ def _open(votes: Comparisons, fit: Fit) -> np.ndarray:
     return np.asarray(above | below)
 
 
-def _dispersion(votes: Comparisons, parts: _Parts, kappa: float) -> float:
+def _dispersion(votes: _Verdicts, parts: _Parts, kappa: float) -> float:
     """
     Return by what the variance of verdicts differs from the model's.
 
@@ -140,7 +195,7 @@ def with_ties(ties: float, total: float, bend: float) -> float:
     return max(0.0, 1 - ties * total / (total + 2) / (4 * bend)) if bend > 0 else 1.0
 
 
-def _parts(votes: Comparisons, theta: Floats, kappa: float) -> _Parts:
+def _parts(votes: _Verdicts, theta: Floats, kappa: float) -> _Parts:
     win, tie, _ = outcome_probabilities(theta[votes.first] - theta[votes.second], kappa)
     mean, w = win + tie / 2, votes.weight
     return _Parts(w * (votes.outcome - mean), w * (win + tie / 4 - mean ** 2),
@@ -148,23 +203,24 @@ def _parts(votes: Comparisons, theta: Floats, kappa: float) -> _Parts:
                   w * tie * (1 - tie))
 
 
-def _scores(votes: Comparisons, parts: _Parts, group: Ints, count: int, size: int) -> csr_array:
+def _scores(votes: _Verdicts, parts: _Parts, group: Ints, count: int, size: int) -> csr_array:
     """Return (G, size) the slope of each cluster's log-likelihood."""
     rows, columns = [group, group], [votes.first, votes.second]
     values = [parts.slope, -parts.slope]
     if size > votes.n:
-        rows, columns = [*rows, group], [*columns, np.full(len(votes), votes.n)]
+        rows, columns = [*rows, group], [*columns, np.full(len(votes.first), votes.n)]
         values.append(parts.slope_kappa)
     return csr_array((np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))),
                      shape=(count, size))
 
 
-def _information(votes: Comparisons, parts: _Parts, group: Ints, count: int, size: int) -> Floats:
+def _information(votes: _Verdicts, parts: _Parts, size: int, group: Ints | int = 0,
+                 count: int = 1) -> Floats:
     """Return (G, size, size) the information of each cluster."""
     i, j, base = votes.first, votes.second, group * size * size
     cells = [(i, i, parts.bend), (j, j, parts.bend), (i, j, -parts.bend), (j, i, -parts.bend)]
     if size > votes.n:
-        last = np.full(len(votes), votes.n)
+        last = np.full(len(votes.first), votes.n)
         cells += [(i, last, parts.cross), (last, i, parts.cross), (j, last, -parts.cross),
                   (last, j, -parts.cross), (last, last, parts.bend_kappa)]
     place = np.concatenate([base + a * size + b for a, b, _ in cells])

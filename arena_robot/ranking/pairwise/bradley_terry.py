@@ -20,7 +20,6 @@ from arena_robot.ranking.base import Diagnostics, Fit, Floats
 from arena_robot.ranking.counts import (
     PairCounts,
     ascend,
-    centred_covariance,
     is_connected,
     scatter,
     solve_laplacian,
@@ -49,14 +48,12 @@ class BradleyTerry(PairMethod):
         theta, steps = ascend(np.zeros(counts.n), lambda x: log_likelihood(x, counts, l2), step,
                               f'Bradley–Terry on {counts.n} policies')
         theta = theta - theta.mean()
-        p = expit(theta[counts.low] - theta[counts.high])
-        covariance = centred_covariance(counts, total * p * (1 - p), l2)
         if np.ptp(theta) > CERTAIN:
             warnings = (*warnings, f'abilities differ by more than {CERTAIN:g}: '
                         'some groups won every match')
         return Fit(theta, expected_share(theta), Diagnostics(
             True, steps, log_likelihood(theta, counts, 0.0), warnings,
-            {'sufficient_counts': 2 * len(counts.low), 'l2': l2}), covariance)
+            {'sufficient_counts': 2 * len(counts.low), 'l2': l2}))
 
     def moments(self, fit: Fit) -> Moments:
         """Return mean and variance of an outcome by the difference of abilities."""
@@ -74,7 +71,8 @@ def log_likelihood(theta: Floats, counts: PairCounts, l2: float = 0.0) -> float:
     """Return ℓ(θ) in nats, minus the penalty."""
     d = theta[counts.low] - theta[counts.high]
     wins, losses = counts.wins + counts.ties / 2, counts.losses + counts.ties / 2
-    return float(wins @ log_expit(d) + losses @ log_expit(-d) - l2 / 2 * theta @ theta)
+    ahead = log_expit(d)    # that of -d is less by d
+    return float(wins @ ahead + losses @ (ahead - d) - l2 / 2 * theta @ theta)
 
 
 def expected_share(theta: Floats) -> Floats:

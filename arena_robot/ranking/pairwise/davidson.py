@@ -42,7 +42,6 @@ from arena_robot.ranking.base import Diagnostics, Fit, Floats, Ints
 from arena_robot.ranking.counts import (
     PairCounts,
     ascend,
-    centred_covariance,
     is_connected,
     scatter,
     solve_laplacian,
@@ -84,8 +83,7 @@ class Davidson(PairMethod):
                               f'Davidson on {counts.n} policies')
         theta, kappa = point[:-1] - point[:-1].mean(), float(np.exp(point[-1]))
         base = Diagnostics(True, steps, log_likelihood(point, counts, 0.0), warnings)
-        return Fit(theta, expected_share(theta, kappa), _with_kappa(base, counts, kappa),
-                   _covariance(point, counts, l2))
+        return Fit(theta, expected_share(theta, kappa), _with_kappa(base, counts, kappa))
 
     def moments(self, fit: Fit) -> Moments:
         """Return mean and variance of an outcome by the difference of abilities."""
@@ -151,15 +149,6 @@ def newton_step(point: Floats, counts: PairCounts, l2: float) -> Floats:
     ahead, across = solve_laplacian(counts, weight, np.column_stack([slope[:-1], border]), l2).T
     last = (slope[-1] - border @ ahead) / (corner - border @ across)
     return np.append(ahead - across * last, last)
-
-
-def _covariance(point: Floats, counts: PairCounts, l2: float) -> Floats | None:
-    weight, border, corner = _curvature(point, counts, l2)
-    inverse = centred_covariance(counts, weight, l2)
-    if inverse is None:
-        return None
-    across = inverse @ border
-    return np.asarray(inverse + np.outer(across, across) / (corner - border @ across))
 
 
 def _with_kappa(base: Diagnostics, counts: PairCounts, kappa: float) -> Diagnostics:

@@ -143,7 +143,7 @@ def _prior_fit(counts: PairCounts, method: PairMethod, anchor: np.ndarray) -> tu
         theta = np.zeros(counts.n)
         theta[anchor] = fit.scores - fit.scores.mean()
         theta = _placed(counts, ~anchor, theta, method.moments(fit))
-        return (replace(fit, scores=theta, solve=method.share(fit, theta), covariance=None),
+        return (replace(fit, scores=theta, solve=method.share(fit, theta)),
                 np.where(anchor, 0.0, PRIOR_L2))
     return method.maximum(counts, PRIOR_L2), np.full(counts.n, PRIOR_L2)
 

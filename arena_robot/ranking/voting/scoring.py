@@ -125,8 +125,11 @@ def approval(profile: Profile, k: int = 1) -> VoteResult:
     if not 1 <= k <= m:
         raise DataError(f'approval of the top {k}: there are {m} alternatives; '
                         f'choose k from 1 to {m}')
-    if profile.strict:
-        return by_score(profile, 'approval', profile.tidy(profile.weights @ (profile.ranks < k)))
+    among = (profile.ranks >= 0) & (profile.ranks < k)
+    ballot, place = np.divmod(np.flatnonzero(among), m)
+    if np.bincount(ballot).max(initial=0) <= k:    # no tie straddles place k
+        counted = np.bincount(place, profile.weights[ballot], minlength=m)
+        return by_score(profile, 'approval', profile.tidy(counted))
     above, size = tie_sizes(profile.ranks)
     points = np.clip(k - above, 0, size) / np.maximum(size, 1)
     return by_score(profile, 'approval', profile.tidy(profile.weights @ points))
