@@ -221,7 +221,8 @@ def test_the_sandwich_of_many_clusters_is_what_its_formula_says(people, equal, m
     bends = w * p * (1 - p)
     bread = np.linalg.pinv(apart.T @ (apart * bends[:, None]))
     robust = np.diag(count / (count - 1) * bread @ slopes.T @ slopes @ bread)
-    model = np.diag(bread) * sandwich.with_ties(w[votes.outcome == 0.5].sum(), w.sum(), bends.sum())
+    model = np.diag(bread) * sandwich.with_ties(w[votes.outcome == 0.5].sum(), w.sum(),
+                                                bends.sum())
     found = sandwich.sandwich_variances(votes, fit, votes.session, np.ones(7, bool))
     np.testing.assert_allclose(found.variance, np.maximum(robust, (robust + model) / 2), rtol=1e-9)
 

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 from arena_robot.core.errors import RankingError
 from arena_robot.ranking.base import Comparisons
-from arena_robot.ranking.counts import PairCounts, count_pairs
+from arena_robot.ranking.counts import PairCounts
 from arena_robot.ranking.pairwise import bradley_terry, davidson
 from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry
 from arena_robot.ranking.pairwise.davidson import Davidson, has_finite_maximum

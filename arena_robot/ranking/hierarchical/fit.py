@@ -47,6 +47,8 @@ from arena_robot.ranking.hierarchical.terms import (
 ROUNDS, SETTLED = 200, 3e-3
 # Steps in prior deviations: ``ROUGH`` is enough while another round moves x again.
 STEPS, ROUGH, CLOSE, NEARLY, LONGEST = 60, 1e-3, 1e-6, 0.05, 1.5
+# After so many rounds, most need 10, rough places can make a small variance swing for ever.
+SWINGING = 20
 SLOW = 6
 FARTHEST, STEP = 1.0, 1e-4    # a variance changes at most e-fold per round; finite difference
 # Prior standard deviations and their weight in observations. Abilities are log-odds without
@@ -106,7 +108,7 @@ def fit_posterior(terms: ModelTerms) -> AbilityPosterior:
         x[terms.places['audit_m']] = np.nanmean(terms.audits)
     rounds, change, unsure = 0, np.inf, np.zeros(len(terms.votes))
     while rounds < ROUNDS and change > SETTLED:
-        fit = laplace(terms, deviations, x, ROUGH, unsure)
+        fit = laplace(terms, deviations, x, ROUGH if rounds < SWINGING else CLOSE, unsure)
         unsure = gap_variances(fit)
         new, rounds, x = _renewed(fit), rounds + 1, fit.x
         change = max(abs(float(np.log(new.of[name] / deviations.of[name]))) for name in PRIOR)

@@ -13,6 +13,7 @@ from arena_robot.ranking.hierarchical.terms import (
     ability,
     known_pairs,
     link,
+    sum_of_squares,
 )
 from arena_robot.ranking.pairwise.davidson import outcome_probabilities
 
@@ -192,21 +193,22 @@ def derivatives(terms: ModelTerms, x: Floats, here: LocalLikelihood) -> tuple[Fl
     w, seen = terms.votes.weight, here.verdicts
     rows, at = verdict_rows(terms, x, here), terms.start['globals']
     slope = verdict_slope(terms, x, here, rows)
-    matrix = rows.squares(w * seen.bend)
-    cross = rows.total(w * seen.cross)
-    matrix[at] += cross
-    matrix[:, at] += cross
-    matrix[at, at] += float(w @ seen.bend_kappa)
+    squares = [(rows, w * seen.bend)]
     if here.unsure.any():
-        matrix += steepness_rows(terms, x, here).squares(w * seen.bend * here.unsure)
+        squares.append((steepness_rows(terms, x, here), w * seen.bend * here.unsure))
     for name, each in here.measures.items():
         first, second = measure_rows(terms, x, name)
         its = w * each.known
         apart, joint = (its * np.sqrt(0.5) * part for part in each.slopes())
         slope += first.total(joint + apart) + second.total(joint - apart)
         own, sums, mixed = (its * part for part in each.information())
-        matrix += first.squares(own + mixed) + second.squares(own - mixed)
-        matrix += first.plus(second).squares((sums - own) / 2)
+        squares += [(first, own + mixed), (second, own - mixed),
+                    (first.plus(second), (sums - own) / 2)]
+    matrix = sum_of_squares(squares, terms.size)
+    cross = rows.total(w * seen.cross)
+    matrix[at] += cross
+    matrix[:, at] += cross
+    matrix[at, at] += float(w @ seen.bend_kappa)
     return slope, matrix
 
 

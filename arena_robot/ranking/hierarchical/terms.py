@@ -23,7 +23,7 @@ log-likelihood by the expected values is Σ⁻¹ E[r], and minus its second deri
 Σ⁻¹ - Σ⁻¹ Cov[r] Σ⁻¹ (Louis, 1982).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -35,7 +35,7 @@ from arena_robot.ranking.base import FACTORS, Comparisons, Floats, Ints
 GROUPS = ('category', 'institution', 'evaluator', *FACTORS)
 MOST_CELLS = 40_000_000    # verdicts times unknowns, and the square of the unknowns
 BLOCKS = ('theta', *GROUPS, 'side', 'reliability', 'globals')
-PART = 1_000_000           # products of two numbers of a row that are summed at once
+PART = 4_000_000           # numbers of sparse rows that are multiplied at once, 32 MB
 # Unknowns of the whole data, with start and prior standard deviation about 0.
 GLOBALS = {'log_kappa': (-0.5, 2.0), 'm': (0.5, 1.0), 'delta': (1.0, 5.0), 'beta': (3.0, 10.0),
            'audit_m': (0.5, 1.0), 'audit_c': (0.2, 2.0), 'audit_g': (0.0, 2.0),
@@ -58,7 +58,7 @@ class ModelTerms:
     ``start`` has the first place of every block, ``places`` that of each global; ``first`` and
     ``second`` (M, G) are the places of the parts of an ability, -1 for none; ``side``,
     ``reliability`` (M,) likewise; ``cells`` are (group, policy) of the offsets of a block.
-``audits`` and ``waits`` (M, 2) are NaN where they are not known;
+    ``audits`` and ``waits`` (M, 2) are NaN where they are not known;
     ``ends`` (M, 2) mark scores at an end of the scale.
     """
 
@@ -145,7 +145,7 @@ def _has(pairs: Floats) -> bool:
 
 @dataclass(frozen=True)
 class SparseRows:
-    """Rows (M, P): the sums of ``values`` (M, K) at ``places`` (M, K), 0 elsewhere."""
+    """Rows (M, P): the sums of ``values`` (K, M) at ``places`` (K, M), 0 elsewhere."""
 
     places: Ints
     values: Floats
@@ -161,53 +161,55 @@ class SparseRows:
         ``more`` are values (M,) by the name of an unknown of the evaluator, or of a global, which
         counts where the data have it.
         """
-        columns = [(places, np.broadcast_to(values[:, None], places.shape))
-                   for places, values in abilities]
-        columns += [(getattr(terms, name)[:, None], more[name][:, None])
-                    for name in OF_PERSON if name in more]
-        columns += [(np.full((len(more[name]), 1), place), more[name][:, None])
-                    for name, place in terms.places.items() if name in more]
-        places, values = (np.concatenate(part, axis=1) for part in zip(*columns, strict=True))
+        rows = [(places, values) for each, values in abilities for places in each.T]
+        rows += [(getattr(terms, name), more[name]) for name in OF_PERSON if name in more]
+        rows += [(np.full(len(more[name]), place), more[name])
+                 for name, place in terms.places.items() if name in more]
+        places, values = (np.array(part) for part in zip(*rows, strict=True))
         return cls(np.maximum(places, 0), np.where(places < 0, 0.0, values), terms.size)
 
     def plus(self, other: 'SparseRows', sign: float = 1.0) -> 'SparseRows':
         """Return the sums of these rows and others, times ``sign``."""
-        return SparseRows(np.concatenate([self.places, other.places], axis=1),
-                          np.concatenate([self.values, sign * other.values], axis=1), self.size)
+        return SparseRows(np.concatenate([self.places, other.places]),
+                          np.concatenate([self.values, sign * other.values]), self.size)
 
     def total(self, weight: Floats) -> Floats:
         """Return (P,) the sum of the rows times ``weight`` (M,)."""
-        values = (self.values * weight[:, None]).ravel()
-        return np.asarray(np.bincount(self.places.ravel(), values, minlength=self.size), float)
-
-    def squares(self, weight: Floats) -> Floats:
-        """Return (P, P) the sum of the rows' outer squares times ``weight`` (M,)."""
-        i, j = np.triu_indices(self.values.shape[1])
-        share, out = np.where(i == j, 0.5, 1.0), np.zeros(self.size ** 2)
-        for part in self._parts(len(i)):
-            places, values = self.places[part], self.values[part]
-            values = values[:, i] * values[:, j] * (weight[part, None] * share)
-            out += np.bincount((places[:, i] * self.size + places[:, j]).ravel(), values.ravel(),
-                               minlength=len(out))
-        half = out.reshape(self.size, self.size)
-        return half + half.T
+        return np.asarray(np.bincount(self.places.ravel(), (self.values * weight).ravel(),
+                                      minlength=self.size), float)
 
     def variances(self, covariance: Floats) -> Floats:
         """Return (M,) the variances of the rows times unknowns with this covariance (P, P)."""
         return np.concatenate([np.einsum(
-            'mk,ml,mkl->m', self.values[part], self.values[part],
-            covariance[self.places[part, :, None], self.places[part, None]])
-            for part in self._parts(self.values.shape[1] ** 2)])
+            'km,lm,klm->m', self.values[:, part], self.values[:, part],
+            covariance[self.places[:, None, part], self.places[None, :, part]])
+            for part in parts(self.values.shape[1], len(self.values) ** 2)])
 
     def times(self, matrix: Floats) -> Floats:
         """Return (M, B) the rows times a matrix (P, B)."""
         return np.asarray(sum(values[:, None] * matrix[places] for values, places in zip(
-            self.values.T, self.places.T, strict=True)))
+            self.values, self.places, strict=True)))
 
-    def _parts(self, each: int) -> Iterator[slice]:
-        """Yield the rows in parts, where a row takes ``each`` numbers."""
-        step = max(PART, self.size ** 2) // each + 1
-        return (slice(start, start + step) for start in range(0, len(self.values), step))
+
+def sum_of_squares(weighted: Iterable[tuple[SparseRows, Floats]], size: int) -> Floats:
+    """Return (P, P) the sum of the outer squares of rows times their weights (M,)."""
+    out = np.zeros(size ** 2)
+    for rows, weight in weighted:
+        i, j = np.triu_indices(len(rows.values))    # the other half follows by symmetry
+        for part in parts(len(weight), len(i)):
+            places, values = rows.places[:, part], rows.values[:, part]
+            values = values[i] * values[j] * weight[part]
+            values[i == j] /= 2
+            out += np.bincount((places[i] * size + places[j]).ravel(), values.ravel(),
+                               minlength=len(out))
+    half = out.reshape(size, size)
+    return np.asarray(half + half.T)
+
+
+def parts(count: int, each: int) -> Iterator[slice]:
+    """Yield so many rows in parts, where a row takes ``each`` numbers."""
+    step = PART // each + 1
+    return (slice(start, start + step) for start in range(0, count, step))
 
 
 def _known(votes: Comparisons, name: str) -> tuple[Ints, np.ndarray]:

@@ -85,8 +85,9 @@ class _Verdicts:
     def of(cls, comparisons: Comparisons) -> '_Verdicts':
         """Return the verdicts of comparisons."""
         used = comparisons.weight > 0
-        return cls(comparisons.n, *(values if used.all() else values[used] for values in (
-            comparisons.first, comparisons.second, comparisons.outcome, comparisons.weight)))
+        rows = slice(None) if used.all() else used
+        return cls(comparisons.n, comparisons.first[rows], comparisons.second[rows],
+                   comparisons.outcome[rows], comparisons.weight[rows])
 
     @classmethod
     def alike(cls, comparisons: Comparisons) -> '_Verdicts':
@@ -95,8 +96,8 @@ class _Verdicts:
         weight = np.concatenate([counts.wins, counts.ties, counts.losses])
         met = np.flatnonzero(weight)
         outcome = np.repeat([1.0, 0.5, 0.0], len(counts.low))
-        return cls(comparisons.n, *(values[met] for values in (
-            np.tile(counts.low, 3), np.tile(counts.high, 3), outcome, weight)))
+        return cls(comparisons.n, np.tile(counts.low, 3)[met], np.tile(counts.high, 3)[met],
+                   outcome[met], weight[met])
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ def sandwich_variances(comparisons: Comparisons, fit: Fit, cluster: Ints, anchor
         share = each / votes.weight
     parts = _parts(votes, fit.scores, kappa)
     whole = _information(votes, parts, size)[0] + _prior(fit, anchor, size)
-    bread = _relative(np.linalg.inv(_pinned(whole, votes.n)), anchor)
+    bread = _relative(np.asarray(np.linalg.inv(_pinned(whole, votes.n)), float), anchor)
     if count * size * size <= MOST_CELLS:
         scores = _scores(votes, parts, group, count, size)
         moved = _relative(_left_out(whole, _information(votes, parts, size, group, count), scores,

@@ -128,7 +128,7 @@ def approval(profile: Profile, k: int = 1) -> VoteResult:
     among = (profile.ranks >= 0) & (profile.ranks < k)
     ballot, place = np.divmod(np.flatnonzero(among), m)
     if np.bincount(ballot).max(initial=0) <= k:    # no tie straddles place k
-        counted = np.bincount(place, profile.weights[ballot], minlength=m)
+        counted = np.bincount(place, profile.weights[ballot], minlength=m).astype(float)
         return by_score(profile, 'approval', profile.tidy(counted))
     above, size = tie_sizes(profile.ranks)
     points = np.clip(k - above, 0, size) / np.maximum(size, 1)
