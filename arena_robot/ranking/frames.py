@@ -29,6 +29,22 @@ class ArrowTable(Protocol):
 
 
 @runtime_checkable
+class ArrowColumn(Protocol):
+    """A column of such a table."""
+
+    type: Any
+
+    def cast(self, kind: Any) -> Any:
+        """Return it as another type."""
+
+    def dictionary_encode(self) -> Any:
+        """Return its different values, and places among them."""
+
+    def combine_chunks(self) -> Any:
+        """Return it in one piece."""
+
+
+@runtime_checkable
 class DataFrame(Protocol):
     """A data frame of pandas or polars."""
 
@@ -228,10 +244,11 @@ def _factorised_polars(column: Any) -> tuple[list[Any], Ints]:
 
 
 def _factorised_arrow(column: Any) -> tuple[list[Any], Ints]:
-    if hasattr(column.type, 'index_type'):    # a dictionary may name what no row has
+    if not isinstance(column, ArrowColumn):
+        return _factorised(column)
+    if str(column.type).startswith('dictionary'):    # it may name what no row has
         column = column.cast(column.type.value_type)
-    encoded = column.dictionary_encode()
-    encoded = encoded.combine_chunks() if hasattr(encoded, 'chunks') else encoded
+    encoded = column.dictionary_encode().combine_chunks()
     codes = encoded.indices.fill_null(-1)
     return encoded.dictionary.to_pylist(), np.asarray(codes, dtype=np.int64)
 
