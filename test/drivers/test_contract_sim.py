@@ -3,6 +3,7 @@
 import pytest
 
 from arena_robot.core.observation import RobotMode
+from arena_robot.drivers.conformance.arm import tripped_arm_wants_recovery
 from arena_robot.drivers.conformance.pytest_suite import (
     ArmConformance,
     CameraConformance,
@@ -25,7 +26,7 @@ def hurried(station):
     """Parts without pictures keep up with more than real time; tests end sooner."""
     if station.world.running:
         station.world.stop()
-        station.world.start(1.5)
+        station.world.start(3.0)
     return station
 
 
@@ -34,11 +35,19 @@ def rig_of(kind, station, part, name, **options):
                 harmless=True, **options)
 
 
+def arm_rig(station, mode):
+    return rig_of(ArmRig, hurried(station), station.arm, 'arm',
+                  trip=lambda: station.arm.inject(mode))
+
+
 class TestSimArm(ArmConformance):
-    @pytest.fixture(params=[RobotMode.REFLEX, RobotMode.USER_STOPPED])
-    def rig(self, station, request):
-        return rig_of(ArmRig, hurried(station), station.arm, 'arm',
-                      trip=lambda: station.arm.inject(request.param))
+    @pytest.fixture
+    def rig(self, station):
+        return arm_rig(station, RobotMode.REFLEX)
+
+
+def test_a_user_stop_wants_recovery_as_a_reflex_does(station):
+    assert tripped_arm_wants_recovery(arm_rig(station, RobotMode.USER_STOPPED)) == 'recovered'
 
 
 class TestSimGripper(GripperConformance):

@@ -151,7 +151,7 @@ def lines_until(process, word):
 @pytest.mark.parametrize(('answer', 'code', 'says'), [
     ('yes', 1, 'MOVE was not typed'), ('MOVE', 0, 'passed, 0 failed')])
 def test_the_word_must_be_typed_before_anything_moves(terminal, answer, code, says):
-    process, keyboard = terminal('gripper', 'lab_drivers:LabGripper')
+    process, keyboard = terminal('gripper', 'sim')
     lines_until(process, 'Type MOVE to go on: ')
     os.write(keyboard, f'{answer}\n'.encode())
     rest = process.stdout.read()

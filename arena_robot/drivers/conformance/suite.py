@@ -343,7 +343,8 @@ def _simulated(kind: str, values: Mapping[str, Any]) -> Iterator[AnyRig]:
         station.world.faults.dead.clear()
         station.restore(start)
 
-    station.world.start()
+    if camera:    # it takes pictures by itself; what moves is stepped, faster than real time
+        station.world.start()
     try:
         yield _rig(kind, part, station.clock, trip=trips.get(kind), mend=mend, harmless=True,
                    silence=lambda: station.world.faults.dead.add(role or kind), **options)
