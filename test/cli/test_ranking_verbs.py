@@ -267,7 +267,7 @@ def test_without_data_only_what_is_printed_whole_is_checked(capsys):
     row = by_title['figure 2, four models share the first place']
     assert row['agreement'] == 'cannot be checked'
     assert main(['study', 'papers']) == 0
-    assert '14 reproduced, 1 differs, 0 cannot be told, 8 cannot be checked' in \
+    assert '14 reproduced, 1 differs, 0 cannot be told, 11 cannot be checked' in \
         capsys.readouterr().out
 
 
