@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from markupsafe import Markup, escape
 
 import arena_robot
 from arena_robot.blind.compare import points, signed
@@ -42,7 +43,9 @@ def write_study_report(result: StudyResult, path: Path) -> Path:
                               lstrip_blocks=True)
     made.filters.update(signed=signed, percent=lambda x: f'{100 * x:.0f}', place=_place)
     page = made.get_template('study_report.html').render(
-        study=result.study, sentences=result.sentences(), rows=interval_rows(result),
+        study=result.study,
+        sentences=[_emphasised(words, result.study.name) for words in result.sentences()],
+        rows=interval_rows(result),
         tables=share_tables(result), arms=arm_rows(result), trials=trial_rows(result),
         deviations=deviations(result), blind=blind_words(result.record),
         version=arena_robot.__version__, sha256=result.record.versions[-1].sha256,
@@ -53,6 +56,11 @@ def write_study_report(result: StudyResult, path: Path) -> Path:
     except OSError as error:
         raise DataError(f'the report cannot be written to {path}: {error}') from error
     return path
+
+
+def _emphasised(sentence: str, name: str) -> Markup:
+    """Return a sentence as HTML; the study's name between asterisks is set in italics."""
+    return escape(sentence).replace(f'*{escape(name)}*', Markup('<em>{}</em>').format(name))
 
 
 def _place(share: float) -> str:
@@ -145,15 +153,15 @@ def deviations(result: StudyResult) -> list[str]:
     if record.fits() is False:
         words.append('The revealed seed is not the one whose hash is in the journal.')
     if record.after_reveal:
-        words.append(f'{record.after_reveal} results were entered after the reveal.')
+        words.append(f'Results that were entered after the reveal: {record.after_reveal}.')
     words += [f'Version {k} was declared after {v.trials} trials: {v.reason}'
               for k, v in enumerate(record.versions[1:], 2)]
     void = [r for r in record.results if r.void]
     if void:
-        words.append(f'{len(void)} trials were void and run again: '
-                     f'{_counts(r.void for r in void)}.')
+        words.append(f'Trials that were void and run again: {len(void)} '
+                     f'({_counts(r.void for r in void)}).')
     if record.undone:
-        words.append(f'{len(record.undone)} results were taken back and entered again.')
+        words.append(f'Results that were taken back and entered again: {len(record.undone)}.')
     order = [(r.version, r.trial) for r in record.results if r.counts]
     if order != sorted(order):
         words.append('The trials were not run in the order of the schedule.')
@@ -165,8 +173,8 @@ def deviations(result: StudyResult) -> list[str]:
                          'the stated level holds only if the end did not depend on the results.')
     people = {r.evaluator for r in record.results if r.counts}
     if rule.unit is Unit.EVALUATOR and len(people) < LEAST_EVALUATORS:
-        words.append(f'{len(people)} evaluators took part; with fewer than {LEAST_EVALUATORS} no '
-                     'result by evaluator can reach a level of 5 %.')
+        words.append(f'Evaluators who took part: {len(people)}; with fewer than '
+                     f'{LEAST_EVALUATORS} no result by evaluator can reach a level of 5 %.')
     return words
 
 
