@@ -152,6 +152,8 @@ def deviations(result: StudyResult) -> list[str]:
         words.append('Study and seed were not in the journal before the first trial.')
     if record.fits() is False:
         words.append('The revealed seed is not the one whose hash is in the journal.')
+    if record.ended_early:
+        words.append(f'The study ended before its last trial: {record.ended_early}.')
     if record.after_reveal:
         words.append(f'Results that were entered after the reveal: {record.after_reveal}.')
     words += [f'Version {k} was declared after {v.trials} trials: {v.reason}'

@@ -8,7 +8,7 @@ moves beside those of the program that runs the study:
 - ``sealed``: the hash of the seed, before the first trial
 - ``trial``: a :class:`TrialResult`; a later one of the same trial replaces it
 - ``undone``: the number of a trial whose newest result does not count
-- ``revealed``: the seed, after the last trial
+- ``revealed``: the seed, after the last trial; else with a reason
 
 A trial that was void was run again, and both are in the journal. While a study is blind a result
 names the slot only; :func:`StudyRecord.with_arms` adds the arms from the revealed seed.
@@ -194,7 +194,8 @@ class StudyRecord:
     ``results`` are the newest of each trial and those that are void or of a person, in their
     order; ``undone`` those that were taken back. ``seed`` is '' before the reveal.
     ``sealed_first`` tells whether study and seed were fixed before the first trial, and
-    ``after_reveal`` how many results were entered after the reveal.
+    ``after_reveal`` how many results were entered after the reveal. ``ended_early`` is why the
+    reveal came before the last trial.
     """
 
     versions: tuple[StudyVersion, ...]
@@ -204,6 +205,7 @@ class StudyRecord:
     seed: str = ''
     sealed_first: bool = False
     after_reveal: int = 0
+    ended_early: str = ''
 
     @property
     def study(self) -> Study:
@@ -247,6 +249,7 @@ def replay(entries: Sequence[Entry], where: str) -> StudyRecord:
     results: list[TrialResult] = []
     undone: list[TrialResult] = []
     hashes = {StudyMove.SEALED.value: '', StudyMove.REVEALED.value: ''}
+    ended_early = ''
     moves = [entry.move for entry in entries]
     before = moves[:_index(moves, StudyMove.TRIAL)]
     after = moves[_index(moves, StudyMove.REVEALED):]
@@ -255,6 +258,7 @@ def replay(entries: Sequence[Entry], where: str) -> StudyRecord:
             versions.append(_version(entry, len(results), where))
         elif entry.move in hashes:
             hashes[entry.move] = str(entry.data.get('sha256', entry.data.get('seed', '')))
+            ended_early = str(entry.data.get('reason', ''))
         elif entry.move in (StudyMove.TRIAL, StudyMove.UNDONE):
             values = {'version': len(versions), **entry.data}
             if entry.move == StudyMove.TRIAL:
@@ -266,7 +270,7 @@ def replay(entries: Sequence[Entry], where: str) -> StudyRecord:
     return StudyRecord(tuple(versions), tuple(results), tuple(undone),
                        hashes[StudyMove.SEALED.value], hashes[StudyMove.REVEALED.value],
                        {StudyMove.DECLARED, StudyMove.SEALED} <= set(before),
-                       after.count(StudyMove.TRIAL))
+                       after.count(StudyMove.TRIAL), ended_early)
 
 
 def _index(moves: Sequence[str], move: StudyMove) -> int:

@@ -171,13 +171,14 @@ def test_deviations_are_told(tmp_path):
         log.append(StudyMove.TRIAL.value, line | {'trial': 1, 'slot': 'A', 'success': True})
         declare(log, cup_study(3, unit=Unit.EVALUATOR), 'more light')
         log.append(StudyMove.SEALED.value, {'sha256': 'of another seed'})
-        log.append(StudyMove.REVEALED.value, {'seed': SEED})
+        log.append(StudyMove.REVEALED.value, {'seed': SEED, 'reason': 'it rained'})
         log.append(StudyMove.TRIAL.value, line | {'trial': 1, 'slot': 'A', 'success': True})
     result = study_result(read_study(tmp_path))
     words = '\n'.join(deviations(result))
     for part in ('not in the journal before', 'not the one whose hash', 'after the reveal: 1.',
                  'Version 2 was declared after 3 trials: more light',
-                 'void and run again: 1 (no light 1)', 'not run in the order', '1 of 6 blocks', 'took part: 1;'):
+                 'void and run again: 1 (no light 1)', 'not run in the order', '1 of 6 blocks',
+                 'took part: 1;', 'before its last trial: it rained'):
         assert part in words, part
     assert 'test chosen after 3 trials' in result.sentences()[0]
     assert 'does not fit' in ' '.join(blind_words(result.record))
