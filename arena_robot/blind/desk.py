@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from arena_robot.blind.results import is_decided
 from arena_robot.blind.study import ScheduledTrial, Study, schedule
 from arena_robot.blind.trial_state import (
     UNDOABLE,
     TrialMove,
     TrialPhase,
     TrialState,
+    ends_block,
     is_judged,
     reason_of,
     result_of,
@@ -26,7 +28,7 @@ from arena_robot.blind.trial_state import (
     said_of_trial,
     state_of,
 )
-from arena_robot.blind.trials import StudyMove, declare, plain_result, seal
+from arena_robot.blind.trials import StudyMove, declare, plain_result, replay, seal
 from arena_robot.core.clock import Clock, JumpDetector
 from arena_robot.core.errors import Conflict, PolicyRefused
 from arena_robot.core.openable import Openable
@@ -88,6 +90,7 @@ class StudyDesk(Openable):
         self._slept_ns = slept()
         self._version = 0
         self._turn = 0
+        self._decided = False
         self.notice = ''
         self._clear()
 
@@ -101,6 +104,7 @@ class StudyDesk(Openable):
             self._journal.close()
             raise
         self._look()
+        self._decide()
         if self._state.phase in RUN or self._state.last(TrialMove.FAILED):
             self._fail('this program ended in the middle of the trial')
 
@@ -131,7 +135,7 @@ class StudyDesk(Openable):
                 'study': self.study.name, 'done': state.done, 'total': len(self.trials),
                 'attempt': state.attempt, 'draft': dict(state.draft), 'notice': self.notice,
                 'undo': UNDOABLE[undo.move] if undo is not None else '',
-                'asked': self._caller is not None, 'seconds': self._seconds,
+                'decided': self._decided, 'asked': self._caller is not None, 'seconds': self._seconds,
                 'by_hand_s': self._by_hand_s}
             if trial is not None:
                 condition = self.study.condition(trial.condition)
@@ -255,8 +259,8 @@ class StudyDesk(Openable):
         self._append(TrialMove.BACK, {})
 
     def _reveal(self, words: Mapping[str, Any]) -> None:
-        reason = '' if self._state.phase is TrialPhase.DONE else reason_of(
-            words, 'the study ends before its last trial')
+        planned = self._decided or self._state.phase is TrialPhase.DONE
+        reason = '' if planned else reason_of(words, 'the study ends before its last trial')
         self._append(StudyMove.REVEALED, {'seed': self._seed, 'reason': reason})
 
     # What the others are made of.
@@ -278,6 +282,8 @@ class StudyDesk(Openable):
         """Write an entry, and go to where it leads."""
         self._journal.append(move.value, data, sync)
         self._look()
+        if move in (StudyMove.TRIAL, StudyMove.UNDONE):
+            self._decide()
         if move.value not in SILENT_MOVES:
             self.notice = ''
 
@@ -285,6 +291,12 @@ class StudyDesk(Openable):
         entries = self._journal.entries
         self._state = state_of(entries, len(self.trials))
         self._turn = sum(entry.move not in SILENT_MOVES for entry in entries)
+
+    def _decide(self) -> None:
+        """Ask the test that the study has chosen whether it may end; not who is better."""
+        done = self._state.done
+        self._decided = done > 0 and ends_block(self.trials, done - 1) and is_decided(
+            replay(self._journal.entries, str(self._journal.path)), self._seed)
 
     def _clear(self) -> None:
         """Forget what was counted of the trial before."""

@@ -7,7 +7,9 @@ import stat
 import pytest
 from blind_rig import YES, Lab, Numbered, study
 
+from arena_robot.blind.results import study_result
 from arena_robot.blind.secret import study_seed
+from arena_robot.blind.study import DecisionRule, Stopping
 from arena_robot.blind.trials import read_study
 from arena_robot.core.errors import ConfigError, Conflict, DataError, PolicyRefused
 from arena_robot.records.session_file import JOURNAL
@@ -225,6 +227,25 @@ def test_nothing_tells_which_policy_is_which(lab):
                                                    for server in lab.servers.values())):
         assert [text for text in said if word in text] == [], word
     assert seed not in (lab.folder / JOURNAL).read_text(encoding='utf-8')
+
+
+def test_a_sequential_study_says_when_its_test_has_decided(tmp_path, policies):
+    rule = DecisionRule(stopping=Stopping.SEQUENTIAL)
+    with Lab(tmp_path, policies, study(*policies, rounds=40, decision=rule)) as lab:
+        while not lab.desk.shown()['decided']:
+            assert lab.desk.state.phase.value == 'ready', 'it never decides'
+            lab.press('start')
+            best = lab.desk.trial.arm == 'azure-one'
+            lab.press('end')
+            if lab.press('score', success=best) == 'judging':
+                lab.press('judge', preference='TIE')
+        assert 10 < lab.desk.state.done < 40
+        assert again(lab)['decided']
+        lab.press('undo')
+        assert not lab.desk.shown()['decided']
+        lab.press('judge', preference='TIE')
+        assert lab.press('reveal') == 'revealed'
+        assert study_result(read_study(lab.folder)).contrasts[0].better == 'azure-one'
 
 
 def test_a_plan_of_more_pairs_than_two_policies(tmp_path, policies):

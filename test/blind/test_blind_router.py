@@ -101,6 +101,27 @@ def test_a_reply_after_the_end_is_dropped(lab, protocol, options):
 
 
 @every_client
+def test_the_next_trial_does_not_wait_for_a_reply_that_was_dropped(lab, protocol, options):
+    """The same policy is on turn again while it still answers a query of the trial before."""
+    lab.press('start')
+    mine = lab.on_turn()
+    mine.may.clear()
+    with connect(lab.address(protocol), options) as robot:
+        thread = threading.Thread(target=lambda: pytest.raises(
+            PolicyError, robot.infer, SEEN, 'e'))
+        thread.start()
+        assert mine.asked.acquire(timeout=20.0)
+        lab.press('void', reason='the table was bumped')
+        assert lab.press('start') == 'running'
+        assert lab.on_turn() is mine
+        mine.may.set()
+        thread.join(20.0)
+    with connect(lab.address(protocol), options) as robot:
+        lab.clock.advance_ns(11 * 10**9)
+        assert number_of(robot.infer(SEEN, 'e')) == mine.number
+
+
+@every_client
 def test_a_takeover_eight_actions_into_a_chunk(lab, protocol, options):
     """The client may finish its chunk; nothing more passes, and the intervention is counted."""
     lab.press('start')

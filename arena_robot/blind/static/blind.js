@@ -66,7 +66,7 @@ function show(next) {
   byId('notice').hidden = !state.notice;
   document.body.className = ['running', 'paused'].includes(state.phase) ? 'running' : '';
   document.body.dataset.phase = state.phase;
-  const wanted = JSON.stringify([state.phase, state.trial, state.attempt, state.undo]);
+  const wanted = JSON.stringify([state.phase, state.trial, state.attempt, state.undo, state.decided]);
   if (wanted !== shown) {
     shown = wanted;
     const {nodes, buttons} = PANELS[state.phase]();
@@ -114,7 +114,8 @@ function ready() {
       state.attempt > 1 ? hint(`Attempt ${state.attempt} of this trial.`) : null,
       el('label', {for: 'evaluator'}, 'Your name'), name,
       button('rest', 'Break', () => move('rest')),
-      withReason('finish', 'End the study now …',
+      state.decided ? el('p', {id: 'decided'}, 'The test that was chosen for this study has decided: no more trials are needed.') : null,
+      state.decided ? button('reveal', 'Reveal the policies', () => move('reveal')) : withReason('finish', 'End the study now …',
         'The policies are revealed, and no more trials can be run. Say why it ends early.', 'reveal'),
     ].filter(Boolean),
     buttons: [hint('Start lets the robot ask the policy. Then start the robot\'s program.'),

@@ -113,9 +113,9 @@ class FrameLine:
         self.first = b''
 
     async def open(self) -> None:
-        """Connect anew, and read the first frame; raises PolicyError."""
+        """Connect anew, and read the first frame; an exchange under way fails. PolicyError."""
+        await self._drop()
         async with self._turn:
-            await self._drop()
             await self._connected()
 
     async def exchange(self, frame: Message, timeout_s: float) -> Message:
