@@ -135,8 +135,8 @@ class StudyDesk(Openable):
                 'study': self.study.name, 'done': state.done, 'total': len(self.trials),
                 'attempt': state.attempt, 'draft': dict(state.draft), 'notice': self.notice,
                 'undo': UNDOABLE[undo.move] if undo is not None else '',
-                'decided': self._decided, 'asked': self._caller is not None, 'seconds': self._seconds,
-                'by_hand_s': self._by_hand_s}
+                'decided': self._decided, 'asked': self._caller is not None,
+                'seconds': self._seconds, 'by_hand_s': self._by_hand_s}
             if trial is not None:
                 condition = self.study.condition(trial.condition)
                 words |= {'trial': trial.number, 'block': trial.block, 'slot': trial.slot,

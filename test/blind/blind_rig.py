@@ -17,7 +17,8 @@ from arena_robot.policy.connect import SERVERS
 from arena_robot.policy.options import CallOptions, ServeOptions
 from arena_robot.policy.timing import made_up_observation
 
-SPEC = PolicySpec(action_space=ActionSpace.JOINT_VELOCITY, chunk_length=10, image_size=(24, 32))
+SPEC = PolicySpec(action_space=ActionSpace.JOINT_VELOCITY, chunk_length=10, image_size=(24, 32),
+                  session_id=True)
 SEEN = made_up_observation(SPEC)
 INSTRUCTION = 'put the cup in the bowl'
 YES = {'success': True, 'progress': 100}

@@ -1,5 +1,6 @@
 """What passes through the router of a blind study, and when; on real sockets."""
 
+import dataclasses
 import threading
 
 import msgpack
@@ -39,6 +40,7 @@ def test_queries_reach_the_policy_on_turn_and_only_in_a_trial(lab, protocol, opt
             mine = lab.on_turn()
             lab.press('start')
             assert number_of(robot.infer(SEEN, 'e')) == mine.number
+            robot.reset('e')
             lab.press('end')
             with pytest.raises(PolicyRefused, match='the trial has ended'):
                 robot.infer(SEEN, 'e')
@@ -47,6 +49,7 @@ def test_queries_reach_the_policy_on_turn_and_only_in_a_trial(lab, protocol, opt
                 lab.press('judge', preference='TIE')
     asked = [len(policy.episodes) for policy in lab.policies.values()]
     assert asked == [2, 2]
+    assert [policy.resets.count('e') for policy in lab.policies.values()] == [2, 2]
     assert 'the robot asked for an action and got an error' in lab.told[0]
 
 
@@ -77,20 +80,23 @@ def test_frames_are_passed_on_byte_for_byte(tmp_path):
         thread.join(5.0)
 
 
-@every_client
-def test_a_reply_after_the_end_is_dropped(lab, protocol, options):
-    lab.press('start')
-    mine, caught = lab.on_turn(), []
-    mine.may.clear()
-
+def asking(robot, caught):
+    """Return a function that asks for a chunk, and keeps the error that comes."""
     def ask():
         try:
             robot.infer(SEEN, 'e')
         except PolicyError as error:
             caught.append(error)
+    return ask
 
+
+@every_client
+def test_a_reply_after_the_end_is_dropped(lab, protocol, options):
+    lab.press('start')
+    mine, caught = lab.on_turn(), []
+    mine.may.clear()
     with connect(lab.address(protocol), options) as robot:
-        thread = threading.Thread(target=ask)
+        thread = threading.Thread(target=asking(robot, caught))
         thread.start()
         assert mine.asked.acquire(timeout=20.0)
         lab.press('end')
@@ -107,8 +113,7 @@ def test_the_next_trial_does_not_wait_for_a_reply_that_was_dropped(lab, protocol
     mine = lab.on_turn()
     mine.may.clear()
     with connect(lab.address(protocol), options) as robot:
-        thread = threading.Thread(target=lambda: pytest.raises(
-            PolicyError, robot.infer, SEEN, 'e'))
+        thread = threading.Thread(target=asking(robot, []))
         thread.start()
         assert mine.asked.acquire(timeout=20.0)
         lab.press('void', reason='the table was bumped')
@@ -236,18 +241,19 @@ def test_a_spec_for_all_policies():
         common_spec([one, PolicySpec(chunk_length=8, open_loop_horizon=4)])
 
 
-def test_a_trial_begins_with_a_policy_that_has_forgotten_the_one_before(lab):
+def test_a_trial_begins_with_a_policy_that_has_forgotten_the_one_before(tmp_path):
     """Episodes of frames that name none are others in each trial, whatever the robot sends."""
-    episodes = []
-    with connect(lab.address('openpi')) as robot:
-        for _ in range(2):
+    episodes, plain = [], dataclasses.replace(SPEC, session_id=False)
+    policies = {'one': ('openpi', Numbered(1, plain)), 'two': ('grpc', Numbered(2, plain))}
+    with Lab(tmp_path, policies) as lab, connect(lab.address('openpi')) as robot:
+        for _ in range(4):
             lab.press('start')
             robot.infer(SEEN, 'e')
-            episodes.append(lab.on_turn().episodes[-1])
+            episodes.append((lab.on_turn().number, lab.on_turn().episodes[-1]))
             lab.press('end')
             if lab.press('score', success=True) == 'judging':
                 lab.press('judge', preference='B')
-    assert len(set(episodes)) == 2
+    assert len({(policy, episode) for policy, episode in episodes}) == 4
 
 
 def test_three_policies_at_fixed_tasks(tmp_path):
