@@ -66,23 +66,25 @@ def livebench_lines(models: Sequence[str], scores: Floats | None) -> list[Publis
     if scores is None:
         return [unchecked(MARRIS, what, published, 'the scores of 18 August 2024 are not in a '
                           'public repository; give them with --livebench')]
-    rated = rate_table(scores).ratings[0]
+    first, value = _first(models, scores, MODEL_MODEL_TASK)
+    return [line(MARRIS, what, published, f'{", ".join(first)} at {value:.4f}',
+                 len(first) == 4 and abs(value + 0.0497) < 6e-5, 'these are other scores')]
+
+
+def _first(names: Sequence[str], scores: Floats, kind: str) -> tuple[list[str], float]:
+    """Return who shares the first place of (names, tasks) scores, and the rating there."""
+    rated = rate_table(scores, kind).ratings[0]
     first = np.flatnonzero(rated > rated.max() - 1e-6).tolist()
-    return [line(MARRIS, what, published, f'{", ".join(models[k] for k in first)} at '
-                 f'{rated.max():.4f}', len(first) == 4 and abs(rated.max() + 0.0497) < 6e-5,
-                 'these are other scores')]
+    return [names[k] for k in first], float(rated.max())
 
 
 def atari_tie_lines(agents: Sequence[str], games: Sequence[str], scores: Floats,
                     ) -> list[PublishedLine]:
     """Return who is first of (agents, games) scores, without and with one game."""
-    kept = np.array([game != LEFT_OUT for game in games])
-    lines, table = [], normalised(scores)
+    table, kept = normalised(scores), [game != LEFT_OUT for game in games]
+    lines = []
     for kind, count in ATARI_FIRST.items():
-        rated = {bool(mask.all()): rate_table(table[:, mask], kind).ratings[0]
-                 for mask in (kept, np.ones(len(games), dtype=bool))}
-        first, with_it = ([agents[k] for k in np.flatnonzero(x > x.max() - 1e-6).tolist()]
-                          for x in rated.values())
+        first, with_it = (_first(agents, of, kind)[0] for of in (table[:, kept], table))
         known = {'r2d2(bandit)', 'agent57', 'muzero'} <= set(first)
         lines.append(line(
             MARRIS, f'figure 4, agents that share the first place, {kind}, without {LEFT_OUT}',
@@ -99,27 +101,23 @@ def population_lines(steps: int = 8) -> list[PublishedLine]:
 
     Where the paper draws mixtures at random, all mixtures in ``steps`` equal steps stand here.
     """
-    even = np.array([(r, p, steps - r - p) for r in range(steps + 1)
-                     for p in range(steps + 1 - r)]) / steps
-    near_paper = np.vstack([np.eye(3), 0.3 * even + [0, 0.7, 0]])
+    pure, even = np.eye(3), np.array([(r, p, steps - r - p) for r in range(steps + 1)
+                                      for p in range(steps + 1 - r)]) / steps
     lines = []
     for part, mixtures, order in (
-            ('a, even: deviation ratings are equal, uniform ones not', even, 'R > P > S'),
-            ('b, near paper: deviation ratings are equal, uniform ones not', near_paper,
-             'S > R > P'),
-            ('c, at most 0.75 of scissors: deviation ratings are equal',
-             even[even[:, 2] <= 0.75], '')):
+            ('a, even', [*pure, *even], 'R > P > S'),
+            ('b, near paper', [*pure, *(0.3 * even + [0, 0.7, 0])], 'S > R > P'),
+            ('c, at most 0.75 of scissors', even[even[:, 2] <= 0.75], '')):
         rated, uniform = _rated(mixtures)
         spread = float(np.ptp(rated.ratings[0]))
-        names = [mixtures.tolist().index(x) for x in np.eye(3).tolist() if order]
-        found = ' > '.join('RPS'[k] for k in np.argsort(-uniform[names]))
-        lines.append(line(MARRIS, f'figure 1{part}', f'equal {order}'.strip(),
+        found = ' > '.join('RPS'[k] for k in np.argsort(-uniform[:3])) if order else ''
+        lines.append(line(MARRIS, f'figure 1{part}: deviation ratings are equal'
+                          + (', uniform ones not' if order else ''), f'equal {order}'.strip(),
                           f'equal within {spread:.0e} {found}'.strip(),
                           spread < 1e-6 and found == order, 'these mixtures rate otherwise'))
-    mixtures = even[even[:, 2] <= 0.25]
+    mixtures = np.array([*pure[:2], *even[even[:, 2] <= 0.25]])
     rated, _ = _rated(mixtures)
-    rock, paper = (float(rated.ratings[0][mixtures.tolist().index(x)])
-                   for x in np.eye(3)[:2].tolist())
+    rock, paper = rated.ratings[0][:2].tolist()
     played = sorted({'RPS'[mixtures[k].argmax()] for k in rated.joint[:, 0]})
     return [*lines, line(
         MARRIS, 'figure 1d, at most 0.25 of scissors: paper is above rock; what is mostly '
