@@ -280,10 +280,16 @@ def is_decided(record: StudyRecord, seed: str) -> bool:
 
     ``seed`` is the secret one: only the program that keeps it can ask before the reveal.
     """
-    if record.study.decision.stopping is Stopping.FIXED:
+    rule, pairs = record.study.decision, record.study.contrasts()
+    if rule.stopping is Stopping.FIXED:
         return False
-    made = study_result(dataclasses.replace(record, seed=seed)).contrasts
-    return all(c.better is not None for c in made)
+    results = dataclasses.replace(record, seed=seed).with_arms()
+    for first, second in pairs:
+        blocks = matched_blocks(results, first, second, rule.measure)
+        outcome = np.array([block.outcome for block in blocks], dtype=int)
+        if not _test(blocks, outcome, rule, rule.level / len(pairs))[0]:
+            return False
+    return True
 
 
 def result_to_json(result: StudyResult) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The verbs `compare` and `study new`, `plan`, `check`, `report`."""
 
+import dataclasses
 import io
 import json
 import re
@@ -13,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / 'blind'))
 
 from studies import cup_study, run_study
 
-from arena_robot.blind.study import Unit, load_study, study_hash, study_yaml
+from arena_robot.blind.study import DecisionRule, Design, Unit, load_study, study_hash, study_yaml
 from arena_robot.cli.main import main
 
 ANSWERS = ('cup in bowl\npi0=openpi://gpu1:8000 pi05=grpc://gpu2:8000\nput the cup into the bowl\n'
@@ -146,6 +147,17 @@ def test_a_plan_has_both_rules(capsys, tmp_path):
     path.write_text(study_yaml(cup_study(3, unit=Unit.EVALUATOR)))
     assert 'by evaluator more are needed' in ask(capsys, 'study', 'plan', path)[1]
     assert ask(capsys, 'study', 'plan', '--rates', '0.7', '0.5')[0] == 2
+
+
+def test_the_page_has_what_is_printed_and_the_keys_of_the_file(capsys):
+    page = (Path(__file__).parents[2] / 'docs' / 'blind.md').read_text(encoding='utf-8')
+    assert ask(capsys, 'compare', '17/20', '14/20')[1].splitlines()[0] in page
+    assert ask(capsys, 'study', 'plan', '--rates', '0.5', '0.75')[1] in page
+    tables = page.split('## Declare a study')[1].split('## How many')[0]
+    keys = re.findall(r'^\| (`.+?) \|', tables, re.MULTILINE)[1:]
+    named = [name for key in keys for name in re.findall('`(.+?)`', key)]
+    assert set(named) == {design.value for design in Design} | {
+        field.name for field in dataclasses.fields(DecisionRule)} | {'decision'}
 
 
 def test_a_study_that_is_too_small_or_changed_is_told(capsys, tmp_path):
