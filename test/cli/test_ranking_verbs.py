@@ -283,6 +283,34 @@ def test_roboarenas_tables_are_compared_line_by_line(capsys):
     assert (flow['agreement'], '[+0.' in flow['found']) == ('reproduced', True)
     assert '%' in by_title['preference does not agree with progress']['found']
     assert '%' in by_title['figure 8, accuracy of task categories']['found']
+    predicted = by_title["observation 9, on RoboArena's sessions: Copeland and approval predict "
+                         'better than Elo']
+    assert predicted['agreement'] == 'cannot be told'
+    assert re.match(r'errors elo \d\.\d{4}, copeland \d\.', predicted['found'])
+
+
+def test_open_spiels_tables_are_read_and_merged(tmp_path, capsys):
+    rng = np.random.default_rng(5)
+    rainbow = 'dqn a3c ddqn prior-ddqn dueling-ddqn distrib-dqn noisy-dqn rainbow'
+    games = ['skiing', 'pong', 'montezuma_revenge', *(f'g{k}' for k in range(6))]
+    for name, agents, named in (
+            ('rainbow_table5', rainbow, games), ('rainbow_table6', rainbow, games),
+            ('agent57_table', 'human random agent57 r2d2(bandit) muzero', ['venture', *games]),
+            ('muesli_table11', 'random human muzero muesli', games[::-1])):
+        rows = [f'{game} ' + ' '.join(f'{x:,.1f}±3' for x in rng.normal(
+            0, 2000, len(agents.split()))) for game in named]
+        (tmp_path / f'atari_{name}.txt').write_text(
+            '\n'.join(['# where from', f'# game {agents}', *rows]) + '\n')
+    by_title = agreements(capsys, '--atari', str(tmp_path))
+    assert by_title['table 6, borda']['agreement'] == 'differs'
+    assert by_title['observation 1, different orders of the agents by the games']['found'] == '9'
+    # 5 of Agent57's table, 8 of Rainbow's, and muesli with a MuZero of its own
+    tie = by_title['figure 4, agents that share the first place, model_vs_task, without '
+                   'montezuma_revenge']
+    assert ' of 15: ' in tie['found']
+    (tmp_path / 'atari_muesli_table11.txt').unlink()
+    assert main(['study', 'papers', '--atari', str(tmp_path)]) == 2
+    assert 'is not a table of scores of open_spiel' in capsys.readouterr().err
 
 
 def test_a_table_that_is_none_is_refused(tmp_path, capsys):

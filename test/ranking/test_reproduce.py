@@ -1,6 +1,7 @@
 """Published tables and statements computed again: `arena study papers` line by line."""
 
 import itertools
+import sys
 
 import numpy as np
 import pytest
@@ -193,7 +194,7 @@ def test_a_tie_for_the_first_place_is_counted_with_and_without_a_game():
 
 
 def test_without_open_spiel_figure_3_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(__import__('sys').modules, 'pyspiel', None)
+    monkeypatch.setitem(sys.modules, 'pyspiel', None)
     line, = marris.improvement_lines()
     assert (line.agreement, line.found) == (UNCHECKED, '')
     assert 'pip install open_spiel' in line.why
@@ -211,7 +212,7 @@ def test_figure_3_is_played_with_open_spiel():
 
 
 def test_figure_3_is_told_by_margins_over_populations(monkeypatch):
-    monkeypatch.setitem(__import__('sys').modules, 'pyspiel', object())
+    monkeypatch.setitem(sys.modules, 'pyspiel', object())
     monkeypatch.setattr(marris, 'gap_before_and_after', lambda _, name, rounds, seed, uniform: (
         10.0, 5.0 + seed / 10 + uniform * ('sheriff' in name) * (seed - 5)))
     kuhn, sheriff, more = marris.improvement_lines()

@@ -33,7 +33,7 @@ def papers_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--roboarena', type=Path, metavar='DIR', help="RoboArena's tables")
     parser.add_argument('--atari', type=Path, metavar='DIR', help="open_spiel's Atari tables")
     parser.add_argument('--livebench', type=Path, metavar='CSV', help="LiveBench's scores")
-    parser.add_argument('--games', action='store_true', help='play figure 3 with open_spiel')
+    parser.add_argument('--games', action='store_true', help='play figure 3: minutes')
 
 
 def run_papers(args: argparse.Namespace) -> int:
