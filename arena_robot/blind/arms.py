@@ -30,6 +30,7 @@ from arena_robot.policy.serving import ServedPolicy
 
 # What a client configures itself by: of these keys every policy that says one says the same.
 MUST_KNOW = (*openpi_wire.metadata_of(PolicySpec()), 'reset_pose')
+SESSION_KEY = 'needs_session_id'
 RESET_BYTES = 4096    # a request to reset has no pictures
 # Fields of a spec that may differ: a client that does what the most demanding one needs suits all.
 EITHER: dict[str, Callable[[list[Any]], Any]] = {'session_id': any, 'samples': any, 'warm_up': max}
@@ -121,7 +122,7 @@ class OpenpiArm:
                                f'{type(metadata).__name__}')
         except DataError as error:
             raise BadReply(f'the metadata of {self._address}: {error}') from error
-        self.metadata, self.resets = metadata, 'needs_session_id' in metadata
+        self.metadata, self.resets = metadata, SESSION_KEY in metadata
         try:
             self.spec = openpi_wire.completed(openpi_wire.spec_of(
                 metadata, str(self._address), self._options.action_space), self._options,
@@ -195,11 +196,13 @@ def common_metadata(policies: Sequence[Mapping[Any, Any]]) -> dict[Any, Any]:
     for key in dict.fromkeys(key for metadata in policies for key in metadata):
         said = [openpi_wire.pack(metadata[key]) for metadata in policies if key in metadata]
         alike = len(set(said)) == 1
-        if key in MUST_KNOW and not alike:
+        if key == SESSION_KEY and not alike:
+            common[key] = True    # who does not need the session's id does not mind it
+        elif key in MUST_KNOW and not alike:
             found = ' and '.join(dict.fromkeys(
                 str(metadata[key]) for metadata in policies if key in metadata))
             raise ConfigError(_differ(str(key), found))
-        if alike and (key in MUST_KNOW or len(said) == len(policies)):
+        elif alike and (key in MUST_KNOW or len(said) == len(policies)):
             common[key] = next(metadata[key] for metadata in policies if key in metadata)
     return common
 

@@ -100,7 +100,7 @@ def _serve(args: argparse.Namespace, study: 'Study', addresses: dict[str, str],
     words = {'robot_stop': args.robot_stop, 'report': f'arena study report {args.folder}'}
     return stack.enter_context(PageServer(
         lambda token, hosts: create_page(desk, token, hosts, words), args.page_host,
-        args.page_port))
+        args.page_port, option='--page-port'))
 
 
 def _declared(args: argparse.Namespace) -> 'tuple[Study, dict[str, str]]':

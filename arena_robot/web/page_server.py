@@ -27,12 +27,13 @@ class PageServer(Openable):
 
     On any host but this machine's own a token is required: ``token``, or a random one.
     ``make_app`` gets the token and the names under which the page may be opened; ``names`` are
-    further ones. ``what`` names the page in messages.
+    further ones. ``what`` names the page in messages, ``option`` what sets its port.
     """
 
     def __init__(self, make_app: Callable[[str, tuple[str, ...]], ASGIApp], host: str, port: int,
-                 token: str = '', names: tuple[str, ...] = (), what: str = 'page') -> None:
-        self._host, self._what = host, what
+                 token: str = '', names: tuple[str, ...] = (), what: str = 'page',
+                 option: str = '--port') -> None:
+        self._host, self._what, self._option = host, what, option
         local = host in LOOPBACK
         self._token = token or ('' if local else secrets.token_urlsafe(12))
         hosts = (*LOCAL, host, *names) if local or names else ('*',)
@@ -63,7 +64,7 @@ class PageServer(Openable):
         while not self._server.started:
             if not self._thread.is_alive() or time.monotonic() > deadline_s:
                 raise NotConnected(f'the {self._what} cannot listen on {self._host}: is the port '
-                                   'in use? Choose another with --port')
+                                   f'in use? Choose another with {self._option}')
             time.sleep(0.02)
 
     def close(self) -> None:

@@ -229,6 +229,8 @@ def test_metadata_that_would_tell_policies_apart_is_left_out():
                             {**droid, 'checkpoint': 'pi05', 'rate': 15, 'more': 1}]) == {
         **droid, 'rate': 15}
     assert common_metadata([{}, droid]) == droid, 'openpi says nothing of itself'
+    assert common_metadata([{'needs_session_id': False}, {'needs_session_id': True}]) == {
+        'needs_session_id': True}
     with pytest.raises(ConfigError, match='differ in action_space'):
         common_metadata([droid, {**droid, 'action_space': 'joint_position'}])
 
