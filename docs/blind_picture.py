@@ -3,7 +3,7 @@ Make the picture of docs/blind.md: the phone's page from Start to the preference
 
   python docs/blind_picture.py docs/img/blind.webp
 
-The real page in Chromium (chromium and chromedriver on the PATH), in front of a desk without policies.
+The real page in Chromium (chromium and chromedriver on the PATH), before a desk without policies.
 """
 
 import io
