@@ -19,7 +19,6 @@ from arena_robot.ranking.base import Comparisons, Floats, Ints
 
 MOST_CELLS = 4_000_000      # numbers in an array that is built at once, 32 MB
 ROWS = 1 << 16              # verdicts counted at once: their arrays stay in the cache
-ALL = slice(None)
 LEAST_COMPARISONS = 5       # with fewer of a policy, nothing is stated about it
 DENSE_POLICIES = 1500       # a dense matrix of so many takes 18 MB
 # The size of the last Newton step: what is left is about its square.
@@ -73,33 +72,44 @@ def count_pairs(comparisons: Comparisons) -> PairCounts:
     """Sum comparisons per pair; pairs without weight are left out."""
     n, count = comparisons.n, 3 * comparisons.n ** 2
     if count <= MOST_CELLS:
-        sums, rows = np.zeros(count), max(ROWS, count)
-        for start in range(0, len(comparisons), rows):
-            part = slice(start, start + rows)
-            sums += np.bincount(outcome_cells(comparisons, part), comparisons.weight[part],
-                                minlength=count)
-        keys = np.flatnonzero(sums[::3] + sums[1::3] + sums[2::3])
-        losses, ties, wins = (sums[k::3][keys] for k in range(3))
+        both = _by_sides(comparisons).reshape(n, n, 3)
+        both = both + both.transpose(1, 0, 2)[:, :, ::-1]
+        low, high = np.nonzero(np.triu(both[:, :, 0] + both[:, :, 1] + both[:, :, 2], 1))
+        losses, ties, wins = both[low, high].T.copy()
     else:
         cells = outcome_cells(comparisons)
         keys, place = np.unique(cells // 3, return_inverse=True)
         table = np.bincount(3 * place + cells % 3, comparisons.weight,
                             minlength=3 * len(keys)).reshape(-1, 3)
         kept = table.any(axis=1)
-        keys = keys[kept]
+        low, high = np.divmod(keys[kept], n)
         losses, ties, wins = table[kept].T.copy()
-    return PairCounts(comparisons.items, *np.divmod(keys, n), wins, losses, ties)
+    return PairCounts(comparisons.items, low, high, wins, losses, ties)
 
 
-def outcome_cells(comparisons: Comparisons, part: slice = ALL) -> Ints:
+def _by_sides(comparisons: Comparisons) -> Floats:
+    """Return (3 n²,) the weight by first, second, and outcome of the first: 0 loss, 1 tie."""
+    sums = np.zeros(3 * comparisons.n ** 2)
+    step = max(ROWS, len(sums))
+    for start in range(0, len(comparisons), step):
+        part = slice(start, start + step)
+        cells = comparisons.first[part] * comparisons.n
+        cells += comparisons.second[part]
+        cells *= 3
+        cells += (2 * comparisons.outcome[part]).astype(np.int64)
+        sums += np.bincount(cells, comparisons.weight[part], minlength=len(sums))
+    return sums
+
+
+def outcome_cells(comparisons: Comparisons) -> Ints:
     """
     Return (M,) the cell of each verdict: 3 (low n + high) + outcome of the lower index.
 
     The outcome is 0 for a loss, 1 for a tie, 2 for a win, so the order of presentation is not
-    kept. ``part`` are the rows.
+    kept.
     """
-    i, j = comparisons.first[part], comparisons.second[part]
-    outcome = (2 * comparisons.outcome[part]).astype(np.int64)
+    i, j = comparisons.first, comparisons.second
+    outcome = (2 * comparisons.outcome).astype(np.int64)
     return np.asarray(3 * (np.minimum(i, j) * comparisons.n + np.maximum(i, j))
                       + np.where(i > j, 2 - outcome, outcome))
 
@@ -217,7 +227,7 @@ def listed(apart: list[list[str]]) -> str:
 
 def vote_warnings(comparisons: Comparisons) -> tuple[str, ...]:
     """Say when every verdict is the same, which tells of the voter rather than of the policies."""
-    for rows in (slice(100), ALL):    # mostly the first verdicts already differ
+    for rows in (slice(100), slice(None)):    # mostly the first verdicts already differ
         used = comparisons.outcome[rows][comparisons.weight[rows] > 0]
         if len(used) and np.ptp(used) > 0:
             return ()
