@@ -2,8 +2,11 @@
 Pairwise ranking on one core, beside the packages that fit the same models, and voting.
 
 Prints process time, best of several runs, and fails where a limit is missed, or where another
-package is faster from a data frame to intervals. The peers are in requirements-bench.txt; where
-one is missing its column says so. Takes three minutes.
+package is faster from a data frame to intervals. The peers are in requirements-bench.txt and, with
+their environment, in requirements-peers.txt; where one is missing its column says so. choix is
+timed from a list of pairs, and from arrays by a matrix of wins. leaderbot leaves ties out.
+arena-rank has no variance of the likelihood, so its intervals are a little narrower. Takes four
+minutes with all peers.
 """
 
 import importlib
@@ -18,6 +21,7 @@ for name in ('OPENBLAS_NUM_THREADS', 'OMP_NUM_THREADS', 'MKL_NUM_THREADS', 'RAYO
              'POLARS_MAX_THREADS'):
     os.environ.setdefault(name, '1')
 os.environ.setdefault('XLA_FLAGS', '--xla_cpu_multi_thread_eigen=false')
+os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')    # jax's complaints of slow compilation
 
 import bench_ranking_voting  # noqa: E402
 import numpy as np  # noqa: E402
@@ -186,7 +190,7 @@ def from_frames(votes, runs):
     for name, frame in frames(votes).items():
         seconds, ours = best_s(lambda f=frame: rank(from_frame(f), 'bt', intervals=1), runs)
         try:
-            theirs, wide = best_s(arena_rank(frame), runs)
+            theirs, wide = best_s(arena_rank(frame), 2)
         except (ImportError, AttributeError, TypeError, ValueError) as error:
             said, theirs = f'arena-rank: {type(error).__name__}', np.inf
         else:
@@ -237,11 +241,13 @@ def table_of_cases():
     small, large, many = drawn(7, 612), drawn(200, 1_000_000), drawn(1000, 50_000)
     plain, elo = BradleyTerry(), Elo(orders=0)
     all_iterations = TaskOptions(buckets=60, iterations=60, tolerance=0.0)
-    bt = (('evalica', evalica_bt), ('choix', choix_lists), ('choix', choix_dense),
-          ('leaderbot', leaderbot_bt))
+    bt = (('evalica', evalica_bt, 2), ('choix', choix_lists, 1), ('choix', choix_dense, 5),
+          ('leaderbot', leaderbot_bt, 1))
     peers = {
-        'bt 612 x 7': [against(*one, small, 10, plain(small).scores) for one in bt],
-        'bt 1000000 x 200': [against(*one, large, 1, plain(large).scores) for one in bt],
+        'bt 612 x 7': [against(name, make, small, 10, plain(small).scores)
+                       for name, make, _ in bt],
+        'bt 1000000 x 200': [against(name, make, large, runs, plain(large).scores)
+                             for name, make, runs in bt],
         'bt bootstrap x 1000': [against('evalica', evalica_bootstrap, small, 1)],
         'elo 612 x 7, 100 orders': ['one order: ' + against(
             'evalica', evalica_elo, small, 10, elo(small).scores)]}
