@@ -5,10 +5,11 @@ Prints two tables of docs/ranking.md. The first: 40 evaluators of 8 policies, 10
 whom five push one policy, push it and bury the best, only touch neighbouring policies, or vote
 through many accounts of one institution. The second: sixty accounts with three verdicts each push
 one policy, or an owner submits one policy twenty times more. MMRV is against the true share of
-wins, the mean over data sets. Fails where `bt_robust` has more than 1.5 times the MMRV of honest
-votes by `bt` and in the first table more than 0.02, where in the second the pushed policy or the
-clones are wrongly first in 2 % and a standard error more data sets than without the cheat, or
-where more than 5 % of honest evaluators are flagged. Takes 6 minutes; --scale 0.2 is coarser.
+wins, the mean over data sets. Fails where `bt_robust`, and with sixty accounts `bt_shrunk`, has
+more than 1.5 times the MMRV of honest votes by `bt` and in the first table more than 0.02, where
+in the second the pushed policy or the clones are wrongly first in 2 % and a standard error more
+data sets than without the cheat, or where more than 5 % of honest evaluators are flagged. Takes
+6 minutes; --scale 0.2 is coarser.
 """
 
 import argparse
@@ -71,8 +72,10 @@ def many_names(scale, seed):
         cells.append(f'{100 * honest:.1f} %' if kind in STRANGERS else '')
         print(f"| {MORE_WORDS[kind]} | {' | '.join(cells)} |", flush=True)
         chance = np.sqrt(2 * clean[1] * (1 - clean[1]) / len(seeds(seed, SETS, scale)))
-        if robust[0][0] > RATIO * clean[0][0] or robust[1] > clean[1] + MORE_WRONG + chance \
-                or honest > MOST_FLAGGED:
+        guarded = [robust, *([shrunk] if kind in STRANGERS else [])]
+        if honest > MOST_FLAGGED or any(
+                one[0][0] > RATIO * clean[0][0] or one[1] > clean[1] + MORE_WRONG + chance
+                for one in guarded):
             missed.append(MORE_WORDS[kind])
     return missed
 

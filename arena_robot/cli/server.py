@@ -48,6 +48,7 @@ def run_server(args: argparse.Namespace) -> int:
 
     tuning.keep_freed_memory()
     tuning.switch_threads_soon()
+    tuning.collect_seldom()
     logging.basicConfig(level=logging.INFO, format='%(asctime)s %(levelname)s %(message)s')
     config = load(ServerConfig, args.config) if args.config else ServerConfig()
     options = {name: getattr(args, name) for name in (

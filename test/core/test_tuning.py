@@ -49,3 +49,20 @@ def test_grpc_knows_the_experiments_that_are_switched_off():
                for more in ('', ',-nothing')]
     assert 'Unknown experiment' not in outputs[0]
     assert 'Unknown experiment: nothing' in outputs[1]    # as gRPC says it
+
+
+def test_many_objects_set_off_full_collections_only_where_they_are_not_made_seldom():
+    code = """
+import gc, sys
+from arena_robot.core.tuning import collect_seldom
+if sys.argv[1] == 'seldom':
+    collect_seldom()
+full = []
+gc.callbacks.append(lambda phase, info: full.append(phase) if info['generation'] == 2 else None)
+kept = [[] for _ in range(400_000)]
+print(len(full))
+"""
+    seldom, plain = (int(subprocess.run([sys.executable, '-c', code, how], capture_output=True,
+                                        text=True, timeout=60, check=True).stdout)
+                     for how in ('seldom', 'plain'))
+    assert seldom == 0 < plain

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from arena_worlds import ArenaWorld
 from ranking_worlds import (
     CLONES,
     LABS,
@@ -20,11 +21,13 @@ from arena_robot.ranking.evaluators.reports import evaluators, influence, instit
 from arena_robot.ranking.evaluators.robust import (
     RobustBradleyTerry,
     fit_robust,
+    held_newcomers,
     newcomers,
     shrunk,
     verdict_weights,
 )
 from arena_robot.ranking.intervals.choice import rank_sets
+from arena_robot.ranking.intervals.shrunk import ShrunkBradleyTerry
 from arena_robot.ranking.methods import rank
 from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry
 from arena_robot.ranking.quality import mmrv
@@ -146,6 +149,30 @@ def test_sixty_accounts_with_three_votes_count_no_more_than_a_lab(places):
               for report in evaluators(strangers(seed, places)[0])
               if int(report.name[1:]) < PEOPLE]
     assert np.mean(honest) <= 0.05
+
+
+@pytest.mark.parametrize('places', STRANGERS)
+def test_the_default_holds_accounts_that_push_a_policy_together_and_says_so(places):
+    def lost(accounts):
+        found = [(ShrunkBradleyTerry()(votes), pet, goal) for votes, _, pet, goal in (
+            strangers(seed, places, accounts) for seed in range(12))]
+        wrong = [np.argmax(fit.scores) == pet != np.argmax(goal) for fit, pet, goal in found]
+        assert all(any(f'60 accounts with fewer than 10 verdicts agree with each other against '
+                       f'all others, most for p{pet}: their 180 verdicts count as' in words
+                       for words in fit.diagnostics.warnings) for fit, pet, _ in found
+                   ) == bool(accounts)
+        return np.mean([mmrv(fit.scores, goal) for fit, _, goal in found]), np.mean(wrong)
+
+    assert lost(60)[0] <= 1.5 * lost(0)[0]
+    assert lost(60)[1] == 0
+
+
+def test_honest_new_accounts_count_in_full():
+    for seed in range(6):
+        votes, _ = ArenaWorld(7, 300, evaluators=30, by_evaluator=0.6).draw(
+            np.random.default_rng(seed))
+        assert newcomers(votes).sum() > 60
+        assert held_newcomers(votes) == (votes, ())
 
 
 def test_where_all_accounts_are_new_they_count_as_they_did():

@@ -40,6 +40,10 @@ ROUNDS = 200
 TOLERANCE = 1e-6
 LEAST_GROUPS = 3
 TRUSTED = 10
+# Of 360 simulated honest arenas none had a common part beyond 4.1; twenty accounts that push a
+# policy with three verdicts each have 5.5 to 9.5.
+PUSHED = 5.0
+ROUGHLY = 1e-3    # of weights that hold accounts, in half the rounds of TOLERANCE
 
 
 @dataclass(frozen=True)
@@ -145,6 +149,38 @@ def newcomers(votes: Comparisons) -> NDArray[np.bool_]:
     count = np.bincount(votes.evaluator, votes.weight > 0, minlength=len(votes.evaluators))
     trusted = (count >= TRUSTED) & np.array([bool(name) for name in votes.evaluators])
     return np.asarray(~trusted[votes.evaluator] & (trusted.sum() >= LEAST_GROUPS))
+
+
+def held_newcomers(votes: Comparisons) -> tuple[Comparisons, tuple[str, ...]]:
+    """
+    Return the verdicts, with less weight for accounts without trust that push a policy together.
+
+    They push one where their common part in it is beyond five of its standard errors. With it
+    comes a warning that says so; () where they do not.
+    """
+    new = newcomers(votes)
+    if not new.any():
+        return votes, ()
+    theirs, others = votes.take(new), BradleyTerry()(votes.take(~new))
+    if np.abs(common_part(theirs, others.scores)).max() <= PUSHED:
+        return votes, ()
+    fit, weight, _ = fit_robust(votes, tolerance=ROUGHLY)
+    z = common_part(theirs, fit.scores)
+    k = int(np.argmax(np.abs(z)))
+    if abs(z[k]) <= PUSHED:
+        return votes, ()
+    held = votes.reweighted(votes.weight * np.where(new, weight, 1.0))
+    return held, (
+        f'{len(np.unique(theirs.evaluator))} accounts with fewer than {TRUSTED} verdicts agree '
+        f'with each other against all others, most {"for" if z[k] > 0 else "against"} '
+        f'{votes.items[k]}: their {theirs.weight.sum():.0f} verdicts count as '
+        f'{held.weight[new].sum():.1f}',)
+
+
+def common_part(votes: Comparisons, theta: Floats) -> Floats:
+    """Return (n,) the standardised part of all verdicts together at the abilities ``theta``."""
+    return standardised(*parts(votes, theta, np.zeros(len(votes), np.int64),
+                               np.ones(len(votes))))[0]
 
 
 def named_rows(names: tuple[str, ...], code: Ints) -> NDArray[np.bool_]:

@@ -22,6 +22,9 @@ policy's posterior is a mixture of normals; t has its variance and kurtosis. Wha
 averaged over the differences of abilities that the posterior leaves possible, σ(d) with d of
 variance v being σ(d / √(1 + π v / 8)). With very many evaluators of many policies, φ times their
 design effect takes the place of σ and σ': the mean ratio of the scores' variance to L.
+
+Accounts with few verdicts that push a policy together count as one institution, see
+:func:`arena_robot.ranking.evaluators.robust.held_newcomers`.
 """
 
 from dataclasses import dataclass
@@ -41,6 +44,7 @@ from arena_robot.ranking.counts import (
     require_comparisons,
     vote_warnings,
 )
+from arena_robot.ranking.evaluators.robust import held_newcomers
 from arena_robot.ranking.intervals.sandwich import ScoreVariances, with_ties
 from arena_robot.ranking.pairwise.bradley_terry import expected_share
 from arena_robot.ranking.pairwise.prior import NEVER_COMPARED, established
@@ -85,7 +89,8 @@ class ShrunkBradleyTerry:
         if votes.n > DENSE_POLICIES:
             raise RankingError(f'bt_shrunk ranks up to {DENSE_POLICIES} policies, found '
                                f'{votes.n}; use bt')
-        return _fitted(votes, _sums(votes, self.cluster), self.spreads)
+        votes, warnings = (votes, ()) if self.cluster == 'session' else held_newcomers(votes)
+        return _fitted(votes, _sums(votes, self.cluster), self.spreads, warnings)
 
 
 @dataclass(frozen=True)
@@ -191,7 +196,7 @@ def _freedom(mean: Floats, square: Floats) -> Floats:
 
 
 def _fitted(votes: Comparisons, sums: _Sums, spreads: tuple[float, float, float] | None,
-            ) -> PosteriorFit:
+            warnings: tuple[str, ...]) -> PosteriorFit:
     n, rounds, change = votes.n, 0, np.inf
     ties = float(votes.weight[votes.outcome == 0.5].sum())
     taus = TAUS if spreads is None else np.array(spreads[:1])
@@ -208,7 +213,8 @@ def _fitted(votes: Comparisons, sums: _Sums, spreads: tuple[float, float, float]
         if rounds in NARROW:
             grid = mixture.grid
     counts = count_pairs(votes)
-    anchor, warnings, apart = established(counts), vote_warnings(votes), groups(counts)
+    anchor, apart = established(counts), groups(counts)
+    warnings += vote_warnings(votes)
     if len(apart) > 1:
         warnings += (NEVER_COMPARED.format(listed(apart)),)
     centre = np.eye(n) - anchor / anchor.sum()
@@ -245,18 +251,16 @@ class _Levels:
         ``pulls`` and ``weights`` are (C, K). The first of H are the groups without an institution.
         """
         count, n = len(weights), self.turns.shape[1]
-        low, high = np.triu_indices(n)
         slope = np.zeros((count, len(self.ends), n))
-        half = np.zeros((count, len(self.ends), len(low)))
+        bend = np.zeros((count, len(self.ends), n * n))
         for home, (start, end) in enumerate(zip((0, *self.ends[:-1]), self.ends, strict=True)):
             slope[:, home] = pulls[:, start:end] @ self.turns[start:end]
-            for first in range(start, end, step := MOST_CELLS // len(low) + 1):
+            for first in range(start, end, step := MOST_CELLS // n ** 2 + 1):
                 turns = self.turns[first:min(first + step, end)]
-                half[:, home] += weights[:, first:first + len(turns)] @ (
-                    turns[:, low] * turns[:, high])
-        place = np.zeros((n, n), dtype=np.int64)
-        place[low, high] = place[high, low] = np.arange(len(low))
-        return slope, half[:, :, place]
+                # All of C at once: one product of matrices.
+                bend[:, home] += weights[:, first:first + len(turns)] @ (
+                    turns[:, :, None] * turns[:, None]).reshape(len(turns), -1)
+        return slope, bend.reshape(count, -1, n, n)
 
 
 def _levels(sums: _Sums, mean: Floats, covariance: Floats, ties: float) -> _Levels:
