@@ -252,6 +252,9 @@ class Stored:
     def dated(self):
         return DatedVotes.of(self.words)
 
+    def owners(self):
+        return {}
+
 
 def test_a_days_standings_are_those_of_its_verdicts_alone():
     words = list(verdicts())
