@@ -179,8 +179,8 @@ def held_newcomers(votes: Comparisons) -> tuple[Comparisons, tuple[str, ...]]:
 
 def common_part(votes: Comparisons, theta: Floats) -> Floats:
     """Return (n,) the standardised part of all verdicts together at the abilities ``theta``."""
-    return standardised(*parts(votes, theta, np.zeros(len(votes), np.int64),
-                               np.ones(len(votes))))[0]
+    g, v = parts(votes, theta, np.zeros(len(votes), np.int64), np.ones(len(votes)))
+    return standardised(g[0], v[0])
 
 
 def named_rows(names: tuple[str, ...], code: Ints) -> NDArray[np.bool_]:
