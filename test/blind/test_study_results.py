@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from studies import SEED, cup_study, run_study
 
+from arena_robot.blind.desk import StudyDesk
 from arena_robot.blind.report import blind_words, deviations, interval_rows, write_study_report
 from arena_robot.blind.results import (
     exchange_test,
@@ -17,7 +18,7 @@ from arena_robot.blind.results import (
     result_to_json,
     study_result,
 )
-from arena_robot.blind.study import Design, Measure, Stopping, StudyArm, Unit
+from arena_robot.blind.study import Design, Measure, Stopping, StudyArm, Unit, schedule
 from arena_robot.blind.trials import StudyMove, TrialResult, declare, plain_result, read_study
 from arena_robot.core.clock import ManualClock
 from arena_robot.records.session_file import JOURNAL
@@ -115,6 +116,23 @@ def test_who_keeps_the_seed_can_ask_whether_a_sequential_study_may_end(tmp_path)
     assert not is_decided(alike, SEED)
     fixed = read_study(run_study(tmp_path / 'f', cup_study(20), BETTER, reveal=False))
     assert not is_decided(fixed, SEED)
+
+
+def test_a_study_that_was_run_with_the_page_is_reported(tmp_path):
+    study = cup_study(6)
+    plan = schedule(study, SEED)
+    said = {'start': {}, 'end': {}, 'judge': {'preference': 'TIE', 'reason': 'alike'}}
+    with StudyDesk(tmp_path, study, SEED, ManualClock(1), print, lambda arm: None) as desk:
+        while desk.state.phase.value != 'done':
+            said['score'] = {'success': plan[desk.state.done].arm == 'pi05', 'evaluator': 'ann'}
+            moves = {'ready': 'start', 'running': 'end', 'scoring': 'score', 'judging': 'judge'}
+            name = moves[desk.state.phase.value]
+            desk.move(name, said[name])
+        desk.move('reveal', {})
+    result = study_result(read_study(tmp_path))
+    assert result.sentences()[0].startswith('pi05 is better than pi0 at *cup in bowl*: 12 of 12')
+    assert deviations(result) == []
+    assert write_study_report(result, tmp_path / 'report.html').is_file()
 
 
 class Page(HTMLParser):

@@ -14,8 +14,17 @@ sys.path.insert(0, str(Path(__file__).parents[1] / 'blind'))
 
 from studies import cup_study, run_study
 
-from arena_robot.blind.study import DecisionRule, Design, Unit, load_study, study_hash, study_yaml
+from arena_robot.blind.study import (
+    DecisionRule,
+    Design,
+    StudyArm,
+    Unit,
+    load_study,
+    study_hash,
+    study_yaml,
+)
 from arena_robot.cli.main import main
+from arena_robot.records.roboarena_files import read_tables
 
 ANSWERS = ('cup in bowl\npi0=openpi://gpu1:8000 pi05=grpc://gpu2:8000\nput the cup into the bowl\n'
            'left, right\nthe cup stands in the bowl\n0.5 0.75\n')
@@ -147,6 +156,26 @@ def test_a_plan_has_both_rules(capsys, tmp_path):
     path.write_text(study_yaml(cup_study(3, unit=Unit.EVALUATOR)))
     assert 'by evaluator more are needed' in ask(capsys, 'study', 'plan', path)[1]
     assert ask(capsys, 'study', 'plan', '--rates', '0.7', '0.5')[0] == 2
+
+
+def test_a_study_of_several_policies_is_ranked(capsys, tmp_path):
+    arms = tuple(map(StudyArm, ('pi0', 'pi05', 'fast')))
+    study = cup_study(12, arms=arms, design=Design.ROUND_ROBIN)
+    best = ('pi05', 'pi0', 'fast')
+    folder = run_study(tmp_path / 'cup', study, lambda arm, block: arm != 'fast',
+                       prefer=lambda a, b: 'A' if best.index(a) < best.index(b) else 'B',
+                       evaluator=lambda block: f'e{block % 9}')
+    assert ask(capsys, 'study', 'report', folder, '--tables', tmp_path / 'tables')[0] == 0
+    _, out, _ = ask(capsys, 'rank', '--sessions', tmp_path / 'tables' / 'sessions.csv',
+                    '--episodes', tmp_path / 'tables' / 'episodes.csv', '--json')
+    rows = json.loads(out)['standings']
+    assert [row['policy'] for row in rows] == list(best)
+    assert [row['n'] for row in rows] == [48, 48, 48]
+    [first, *_] = read_tables(tmp_path / 'tables' / 'sessions.csv',
+                              tmp_path / 'tables' / 'episodes.csv').sessions
+    assert (first.origin, first.chosen, first.prompt) == ('local', False,
+                                                          'put the cup into the bowl')
+    assert {r.success for r in first.rollouts} <= {True, False}
 
 
 def test_the_page_has_what_is_printed_and_the_keys_of_the_file(capsys):

@@ -221,6 +221,8 @@ def report_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('folder', type=Path, metavar='FOLDER', help="the study's folder")
     parser.add_argument('--output', type=Path, metavar='FILE',
                         help='the page to write (default: report.html in the folder)')
+    parser.add_argument('--tables', type=Path, metavar='DIR',
+                        help='also write sessions.csv and episodes.csv there, for `arena rank`')
 
 
 def run_report(args: argparse.Namespace) -> int:
@@ -232,6 +234,7 @@ def run_report(args: argparse.Namespace) -> int:
     what was blind.
 
         arena study report results/cup
+        arena study report results/cup --tables results/cup
     """
     from arena_robot.blind.report import write_study_report
     from arena_robot.blind.results import result_to_json, study_result
@@ -239,6 +242,11 @@ def run_report(args: argparse.Namespace) -> int:
 
     result = study_result(read_study(args.folder))
     path = write_study_report(result, args.output or args.folder / 'report.html')
+    if args.tables:
+        from arena_robot.blind.tables import study_sessions
+        from arena_robot.records.roboarena_files import write_tables
+        args.tables.mkdir(parents=True, exist_ok=True)
+        write_tables(args.tables, study_sessions(result))
     values: dict[str, Any] = {**result_to_json(result), 'page': path}
     print(json_text(values) if args.json else '\n'.join([*result.sentences(), f'Wrote {path}.']))
     return 0
