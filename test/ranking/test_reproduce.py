@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from arena_robot.core.errors import DataError
+from arena_robot.core.errors import DataError, RankingError
 from arena_robot.ranking.reproduce import games as marris
 from arena_robot.ranking.reproduce import vase
 from arena_robot.ranking.reproduce.lines import Reproduction, close, mean_margin, ordered
@@ -232,9 +232,9 @@ def test_whole_ballots_go_on_in_their_order():
     # together in one ballot of weight 2: the first three votes of a are spent all the same
     merged = Profile(tuple('abc'), ranks[[0, 2, 4, 5]], np.array([2.0, 2, 1, 1]))
     assert vote(merged, 'stv', winners=2, as_printed=True).winners == (0, 2)
-    with pytest.raises(DataError, match='whole'):
+    with pytest.raises(RankingError, match='whole'):
         vote(Profile(tuple('abc'), ranks, np.full(6, 0.5)), 'stv', as_printed=True)
-    with pytest.raises(DataError, match='without ties'):
+    with pytest.raises(RankingError, match='without ties'):
         vote(Profile(tuple('abc'), ranks // 2, np.ones(6)), 'stv', as_printed=True)
 
 

@@ -210,8 +210,10 @@ def test_the_command_counts_as_the_tables_are_printed(tmp_path, capsys):
     assert scores == [{'A': 4, 'B': 0, 'C': 6}, {'A': 4, 'B': 0, 'C': 7}]
     tied = tmp_path / 'tied.json'
     tied.write_text(json.dumps(GOOD), encoding='utf-8')
-    assert main(['vote', str(tied), '--method', 'stv', '--as-printed']) == 2
+    assert main(['vote', str(tied), '--method', 'stv', '--as-printed']) == 1
     assert 'without ties' in capsys.readouterr().err
+    assert main(['vote', str(tied), '--method', 'all', '--as-printed', '--json']) == 0
+    assert 'without ties' in json.loads(capsys.readouterr().out)['methods']['stv']['refused']
 
 
 def test_the_command_goes_on_when_one_rule_refuses(tmp_path, capsys):

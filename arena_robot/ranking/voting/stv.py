@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_robot.core.errors import DataError
+from arena_robot.core.errors import DataError, RankingError
 from arena_robot.ranking.voting.profile import UNLISTED, Profile
 from arena_robot.ranking.voting.scoring import Tiers, VoteResult, tie_sizes
 
@@ -88,15 +88,15 @@ def stv_by_whole_ballots(profile: Profile, winners: int | None = None) -> VoteRe
     One alternative a round. The first ballots of who is elected are spent, up to the quota, in the
     order of the profile; the others go on whole. Of equal votes the last of the names is elected
     and the first eliminated, so the outcome depends on the order of ballots and names. Score: 2m
-    − i or m − j as there, a point, and the votes: 8.7 is 7 votes. Raises DataError for ballots
+    − i or m − j as there, a point, and the votes: 8.7 is 7 votes. Raises RankingError for ballots
     with ties or with weights that are not whole.
     """
     m = len(profile.names)
     seats, quota = _seats(profile, winners)
     ranks = np.where(profile.ranks == UNLISTED, m, profile.ranks)
     if profile.decimals is not None or (tie_sizes(profile.ranks)[1] > 1).any():
-        raise DataError('whole ballots go on: STV as printed needs ballots without ties and with '
-                        'whole weights')
+        raise RankingError('STV as printed counts whole ballots; it needs ballots without ties '
+                           'and with whole weights')
     left, running = profile.weights.copy(), np.ones(m, dtype=bool)
     elected, lost, scores = list[int](), list[int](), np.zeros(m)
     while running.any():
