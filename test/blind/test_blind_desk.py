@@ -2,11 +2,13 @@
 
 import dataclasses
 import json
+import random
 import stat
 
 import pytest
 from blind_rig import YES, Lab, Numbered, study
 
+from arena_robot.blind.desk import MOVES
 from arena_robot.blind.results import study_result
 from arena_robot.blind.secret import study_seed
 from arena_robot.blind.study import DecisionRule, Stopping
@@ -251,3 +253,34 @@ def test_a_sequential_study_says_when_its_test_has_decided(tmp_path, policies):
 def test_a_plan_of_more_pairs_than_two_policies(tmp_path, policies):
     with pytest.raises(ValueError, match='compares two arms'):
         Lab(tmp_path, policies, study('a', 'b', 'c'))
+
+
+@pytest.mark.parametrize('seed', range(8))
+def test_any_buttons_in_any_order_and_kills_lose_nothing(lab, seed):
+    """What counts in the journal is what the desk has done, also in a new process."""
+    chance, refused = random.Random(seed), 0
+    words = {'score': YES, 'judge': {'preference': 'B'}, 'void': {'reason': 'bumped'}}
+    for _ in range(150):
+        name = chance.choice([*MOVES, 'score', 'judge', 'end', 'ask', 'fail', 'kill', 'draft'])
+        before = lab.desk.state
+        try:
+            if name == 'ask':
+                lab.desk.check(lab.desk.admit('robot'))
+            elif name == 'fail' and chance.random() < 0.3:
+                lab.desk.failed(lab.desk.admit('robot'), 'the policy failed')
+            elif name == 'kill':
+                runs = before.phase.value in ('running', 'paused')
+                shown = again(lab)
+                assert runs or (shown['phase'], shown['draft']) == (before.phase, before.draft)
+            elif name == 'draft':
+                lab.desk.draft({'progress': 10})
+            elif name in MOVES and name != 'reveal':
+                lab.press(name, **words.get(name, {}))
+        except (Conflict, PolicyRefused):
+            refused += 1
+            assert lab.desk.state is before, 'a refused button changes nothing'
+        lab.clock.advance_ns(10**8)
+        counted = [result for result in read_study(lab.folder).results if result.counts]
+        assert [result.trial for result in counted] == list(range(1, lab.desk.state.done + 1))
+    assert 0 < refused < 150
+    assert read_study(lab.folder).results

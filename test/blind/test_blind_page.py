@@ -13,6 +13,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
 from arena_robot.blind.page import create_page
+from arena_robot.blind.study import schedule
 from arena_robot.blind.trials import read_study
 from arena_robot.policy.connect import connect
 from arena_robot.web.page_server import PageServer
@@ -187,6 +188,17 @@ def test_every_phase_can_be_read_by_everybody(phone, lab, axe):
         phone.phase(lab.desk.state.phase.value)
         found[name] = phone.serious(axe)
     assert {name: problems for name, problems in found.items() if problems} == {}
+
+
+def test_a_test_that_has_decided_ends_the_study_without_a_reason(phone, lab, monkeypatch):
+    monkeypatch.setattr('arena_robot.blind.desk.is_decided', lambda record, seed: True)
+    lab.desk.trials = schedule(study(*lab.policies, rounds=2), 'seed')    # one block is enough
+    lab.run_trial()
+    lab.run_trial()
+    phone.until(lambda: phone.browser.find_elements(By.CSS_SELECTOR, '#decided'), 'the decision')
+    phone.press('#reveal')
+    phone.phase('revealed')
+    assert read_study(lab.folder).seed
 
 
 def call(url, method='GET', **headers):
