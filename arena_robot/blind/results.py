@@ -113,14 +113,19 @@ class StudyResult:
 
     def sentences(self) -> list[str]:
         """Return what may be said, a sentence for each contrast."""
-        return [sentence(c, self.study, self.chosen()) for c in self.contrasts]
+        return [sentence(c, self.study, self.chosen(c)) for c in self.contrasts]
 
-    def chosen(self) -> str:
-        """Return when the test was chosen."""
-        newest = self.record.versions[-1]
-        return 'test chosen before' if self.record.sealed_first and not newest.trials else (
+    def chosen(self, c: Contrast) -> str:
+        """Return when the test was chosen, and what takes from its worth."""
+        newest, rule = self.record.versions[-1], self.study.decision
+        if self.record.fits() is False:
+            return 'but the revealed seed is not the promised one'
+        words = 'test chosen before' if self.record.sealed_first and not newest.trials else (
             f'test chosen after {newest.trials} trials' if newest.trials else
             'no proof that the test was chosen before')
+        early = (rule.stopping is Stopping.FIXED
+                 and len(c.blocks) < self.study.blocks_per_contrast())
+        return f'{words}, but the study ended early' if early else words
 
 
 def study_result(record: StudyRecord) -> StudyResult:

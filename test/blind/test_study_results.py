@@ -160,6 +160,7 @@ def test_the_page_begins_with_the_sentence_and_loads_nothing(tmp_path):
     assert page.loads == []
     assert 'b' in page.opened
     assert {'<b>0', '<b>1', '<b>2', 'left', 'right', 'None.'} <= set(page.texts)
+    assert any('takes evaluators as alike' in text for text in page.texts)
     assert page.opened.count('svg') == 3    # the comparison and its two start conditions
     assert len([text for text in page.texts if text in ('yes', 'no')]) == 80
 
@@ -198,8 +199,17 @@ def test_deviations_are_told(tmp_path):
                  'void and run again: 1 (no light 1)', 'not run in the order', '1 of 6 blocks',
                  'took part: 1;', 'before its last trial: it rained'):
         assert part in words, part
-    assert 'test chosen after 3 trials' in result.sentences()[0]
+    assert 'the revealed seed is not the promised one' in result.sentences()[0]
     assert 'does not fit' in ' '.join(blind_words(result.record))
+
+
+def test_the_sentence_says_when_the_test_was_chosen_and_that_the_study_ended_early(tmp_path):
+    folder = run_study(tmp_path, cup_study(20), BETTER, reveal=False)
+    with Journal(folder / JOURNAL, ManualClock(2)) as log:
+        declare(log, cup_study(30), 'to see more')
+        log.append(StudyMove.REVEALED.value, {'seed': SEED, 'reason': 'the arm broke'})
+    [words] = study_result(read_study(folder)).sentences()
+    assert words.endswith(', test chosen after 80 trials, but the study ended early.')
 
 
 def test_parts_by_condition_have_the_sign_of_the_whole(tmp_path):
