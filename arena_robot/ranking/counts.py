@@ -243,14 +243,23 @@ def scatter(counts: PairCounts, values: Floats) -> Floats:
                       - np.bincount(counts.high, values, minlength=counts.n))
 
 
-def dense_laplacian(counts: PairCounts, weight: Floats) -> Floats:
-    """Return (n, n) Σ weight (e_i - e_j)(e_i - e_j)ᵀ over the pairs."""
+def laplacian_factor(counts: PairCounts, weight: Floats, anchor: float, ridge: float,
+                     ) -> tuple[Floats, bool]:
+    """
+    Return the Cholesky factor of L + anchor 11ᵀ + ridge I; L is Σ weight (e_i - e_j)(e_i - e_j)ᵀ.
+
+    :raises NotConverged: it has none.
+    """
     n = counts.n
-    matrix = np.zeros((n, n))
-    matrix[counts.low, counts.high] = -weight
-    matrix[counts.high, counts.low] = -weight
-    matrix.flat[::n + 1] = -matrix.sum(axis=1)
-    return matrix
+    matrix = np.full((n, n), anchor)    # Cholesky reads one half
+    matrix[counts.low, counts.high] = anchor - weight
+    matrix.flat[::n + 1] += degrees(counts, weight) + ridge
+    try:
+        lower: tuple[Floats, bool] = cho_factor(matrix.T, lower=True, overwrite_a=True,
+                                                check_finite=False)
+    except np.linalg.LinAlgError as error:
+        raise NotConverged(f'some of {n} policies are hardly connected; use l2 > 0') from error
+    return lower
 
 
 def solve_laplacian(counts: PairCounts, weight: Floats, right: Floats, ridge: float) -> Floats:
@@ -262,29 +271,22 @@ def solve_laplacian(counts: PairCounts, weight: Floats, right: Floats, ridge: fl
     """
     n = counts.n
     if n <= DENSE_POLICIES:
-        degree = _degree(counts, weight)
-        anchor = 0.0 if ridge > 0 else degree.sum() / n / n
-        matrix = np.full((n, n), anchor)    # Cholesky reads one half
-        matrix[counts.low, counts.high] = anchor - weight
-        matrix.flat[::n + 1] += degree + ridge
-        try:
-            factor = cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)
-        except np.linalg.LinAlgError as error:
-            raise NotConverged(f'some of {n} policies are hardly connected; use l2 > 0') from error
-        return np.asarray(cho_solve(factor, right, check_finite=False))
+        anchor = 0.0 if ridge > 0 else float(2 * weight.sum()) / n / n
+        return np.asarray(cho_solve(laplacian_factor(counts, weight, anchor, ridge), right,
+                                    check_finite=False))
     if right.ndim == 1:
         return _solve_sparse(counts, weight, right, ridge)
     return np.stack([_solve_sparse(counts, weight, column, ridge) for column in right.T], axis=1)
 
 
-def _degree(counts: PairCounts, weight: Floats) -> Floats:
+def degrees(counts: PairCounts, weight: Floats) -> Floats:
     """Return (n,) the sum of ``weight`` (P,) over the pairs of each policy."""
     return np.asarray(np.bincount(counts.low, weight, minlength=counts.n)
                       + np.bincount(counts.high, weight, minlength=counts.n))
 
 
 def _solve_sparse(counts: PairCounts, weight: Floats, right: Floats, ridge: float) -> Floats:
-    n, degree = counts.n, _degree(counts, weight) + ridge
+    n, degree = counts.n, degrees(counts, weight) + ridge
     rows, columns = np.r_[counts.low, counts.high], np.r_[counts.high, counts.low]
     off = coo_array((np.r_[weight, weight], (rows, columns)), shape=(n, n)).tocsr()
     matrix = LinearOperator((n, n), matvec=lambda x: degree * x - off @ x, dtype=float)

@@ -29,40 +29,10 @@ class ArrowTable(Protocol):
 
 
 @runtime_checkable
-class ArrowColumn(Protocol):
-    """A column of such a table."""
-
-    type: Any
-
-    def cast(self, kind: Any) -> Any:
-        """Return it as another type."""
-
-    def dictionary_encode(self) -> Any:
-        """Return its different values, and places among them."""
-
-    def combine_chunks(self) -> Any:
-        """Return it in one piece."""
-
-
-@runtime_checkable
 class DataFrame(Protocol):
     """A data frame of pandas or polars."""
 
     columns: Iterable[Any]
-
-
-@runtime_checkable
-class LazyFrame(Protocol):
-    """A query of polars that has not run."""
-
-    def collect_schema(self) -> Any:
-        """Return its columns and their types."""
-
-    def select(self, columns: list[str]) -> Any:
-        """Return the query of these columns alone."""
-
-    def collect(self) -> Any:
-        """Run it, and return a data frame."""
 
 
 def from_frame(frame: Any, *, first: str = 'policy_a', second: str = 'policy_b',
@@ -168,13 +138,18 @@ def _framed(table: dict[str, list[Any]], kind: str) -> Any:
 
 def _loaded(frame: Any, asked: Iterable[str | None]) -> Any:
     """Return the table; of a lazy one, the asked columns are collected."""
-    if not isinstance(frame, LazyFrame):
+    if _kind(frame) != 'polars.LazyFrame':
         return frame
     known = frame.collect_schema().names()
     chosen = [name for name in dict.fromkeys(asked) if name is not None]
     for name in chosen:
         _require(name, known)
     return frame.select(chosen).collect()
+
+
+def _kind(value: Any) -> str:
+    """Return the library and the type of a frame or a column."""
+    return f'{type(value).__module__.partition(".")[0]}.{type(value).__name__}'
 
 
 def _require(name: str, known: Iterable[Any]) -> None:
@@ -216,8 +191,7 @@ def _coded(frame: Any, name: str) -> tuple[list[str], Ints]:
     :raises RankingError: a row is empty.
     """
     column = _column(frame, name)
-    library = type(column).__module__.partition('.')[0]
-    words, codes = FACTORISE.get(library, _factorised)(column)
+    words, codes = FACTORISE.get(_kind(column), _factorised)(column)
     if codes.min(initial=0) < 0:
         raise RankingError(f"column '{name}' is empty in row {int(np.argmax(codes < 0))}")
     return [str(word) for word in words], codes
@@ -244,8 +218,6 @@ def _factorised_polars(column: Any) -> tuple[list[Any], Ints]:
 
 
 def _factorised_arrow(column: Any) -> tuple[list[Any], Ints]:
-    if not isinstance(column, ArrowColumn):
-        return _factorised(column)
     if str(column.type).startswith('dictionary'):    # it may name what no row has
         column = column.cast(column.type.value_type)
     encoded = column.dictionary_encode().combine_chunks()
@@ -253,9 +225,9 @@ def _factorised_arrow(column: Any) -> tuple[list[Any], Ints]:
     return encoded.dictionary.to_pylist(), np.asarray(codes, dtype=np.int64)
 
 
-# By the library of a column. Its own way needs no string of Python for each row.
-FACTORISE = {'pandas': _factorised_pandas, 'polars': _factorised_polars,
-             'pyarrow': _factorised_arrow}
+# By the type of a column. Its library's way needs no string of Python for each row.
+FACTORISE = {'pandas.Series': _factorised_pandas, 'polars.Series': _factorised_polars,
+             'pyarrow.ChunkedArray': _factorised_arrow}
 
 
 def _words(frame: Any, name: str | None) -> list[str] | None:

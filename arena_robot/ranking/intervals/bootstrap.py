@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_solve
 from scipy.sparse import csr_array
 from scipy.special import expit
 
@@ -28,8 +28,8 @@ from arena_robot.ranking.counts import (
     MOST_CELLS,
     PairCounts,
     count_pairs,
-    dense_laplacian,
     labels,
+    laplacian_factor,
     numbered,
     outcome_cells,
 )
@@ -273,7 +273,7 @@ def _step_bt(counts: PairCounts, tables: Floats, theta: Floats, l2: float) -> Fl
     total = tables.sum(axis=2)
     p = expit(theta[:, counts.low] - theta[:, counts.high])
     surplus = tables[:, :, 2] + tables[:, :, 1] / 2 - total * p
-    slope = surplus @ incidence(counts) - l2 * theta
+    slope = (incidence(counts) @ surplus.T).T - l2 * theta
     return _solve(counts, total * p * (1 - p), slope[:, :, None], l2)[:, :, 0]
 
 
@@ -283,8 +283,8 @@ def _step_davidson(counts: PairCounts, tables: Floats, theta: Floats, log_kappa:
     win, tie, _ = outcome_probabilities(theta[:, counts.low] - theta[:, counts.high],
                                         np.exp(log_kappa)[:, None])
     share, signs = win + tie / 2, incidence(counts)
-    slope = (tables[:, :, 2] + tables[:, :, 1] / 2 - total * share) @ signs - l2 * theta
-    border = (total * tie * (0.5 - share)) @ signs
+    slope = (signs @ (tables[:, :, 2] + tables[:, :, 1] / 2 - total * share).T).T - l2 * theta
+    border = (signs @ (total * tie * (0.5 - share)).T).T
     corner = (total * tie * (1 - tie)).sum(axis=1) + l2
     both = _solve(counts, total * (win + tie / 4 - share ** 2),
                   np.stack([slope, border], axis=2), l2)
@@ -318,16 +318,14 @@ def chord(counts: PairCounts, tables: Floats, start: Floats, l2: float, log_kapp
     replicates; Newton's own matrices would be R systems of n unknowns per step. κ takes Newton
     steps of its own.
     """
-    signs = sparse_incidence(counts)
+    signs = incidence(counts)
     total, wins = tables.sum(axis=2), tables[:, :, 2] + tables[:, :, 1] / 2
     kappas = np.full((len(tables), 1), -np.inf if log_kappa is None else log_kappa)
     win, tie, _ = outcome_probabilities(start[counts.low] - start[counts.high],
                                         np.exp(kappas[0, 0]))
     weight = total.mean(axis=0) * (win + tie / 4 - (win + tie / 2) ** 2)
-    matrix = dense_laplacian(counts, weight)
-    matrix += max(float(matrix.trace()), 1e-9) / counts.n ** 2
-    matrix.flat[::counts.n + 1] += l2 + 1e-9
-    factor = cho_factor(matrix, overwrite_a=True, check_finite=False)
+    anchor = max(float(2 * weight.sum()), 1e-9) / counts.n ** 2
+    factor = laplacian_factor(counts, weight, anchor, l2 + 1e-9)
     theta = np.tile(start, (len(tables), 1))
     done = np.zeros(len(tables), bool)
     for _ in range(MAX_ITERATIONS):
@@ -362,17 +360,9 @@ def _kappa_step(table: Floats, tie: Floats) -> Floats:
     return np.asarray(np.where(ties > 0, step, 0.0)[:, None])
 
 
-def sparse_incidence(counts: PairCounts) -> csr_array:
+def incidence(counts: PairCounts) -> csr_array:
     """Return (n, P): 1 at the lower index of a pair, -1 at the higher."""
     pairs = len(counts.low)
     at = np.tile(np.arange(pairs), 2)
     return csr_array((np.repeat([1.0, -1.0], pairs), (np.r_[counts.low, counts.high], at)),
                      shape=(counts.n, pairs))
-
-
-def incidence(counts: PairCounts) -> Floats:
-    """Return (P, n): 1 at the lower index of a pair, -1 at the higher."""
-    signs = np.zeros((len(counts.low), counts.n))
-    at = np.arange(len(counts.low))
-    signs[at, counts.low], signs[at, counts.high] = 1.0, -1.0
-    return signs
