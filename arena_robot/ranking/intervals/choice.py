@@ -218,6 +218,8 @@ def _draws(comparisons: Comparisons, method: Method, cluster: np.ndarray, fit: F
 
 def _evaluators(comparisons: Comparisons) -> int:
     """Return how many evaluators are known, 0 where some comparison has none."""
+    if not any(comparisons.evaluators):
+        return 0
     met = np.flatnonzero(np.bincount(comparisons.evaluator, comparisons.weight > 0))
     return len(met) if all(comparisons.evaluators[k] for k in met) else 0
 
@@ -280,7 +282,8 @@ def with_variances(standings: Standings, variances: ScoreVariances, few: np.ndar
     """
     n, scores = len(standings.scores), standings.scores
     levels = np.broadcast_to(level, n)
-    reach = stdtrit(max(variances.freedom, 1.0), (1 + np.maximum.outer(levels, levels)) / 2)
+    each = stdtrit(max(variances.freedom, 1.0), (1 + levels) / 2)
+    reach = np.maximum.outer(each, each)
     own_reach = stdtrit(np.maximum(variances.own_freedom, 1.0), (1 + levels) / 2)
     wide = own_reach * np.sqrt(variances.variance)
     low, high = scores - wide, scores + wide
