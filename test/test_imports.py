@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import gc
 import importlib.util
 import subprocess
 import sys
@@ -52,7 +53,12 @@ FILES = sorted(p for p in PACKAGE.rglob('*.py') if '_pb2' not in p.name)
 
 @functools.cache
 def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding='utf-8'))
+    """Return the tree of a file; collecting garbage while it grows took four times as long."""
+    gc.disable()
+    try:
+        return ast.parse(path.read_text(encoding='utf-8'))
+    finally:
+        gc.enable()
 
 
 @functools.cache

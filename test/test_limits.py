@@ -4,6 +4,8 @@ import ast
 import functools
 from pathlib import Path
 
+from test_imports import parsed
+
 ROOT = Path(__file__).parent.parent
 FUNCTION_LINES, FILE_LINES, SHORT_LINES, MAY_RUN_AGAIN = 40, 500, 30, 5
 FOLDERS = ('arena_robot', '.ci', 'launch', 'bench', 'docs', 'test')
@@ -21,11 +23,6 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 def name(path):
     return path.relative_to(ROOT).as_posix()
-
-
-@functools.cache
-def parsed(path):
-    return ast.parse(path.read_text(encoding='utf-8'))
 
 
 def functions(path):
@@ -47,6 +44,7 @@ def test_functions_are_short():
     assert long == {}
 
 
+@functools.cache
 def called(function):
     """Return the names of what a function calls or takes: helpers, methods, fixtures."""
     names = {argument.arg for argument in function.args.args}

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from test_imports import parsed
 
 PACKAGE = Path(__file__).parent.parent / 'arena_robot'
 RECORDS = PACKAGE / 'records'
@@ -19,11 +20,6 @@ HOMES = {
     'global_metadata.yaml': 'records/roboarena_files.py',
     'evaluation_sessions': 'records/roboarena_files.py',
 }
-
-
-@cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding='utf-8'))
 
 
 @cache
