@@ -1,7 +1,7 @@
 """
 Serve a small policy with the unmodified policy server of openpi or of RoboArena, from checkouts.
 
-Not a part of the package and not used by it: `bench/peers_session.py` starts it.
+Not a part of the package and not used by it: `peers_session.py` and `peers_blind.py` start it.
 """
 
 import argparse
@@ -29,18 +29,19 @@ class SmallPolicy:
     ``infer`` and ``reset`` are called as both peers call theirs.
     """
 
-    def __init__(self, samples, work_s=0.0):
+    def __init__(self, samples, actions=8):
         self._random = np.random.default_rng() if samples else None
-        self._work_s = work_s
+        self._actions = actions
         self.queries = 0
 
     def infer(self, request):
-        """Return a chunk of 8 actions."""
+        """Return a chunk of ``actions``."""
         light = sum(float(value.mean()) for key, value in request.items() if 'image' in key)
         word = sum(map(ord, request.get('prompt', ''))) % 97
         joints = np.asarray(request.get('observation/joint_position', np.zeros(7)))
         mean = np.append(0.3 * joints + 1e-4 * (light + word), 0.5)
-        noise = self._random.normal(0.0, 0.05, (8, 8)) if self._random else np.zeros((8, 8))
+        shape = self._actions, 8
+        noise = self._random.normal(0.0, 0.05, shape) if self._random else np.zeros(shape)
         self.queries += 1
         return {'actions': np.clip(mean + noise, -1.0, 1.0) * np.append(np.ones(7), 0.5)}
 
@@ -65,9 +66,10 @@ def main():
     parser.add_argument('--peers', required=True)
     parser.add_argument('--port', type=int, required=True)
     parser.add_argument('--samples', action='store_true')
+    parser.add_argument('--actions', type=int, default=8, help='of a chunk')
     args = parser.parse_args()
     add_peers(args.peers)
-    policy = SmallPolicy(args.samples)
+    policy = SmallPolicy(args.samples, args.actions)
     try:
         server(args.kind, policy, args.port).serve_forever()
     except KeyboardInterrupt:
