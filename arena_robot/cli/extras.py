@@ -14,7 +14,8 @@ EXTRAS = {
     'driver': 'station', 'emulate': 'sim', 'policy': 'policy', 'policy rates': 'sim', 'sim': 'sim',
     'server': 'server', 'admin': 'server', 'credits': 'server', 'results': 'server',
     'rank': 'ranking', 'vote': 'ranking', 'game': 'ranking', 'report': 'exports',
-    'compare': 'exports', 'study': 'exports', 'audit': 'judges', 'judge': 'judges', 'skill': 'sim',
+    'compare': 'exports', 'study': 'exports', 'study report': 'policy',
+    'audit': 'judges', 'judge': 'judges', 'skill': 'sim',
     'help': 'all', 'completion': 'ranking',
 }
 
