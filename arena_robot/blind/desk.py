@@ -211,12 +211,6 @@ class StudyDesk(Openable):
         self._clear()
         self._append(TrialMove.STARTED, {'trial': self._state.done + 1})
 
-    def _pause(self, words: Mapping[str, Any]) -> None:
-        self._append(TrialMove.PAUSED, {})
-
-    def _resume(self, words: Mapping[str, Any]) -> None:
-        self._append(TrialMove.RESUMED, {})
-
     def _end(self, words: Mapping[str, Any]) -> None:
         self._append(TrialMove.ENDED, {
             'seconds': round(self._seconds, 3), 'by_hand_s': round(self._by_hand_s, 3),
@@ -251,12 +245,6 @@ class StudyDesk(Openable):
         if entry.move == TrialMove.ENDED:
             self._seconds = float(entry.data['seconds'])
             self._by_hand_s = float(entry.data['by_hand_s'])
-
-    def _rest(self, words: Mapping[str, Any]) -> None:
-        self._append(TrialMove.REST, {})
-
-    def _back(self, words: Mapping[str, Any]) -> None:
-        self._append(TrialMove.BACK, {})
 
     def _reveal(self, words: Mapping[str, Any]) -> None:
         planned = self._decided or self._state.phase is TrialPhase.DONE
@@ -374,15 +362,22 @@ class StudyDesk(Openable):
 
 Work = Callable[[StudyDesk, Mapping[str, Any]], None]
 P = TrialPhase
+
+
+def _writes(move: TrialMove) -> Work:
+    """Return what does a move that has nothing more to say."""
+    return lambda desk, words: desk._append(move, {})
+
+
 MOVES: dict[str, tuple[tuple[TrialPhase, ...], Work]] = {
     'start': ((P.READY,), StudyDesk._start),
-    'pause': ((P.RUNNING,), StudyDesk._pause),
-    'resume': ((P.PAUSED,), StudyDesk._resume),
+    'pause': ((P.RUNNING,), _writes(TrialMove.PAUSED)),
+    'resume': ((P.PAUSED,), _writes(TrialMove.RESUMED)),
     'end': (RUN, StudyDesk._end),
     'score': ((P.SCORING,), StudyDesk._score),
     'judge': ((P.JUDGING,), StudyDesk._judge),
     'void': ((*RUN, P.SCORING, P.JUDGING), StudyDesk._void),
     'undo': (tuple(P), StudyDesk._undo),
-    'rest': ((P.READY,), StudyDesk._rest),
-    'back': ((P.BREAK,), StudyDesk._back),
+    'rest': ((P.READY,), _writes(TrialMove.REST)),
+    'back': ((P.BREAK,), _writes(TrialMove.BACK)),
     'reveal': ((P.READY, P.DONE), StudyDesk._reveal)}

@@ -6,7 +6,6 @@ robot as they are; errors become the same few sentences for all policies.
 """
 
 import asyncio
-import logging
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -40,7 +39,6 @@ from arena_robot.policy.openpi.passing import FrameServer
 from arena_robot.policy.options import CallOptions, ServeOptions
 from arena_robot.server.relay.blind_errors import blinded, sentence
 
-log = logging.getLogger(__name__)
 T = TypeVar('T')
 
 # A policy that compiles at its first query takes minutes; openpi's clients wait for ever.

@@ -4,7 +4,6 @@ Messages of ``arena.policy.v1`` passed on as they are: a server and a client for
 Requests and replies stay bytes, but for those of a stream, which are taken out of their frames.
 """
 
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -19,8 +18,6 @@ from arena_robot.policy.grpc.errors import CODE_KEY, error_of, status_of
 from arena_robot.policy.grpc.server import bind
 from arena_robot.policy.options import CallOptions, ServeOptions
 from arena_robot.policy.proto import arena_policy_pb2 as pb
-
-log = logging.getLogger(__name__)
 
 METHODS = ('GetSpec', 'Infer', 'Reset')
 AnswerCall = Callable[[str, str, bytes], Awaitable[bytes]]
