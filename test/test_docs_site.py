@@ -66,7 +66,7 @@ def test_the_names_of_the_python_page_exist(pages):
         if importlib.util.find_spec(home) and hasattr(importlib.import_module(home), last):
             continue
         assert importlib.util.find_spec(name), name
-    assert set(ranking.__all__) >= {'rank', 'from_frame', 'to_frame'}
+    assert set(ranking.__all__) >= {'load', 'fit', 'Ranking'}
 
 
 def test_the_http_page_has_the_addresses_of_a_site(pages):

@@ -19,7 +19,8 @@ ROW = {'robots': 0, 'core': 1, 'records': 2, 'models': 2, 'ranking': 2, 'safety'
 # that are not named here are the room's ground, row 0, and know no folder of it.
 ROWS_INSIDE = {
     'ranking': {'pairwise': 1, 'games': 1, 'task': 2, 'hierarchical': 2, 'evaluators': 2,
-                'voting': 2, 'intervals': 3, 'methods': 4, 'reproduce': 5},
+                'voting': 2, 'intervals': 3, 'methods': 4, 'reproduce': 5, 'fitting': 5,
+                'drift': 5},
     'recording': {'bag': 1, 'episode': 2, 'formats': 3},
     'web': {'console': 1, 'site': 1},
     'server': {'store': 1, 'access': 2, 'pool': 2, 'transparency': 2, 'client': 3, 'relay': 3,
@@ -45,8 +46,8 @@ HOMES = {
     'h5py': ('recording/',), 'pyarrow': ('recording/',),
     'cryptography': ('server/',), 'prometheus_client': ('server/',),
     'joblib': ('core/parallel.py',), 'distributed': ('core/parallel.py',),
-    'ray': ('core/parallel.py',), 'pandas': ('ranking/frames.py',),
-    'polars': ('ranking/frames.py',), 'serial': ('drivers/robotiq.py',),
+    'ray': ('core/parallel.py',), 'pandas': ('ranking/standings.py',),
+    'polars': ('ranking/standings.py',), 'serial': ('drivers/robotiq.py',),
 }
 FILES = sorted(p for p in PACKAGE.rglob('*.py') if '_pb2' not in p.name)
 

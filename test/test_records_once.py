@@ -61,4 +61,4 @@ def test_names_of_files_are_told_from_sentences():
 def test_tables_are_read_in_one_module():
     readers = [path for path in PACKAGE.rglob('*.py') for node in ast.walk(parsed(path))
                if isinstance(node, ast.Import) and 'csv' in {alias.name for alias in node.names}]
-    assert readers == [RECORDS / 'roboarena_files.py']
+    assert readers == [PACKAGE / 'core' / 'csv_tables.py']

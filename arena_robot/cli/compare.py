@@ -51,7 +51,7 @@ def run_compare(args: argparse.Namespace) -> int:
         path = Path(args.what[0]).expanduser()
         if path.is_dir():
             return _study(path, args)
-        from arena_robot.records.roboarena_files import rows_of
+        from arena_robot.core.csv_tables import rows_of
         one, two = two_of(table_counts(rows_of(path), str(path)), names, str(path))
     pair = compare(one, two, args.level, args.power)
     print(json_text(pair.to_json()) if args.json else

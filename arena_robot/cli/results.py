@@ -265,8 +265,8 @@ def _sessions(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
+    from arena_robot.core.csv_tables import rows_of
     from arena_robot.core.wilson import wilson
-    from arena_robot.records.roboarena_files import rows_of
     from arena_robot.reports.task_scenes import agreement, left_out, membership, read_labels
     labels, say = read_labels(args.check), sentences(args)
     texts = list(dict.fromkeys(row['instruction'] for _, row in rows_of(args.check)))

@@ -80,7 +80,7 @@ class Conditions:
                                          name: frozen(np.stack([first, second], axis=1))})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparisons:
     """
     M verdicts between n policies, as read-only arrays.
@@ -122,6 +122,9 @@ class Comparisons:
               conditions: Conditions | None = None) -> 'Comparisons':
         """
         Check and store comparisons; defaults are weight 1, unknown, and one session each.
+
+        >>> Comparisons.build([0, 1, 0], [1, 2, 2], [1, 0.5, 0], items=['pi0', 'octo', 'act'])
+        Comparisons(3 verdicts on 3 policies)
 
         :raises RankingError: lengths differ, an index or outcome is out of range, a policy is
         compared with itself, a weight is negative or NaN.
@@ -173,6 +176,9 @@ class Comparisons:
 
     def __len__(self) -> int:
         return len(self.first)
+
+    def __repr__(self) -> str:
+        return f'Comparisons({len(self)} verdicts on {self.n} policies)'
 
     @property
     def n(self) -> int:

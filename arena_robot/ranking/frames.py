@@ -1,11 +1,9 @@
 """
-Tables of other libraries in and out: pandas, polars, pyarrow, or a mapping of columns.
+Tables of other libraries as comparisons: pandas, polars, pyarrow, or a mapping of columns.
 
-A table is read by its columns alone, so that none of these libraries is needed here; pandas or
-polars is imported only when standings are asked for as its data frame.
+A table is read by its columns alone, so that none of these libraries is needed here.
 """
 
-import importlib
 from collections.abc import Iterable, Mapping
 from itertools import repeat
 from typing import Any, Protocol, runtime_checkable
@@ -15,10 +13,13 @@ import numpy as np
 from arena_robot.core.errors import RankingError
 from arena_robot.ranking.base import Comparisons, Conditions, Ints
 from arena_robot.ranking.counts import count_pairs
-from arena_robot.ranking.standings import Standings, is_few
+from arena_robot.ranking.standings import framed
 
-KINDS = ('pandas', 'polars')
-PREFERENCES = {'a': 1.0, 'first': 1.0, 'tie': 0.5, 'b': 0.0, 'second': 0.0}
+# The words of RoboArena's tables, of LMArena's and evalica's, and of numbers in a CSV file.
+PREFERENCES = {
+    **dict.fromkeys(('a', 'first', 'model_a', 'left', '1', '1.0'), 1.0),
+    **dict.fromkeys(('tie', 'draw', 'both_bad', 'bothbad', 'tie (bothbad)', '0.5'), 0.5),
+    **dict.fromkeys(('b', 'second', 'model_b', 'right', '0', '0.0'), 0.0)}
 
 
 @runtime_checkable
@@ -44,8 +45,9 @@ def from_frame(frame: Any, *, first: str = 'policy_a', second: str = 'policy_b',
     """
     Return the comparisons of a table with one row per comparison.
 
-    The arguments name its columns. ``outcome`` holds A, B or tie (in any case), or 1, 0 and 0.5.
-    Policies are sorted by name. Scores are progress from 0 to 1, empty where there is none.
+    The arguments name its columns. ``outcome`` holds words of ``PREFERENCES`` in any case, such as
+    A, B or tie, or 1, 0 and 0.5. Policies are sorted by name. Scores are progress from 0 to 1,
+    empty where there is none; so may evaluators, institutions and categories be.
     ``conditions``: by the names in :class:`Conditions`, a column of words for a factor, the two
     columns of the first's and the second's number for a measure.
 
@@ -78,32 +80,6 @@ def _conditions(frame: Any, names: Mapping[str, str | tuple[str, str]]) -> Condi
          for name, (first, second) in pairs.items()})
 
 
-def columns(standings: Standings) -> dict[str, list[Any]]:
-    """Return the standings as columns, best policy first; intervals only where they are known."""
-    order = standings.order
-    out: dict[str, list[Any]] = {
-        'rank': standings.ranks[order].tolist(), 'policy': [standings.items[k] for k in order]}
-    for name in ('score', 'low', 'high', 'solve'):
-        values = standings.scores if name == 'score' else getattr(standings, name)
-        out[name] = values[order].tolist()
-    out['n'] = standings.counts[order].tolist()
-    for name in ('rank_low', 'rank_high', 'rank_low_joint', 'rank_high_joint'):
-        ranks = getattr(standings, name)
-        if ranks is not None:
-            out[name] = ranks[order].tolist()
-    out['too_few'] = [is_few(standings, k) for k in order]
-    return out
-
-
-def to_frame(standings: Standings, kind: str = 'pandas') -> Any:
-    """
-    Return the standings as a data frame of pandas or polars, best policy first.
-
-    :raises RankingError: ``kind`` is neither, or is not installed.
-    """
-    return _framed(columns(standings), kind)
-
-
 def win_rates(comparisons: Comparisons, kind: str | None = None) -> Any:
     """
     Return a row per compared pair and direction: wins, ties, losses, comparisons, share won.
@@ -122,29 +98,23 @@ def win_rates(comparisons: Comparisons, kind: str | None = None) -> Any:
     numbers = {'wins': wins, 'ties': ties, 'losses': losses, 'n': wins + ties + losses,
                'share': (wins + ties / 2) / (wins + ties + losses)}
     out = {**table, **{name: values[order].tolist() for name, values in numbers.items()}}
-    return out if kind is None else _framed(out, kind)
-
-
-def _framed(table: dict[str, list[Any]], kind: str) -> Any:
-    if kind not in KINDS:
-        raise RankingError(f"no data frame '{kind}'; known: {', '.join(KINDS)}")
-    try:
-        library = importlib.import_module(kind)
-    except ImportError as error:
-        raise RankingError(f'{kind} is not installed: pip install {kind}, or use the columns of '
-                           'arena_robot.ranking.frames') from error
-    return library.DataFrame(table)
+    return out if kind is None else framed(out, kind)
 
 
 def _loaded(frame: Any, asked: Iterable[str | None]) -> Any:
     """Return the table; of a lazy one, the asked columns are collected."""
-    if _kind(frame) != 'polars.LazyFrame':
+    if not is_lazy(frame):
         return frame
-    known = frame.collect_schema().names()
+    known = column_names(frame)
     chosen = [name for name in dict.fromkeys(asked) if name is not None]
     for name in chosen:
         _require(name, known)
     return frame.select(chosen).collect()
+
+
+def is_lazy(frame: Any) -> bool:
+    """Tell whether a table is a query of polars that has not run."""
+    return _kind(frame) == 'polars.LazyFrame'
 
 
 def _kind(value: Any) -> str:
@@ -159,11 +129,14 @@ def _require(name: str, known: Iterable[Any]) -> None:
 
 
 def _column(frame: Any, name: str) -> Any:
-    _require(name, _names(frame))
+    _require(name, column_names(frame))
     return frame[name]
 
 
-def _names(frame: Any) -> Iterable[Any]:
+def column_names(frame: Any) -> Iterable[Any]:
+    """Return the names of a table's columns; RankingError for what is no table."""
+    if is_lazy(frame):
+        return list(frame.collect_schema().names())
     if isinstance(frame, ArrowTable):
         return frame.column_names
     if isinstance(frame, Mapping):
@@ -184,14 +157,16 @@ def _policies(frame: Any, first: str, second: str) -> tuple[list[str], Ints, Int
     return items, a, b
 
 
-def _coded(frame: Any, name: str) -> tuple[list[str], Ints]:
+def _coded(frame: Any, name: str, empty: bool = False) -> tuple[list[str], Ints]:
     """
     Return the different words of a column, and (M,) the place of each row's word among them.
 
-    :raises RankingError: a row is empty.
+    :raises RankingError: a row has none, unless it may be ``empty``.
     """
     column = _column(frame, name)
     words, codes = FACTORISE.get(_kind(column), _factorised)(column)
+    if codes.min(initial=0) < 0 and empty:
+        return [*map(str, words), ''], np.where(codes < 0, len(words), codes)
     if codes.min(initial=0) < 0:
         raise RankingError(f"column '{name}' is empty in row {int(np.argmax(codes < 0))}")
     return [str(word) for word in words], codes
@@ -233,7 +208,7 @@ FACTORISE = {'pandas.Series': _factorised_pandas, 'polars.Series': _factorised_p
 def _words(frame: Any, name: str | None) -> list[str] | None:
     if name is None:
         return None
-    words, codes = _coded(frame, name)
+    words, codes = _coded(frame, name, empty=True)
     rows: list[str] = np.array(words, dtype=object)[codes].tolist()
     return rows
 
@@ -244,7 +219,9 @@ def _numbers(frame: Any, name: str | None) -> np.ndarray | None:
 
 def _floats(frame: Any, name: str) -> np.ndarray:
     try:
-        return np.asarray(_column(frame, name)).astype(float)
+        values = np.asarray(_column(frame, name))
+        return np.where(values == '', 'nan', values).astype(float) if values.dtype.kind in 'UO' \
+            else values.astype(float)
     except (TypeError, ValueError) as error:
         raise RankingError(f"column '{name}' must hold numbers: {error}") from error
 

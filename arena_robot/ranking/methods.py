@@ -17,7 +17,7 @@ from arena_robot.ranking.intervals.choice import IntervalPlan, with_intervals
 from arena_robot.ranking.intervals.shrunk import ShrunkBradleyTerry
 from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry
 from arena_robot.ranking.pairwise.davidson import Davidson
-from arena_robot.ranking.pairwise.elo import Elo
+from arena_robot.ranking.pairwise.elo import SCALE, Elo
 from arena_robot.ranking.pairwise.progress import (
     AuditedMethod,
     Opd,
@@ -80,6 +80,8 @@ def _checked(entry: object, name: str) -> RankingMethod:
 
 
 _ELO, _WINNING, _SOLVING = 'Elo points', 'log-odds of winning', 'log-odds of solving'
+# How many log-odds of winning a verdict a difference of one unit is, where the unit says so.
+LOG_ODDS = {_ELO: 1 / SCALE, _WINNING: 1.0}
 METHODS: Table[RankingMethod] = Table('ranking method', 'arena_robot.ranking_methods', {
     'elo': RankingMethod(
         Elo, _ELO, 'Elo, mean over 100 random orders', seeded=True, on_site=True, measured=True),
@@ -105,7 +107,8 @@ METHODS: Table[RankingMethod] = Table('ranking method', 'arena_robot.ranking_met
         _task(), _SOLVING, 'mixture over latent kinds of task', seeded=True, on_site=True,
         measured=True),
     'task_davidson': RankingMethod(
-        _task(variant='davidson'), _WINNING, 'task with the ties of Davidson', seeded=True),
+        _task(variant='davidson'), f'mean {_WINNING}', 'task with the ties of Davidson',
+        seeded=True),
     'task_paper': RankingMethod(
         _task(variant='paper'), _SOLVING, 'Algorithm 2 of RoboArena as printed', seeded=True),
     'progress': RankingMethod(
@@ -129,6 +132,9 @@ METHODS: Table[RankingMethod] = Table('ranking method', 'arena_robot.ranking_met
 def method(name: str, **options: Any) -> Method:
     """
     Return the method called ``name`` with its options.
+
+    >>> method('elo', k=32.0)
+    Elo(k=32.0, start=1500.0, orders=100, seed=0)
 
     :raises UnknownMethod: the name or an option is unknown.
     """

@@ -1,34 +1,57 @@
 """
-Standings: what a ranking method found; in words, as an HTML table, and as JSON.
+Standings: what a ranking method found; by name, in words, as a data frame, HTML and JSON.
 
 Standings have intervals, rank ranges and probabilities only where these were computed. A
 comparison came through a server's relay, was imported from tables, or is local: the standings say
 how many did not pass a relay.
 """
 
+import importlib
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from html import escape
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from arena_robot.core.config import nearest
 from arena_robot.core.episode import Comparison
+from arena_robot.core.errors import RankingError
 from arena_robot.ranking.base import Comparisons, Diagnostics, Fit, Floats, Ints
 
 TIE_TOLERANCE = 1e-9    # of the spread of the scores: rounding makes no ranks
 TOO_FEW = 'too few to tell'
 RELAYED = 'relayed'
 UNKNOWN = 'of unknown origin'
+FRAMES = ('pandas', 'polars')    # the libraries of data frames that tables are returned in
+RANGES = ('rank_low', 'rank_high', 'rank_low_joint', 'rank_high_joint')
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What the standings say of one policy; the fields are those of :class:`Standings`."""
+
+    rank: int
+    policy: str
+    score: float
+    low: float
+    high: float
+    solve: float
+    n: int
+    too_few: bool
+    rank_low: int | None = None
+    rank_high: int | None = None
+    rank_low_joint: int | None = None
+    rank_high_joint: int | None = None
 
 
 @dataclass(frozen=True)
 class Standings:
     """
-    The outcome of one method.
+    The outcome of one method: iterate over it for a row per policy, best first, or ask by name.
 
     ``scores`` (n,) in the method's own unit, higher is better; ``low``, ``high`` (n,)
     its interval, NaN without intervals. ``ranks`` (n,) count from 1; policies whose scores are
@@ -61,8 +84,67 @@ class Standings:
         """The indices of the policies from best to worst; equal ones in the order of items."""
         return [int(k) for k in np.lexsort((np.arange(len(self.items)), self.ranks))]
 
+    def index(self, policy: str) -> int:
+        """
+        Return the place of a policy in the arrays.
+
+        :raises RankingError: it is not among the policies.
+        """
+        if policy not in self.items:
+            raise RankingError(f"no policy '{policy}'.{nearest(policy, self.items)}")
+        return self.items.index(policy)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[Standing]:
+        return (self._row(k) for k in self.order)
+
+    def __getitem__(self, policy: str) -> Standing:
+        return self._row(self.index(policy))
+
+    def _row(self, k: int) -> Standing:
+        ranks = {name: int(getattr(self, name)[k]) for name in RANGES
+                 if getattr(self, name) is not None}
+        return Standing(int(self.ranks[k]), self.items[k], float(self.scores[k]),
+                        float(self.low[k]), float(self.high[k]), float(self.solve[k]),
+                        int(self.counts[k]), is_few(self, k), **ranks)
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return the rows as columns by name, best policy first; ranges where they are known."""
+        rows = list(map(asdict, self))
+        return {name: values for name in (field.name for field in fields(Standing))
+                if None not in (values := [row[name] for row in rows])}
+
+    def to_pandas(self) -> Any:
+        """Return :meth:`columns` as a data frame of pandas, which must be installed."""
+        return framed(self.columns(), 'pandas')
+
+    def to_polars(self) -> Any:
+        """Return :meth:`columns` as a data frame of polars, which must be installed."""
+        return framed(self.columns(), 'polars')
+
+    def __str__(self) -> str:
+        return text_table(self)
+
     def _repr_html_(self) -> str:
         return html_table(self)
+
+
+def framed(table: Mapping[str, Sequence[Any]], kind: str) -> Any:
+    """
+    Return columns as the data frame of a library.
+
+    :raises RankingError: ``kind`` is none of ``FRAMES``, or is not installed.
+    """
+    if kind not in FRAMES:
+        raise RankingError(f"no data frame '{kind}'; known: {', '.join(FRAMES)}")
+    try:
+        library = importlib.import_module(kind)
+    except ImportError as error:
+        raise RankingError(f'{kind} is not installed: pip install {kind}, or use the columns '
+                           'without it') from error
+    return library.DataFrame(table)
 
 
 def standings(method: str, comparisons: Comparisons, fit: Fit) -> Standings:
@@ -78,6 +160,9 @@ def competition_ranks(scores: ArrayLike) -> Ints:
     Return ranks 1.. of scores (n,), highest first, equals sharing the better rank.
 
     Scores count as equal within 1e-9 of their range, so that rounding never splits a tie.
+
+    >>> competition_ranks([0.5, 0.9, 0.5, 0.1]).tolist()
+    [2, 1, 2, 4]
     """
     x = np.asarray(scores, dtype=float)
     order = np.argsort(-x, kind='stable')
@@ -205,25 +290,49 @@ def shown(standings: Standings, form: str = '.2f') -> list[Shown]:
     return rows
 
 
+def text_table(standings: Standings) -> str:
+    """Return the standings as text, best policy first, and how the method converged."""
+    width = max([len('policy'), *(len(name) for name in standings.items)])
+    wide = standings.rank_low is not None
+    lines = [f"rank  {'policy':{width}}  {'score':>9}  {'interval':>18}  {'solve':>6}"
+             f"  {'n':>5}" + ('  ranks' if wide else '')]
+    for k in standings.order:
+        words = stated_interval(standings, k, '.3f')
+        tied = '=' if (standings.ranks == standings.ranks[k]).sum() > 1 else ' '
+        rank = '  – ' if is_few(standings, k) else f'{standings.ranks[k]:>3}{tied}'
+        line = (f'{rank}  {standings.items[k]:{width}}  {standings.scores[k]:9.3f}'
+                f'  {words:>18}  {standings.solve[k]:6.3f}  {standings.counts[k]:>5}')
+        lines.append(line + (f'  {rank_words(standings, k, "-")}' if wide else ''))
+    diagnostics = standings.diagnostics
+    done = 'converged' if diagnostics.converged else 'NOT converged'
+    lines.append(f'{standings.method}: {done} after {diagnostics.iterations} iterations'
+                 + (f', log-likelihood {diagnostics.log_likelihood:.2f}'
+                    if np.isfinite(diagnostics.log_likelihood) else ''))
+    return '\n'.join(lines)
+
+
 def html_table(standings: Standings) -> str:
     """
     Return rank, policy, score, interval and number of comparisons, best policy first.
 
     The rank is as it may be stated: '3', '1–5 tied', 'too few to tell'.
     """
-    rows = [_row('th', ('rank', 'policy', 'score', 'low', 'high', 'n'))]
-    rows += [_row('td', (
-        place_words(standings, k), standings.items[k], _number(standings.scores[k]),
-        _number(standings.low[k]), _number(standings.high[k]), str(standings.counts[k])))
-             for k in shown_order(standings)]
-    return f'<table><caption>{escape(standings.method)}</caption>' + ''.join(rows) + '</table>'
+    return html_rows(standings.method, ('rank', 'policy', 'score', 'low', 'high', 'n'), [
+        (place_words(standings, k), standings.items[k], number_words(standings.scores[k]),
+         number_words(standings.low[k]), number_words(standings.high[k]),
+         str(standings.counts[k])) for k in shown_order(standings)])
 
 
-def _row(tag: str, cells: Sequence[str]) -> str:
-    return '<tr>' + ''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells) + '</tr>'
+def html_rows(caption: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return an HTML table of texts."""
+    lines = [('th', header), *(('td', row) for row in rows)]
+    return f'<table><caption>{escape(caption)}</caption>' + ''.join(
+        '<tr>' + ''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells) + '</tr>'
+        for tag, cells in lines) + '</table>'
 
 
-def _number(value: float) -> str:
+def number_words(value: float) -> str:
+    """Return a number of a table, a dash for none."""
     if np.isnan(value):
         return '–'
     return f'{value:.3f}' if np.isfinite(value) else ('∞' if value > 0 else '−∞')
@@ -260,31 +369,22 @@ def as_json(result: Standings) -> dict[str, Any]:
     that the data do not bound: 'above', 'below', or null.
     """
     rows = []
-    for k in result.order:
-        row = {'policy': result.items[k], 'score': result.scores[k], 'low': result.low[k],
-               'high': result.high[k], 'rank': int(result.ranks[k]), 'n': int(result.counts[k]),
-               'solve': result.solve[k], 'too_few': is_few(result, k),
-               'unbounded': 'above' if result.high[k] == math.inf else
-                            'below' if result.low[k] == -math.inf else None}
-        if (result.rank_low is not None and result.rank_high is not None
-                and result.p_better is not None):
-            row |= {'rank_low': int(result.rank_low[k]), 'rank_high': int(result.rank_high[k]),
-                    **_joint(result, k),
-                    'p_better': dict(zip(result.items, result.p_better[k], strict=True))}
-        rows.append(row)
+    for k, row in zip(result.order, result, strict=True):
+        told = {name: getattr(row, name) for name in (
+            'policy', 'score', 'low', 'high', 'rank', 'n', 'solve', 'too_few')}
+        told['unbounded'] = 'above' if row.high == math.inf else \
+            'below' if row.low == -math.inf else None
+        if result.p_better is not None:
+            told |= {name: getattr(row, name) for name in RANGES
+                     if getattr(row, name) is not None}
+            told['p_better'] = dict(zip(result.items, result.p_better[k], strict=True))
+        rows.append(told)
     diagnostics = result.diagnostics
     out: dict[str, Any] = plain({'method': result.method, 'standings': rows, 'diagnostics': {
         'converged': diagnostics.converged, 'iterations': diagnostics.iterations,
         'log_likelihood': diagnostics.log_likelihood, 'warnings': list(diagnostics.warnings),
         **diagnostics.details}})
     return out
-
-
-def _joint(result: Standings, k: int) -> dict[str, int]:
-    if result.rank_low_joint is None or result.rank_high_joint is None:
-        return {}
-    return {'rank_low_joint': int(result.rank_low_joint[k]),
-            'rank_high_joint': int(result.rank_high_joint[k])}
 
 
 def plain(value: Any) -> Any:

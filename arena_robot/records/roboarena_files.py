@@ -12,15 +12,14 @@ the reader gives those rows their letter by session and policy. A dump is a fold
 Its files carry no version; unknown keys are kept.
 """
 
-import csv
-import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from arena_robot.core.config import read_yaml
+from arena_robot.core.csv_tables import rows_of, write_csv
 from arena_robot.core.errors import ConfigError, DataError
 from arena_robot.core.files import move, write_text
 from arena_robot.records.roboarena import (
@@ -35,7 +34,6 @@ from arena_robot.records.roboarena import (
     with_rollouts,
 )
 
-FORMULA = ('=', '+', '-', '@', '\t', '\r')
 SESSIONS_FILE, EPISODES_FILE = 'sessions.csv', 'episodes.csv'
 SESSION_COLUMNS = ('session_uuid', 'evaluation_type', 'institution', 'evaluator', 'created',
                    'completed', 'valid', 'preference', 'policy_a', 'policy_b', 'feedback_text',
@@ -95,24 +93,9 @@ def write_tables(folder: Path, sessions: Iterable[RoboArenaSession]) -> tuple[Pa
     """Write both tables into a folder, each atomically, and return their paths."""
     rows = list(sessions)
     paths = table_paths(folder)
-    _write(paths[0], SESSION_COLUMNS, map(_session_row, rows))
-    _write(paths[1], EPISODE_COLUMNS, (_rollout_row(s, r) for s in rows
-                                       for r in s.rollouts))
+    write_csv(paths[0], SESSION_COLUMNS, map(_session_row, rows))
+    write_csv(paths[1], EPISODE_COLUMNS, (_rollout_row(s, r) for s in rows for r in s.rollouts))
     return paths
-
-
-def harmless(value: Any) -> Any:
-    """Return the cell; one that a spreadsheet would read as a formula gets a quote in front."""
-    if isinstance(value, str) and value.lstrip("'").startswith(FORMULA):
-        return f"'{value}"
-    return value
-
-
-def csv_line(values: Sequence[Any]) -> str:
-    """Return one line of a table whose cells are harmless, with its end."""
-    line = io.StringIO(newline='')
-    csv.writer(line, lineterminator='\n').writerow(tuple(map(harmless, values)))
-    return line.getvalue()
 
 
 def _rollouts(path: Path, sessions: Mapping[str, RoboArenaSession], skipped: set[str],
@@ -130,23 +113,6 @@ def _rollouts(path: Path, sessions: Mapping[str, RoboArenaSession], skipped: set
     return rollouts
 
 
-def rows_of(path: Path, needed: Sequence[str] = ()) -> list[tuple[int, dict[str, str]]]:
-    """Return the rows of a table with their lines; DataError without a column that is needed."""
-    try:
-        with path.open(newline='', encoding='utf-8-sig') as file:
-            reader = csv.DictReader(file)
-            header = reader.fieldnames or []
-            missing = [name for name in needed if name not in header]
-            if missing:
-                raise DataError(f"{path}: no column {', '.join(missing)}; "
-                                f"found: {', '.join(header) or 'an empty file'}")
-            return [(reader.line_num, {k: _as_typed(v or '') for k, v in row.items()
-                                       if k is not None})
-                    for row in reader]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f'{path}: cannot be read: {error}') from error
-
-
 def _session_row(s: RoboArenaSession) -> tuple[Any, ...]:
     return (s.session_id, s.evaluation_type, s.institution, s.evaluator, s.created, s.completed,
             int(s.valid), s.preference.value if s.preference else '', s.policy_a, s.policy_b,
@@ -158,18 +124,6 @@ def _rollout_row(s: RoboArenaSession, r: RoboArenaRollout) -> tuple[Any, ...]:
     success = solved(r.progress) if r.success is None else r.success
     return (s.session_id, r.policy, r.order, r.prompt, None if success is None else int(success),
             r.progress, r.steps, r.camera, r.letter, r.latency_s)
-
-
-def _as_typed(value: str) -> str:
-    return value[1:] if value.startswith("'") and value.lstrip("'").startswith(FORMULA) else value
-
-
-def _write(path: Path, columns: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> None:
-    lines = io.StringIO(newline='')
-    writer = csv.writer(lines)
-    writer.writerow(columns)
-    writer.writerows(tuple(map(harmless, row)) for row in rows)
-    write_text(path, lines.getvalue())
 
 
 def is_dump(folder: Path) -> bool:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from arena_robot.core.csv_tables import rows_of
 from arena_robot.core.errors import DataError
 from arena_robot.core.observation import Pixels
 from arena_robot.core.task_categories import (
@@ -28,7 +29,6 @@ from arena_robot.core.task_categories import (
 )
 from arena_robot.core.wilson import wilson
 from arena_robot.models.chat import ChatClient, ChatMessage, Picture, system, user
-from arena_robot.records.roboarena_files import rows_of
 
 PROMPT_VERSION = '2'
 LIGHTING, CLUTTER = ('dim', 'normal', 'bright', 'unknown'), ('low', 'moderate', 'high', 'unknown')

@@ -252,6 +252,29 @@ def test_waiting_is_told_apart_from_skill(tmp_path, tables, capsys):
     assert 'none of these has both' in err
 
 
+def test_old_verdicts_count_less_and_changes_are_told(tmp_path, tables, capsys):
+    rows = [(f's{k}', 1, 'AB'[(k < 60) != (k % 4 == 0)], 'new', ('old', 'older')[k % 2],
+             f'2026-0{1 + k // 60}-{1 + k % 28:02} 10:00:00') for k in range(120)]
+    path = write(tmp_path / 'dated.csv', 'session_uuid valid preference policy_a policy_b created',
+                 rows)
+    words = ('rank', '--sessions', path, '--method', 'bt')
+    whole = json.loads(ask(capsys, *words, '--json')[1])
+    recent = json.loads(ask(capsys, *words, '--half-life', '10', '--json')[1])
+    score = [next(row['score'] for row in report['standings'] if row['policy'] == 'new')
+             for report in (whole, recent)]
+    assert score[0] < score[1] - 0.5
+    report = json.loads(ask(capsys, *words, '--windows', '2', '--json')[1])['over_time']
+    assert report['changes'][0]['policy'] == 'new'
+    assert report['changes'][0]['low'] > 0
+    assert [window['first'] for window in report['windows']] == ['2026-01-01', '2026-02-01']
+    out = ask(capsys, *words, '--windows', '2')[1]
+    assert re.search(r'2026-01-01 to 2026-01-28  2026-02-01 to 2026-02-28  change', out)
+    assert re.search(r'new +-\d\.\d+ +\d\.\d+  \+\d\.\d\d \(\+', out)
+    code, _, err = ask(capsys, 'rank', '--sessions', tables[0], '--windows', '2')
+    assert code == 2
+    assert "need the time of every session that counts, in the column 'created'" in err
+
+
 def agreements(capsys, *words):
     assert main(['study', 'papers', *words, '--json']) == 0
     return {line['what']: line for line in json.loads(capsys.readouterr().out)}

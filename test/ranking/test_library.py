@@ -19,15 +19,13 @@ from arena_robot.ranking import (
     adjusted,
     agreement_alpha,
     decayed,
-    from_frame,
     intransitivity,
     plackett_luce,
-    rank,
-    to_frame,
     win_rates,
 )
-from arena_robot.ranking.frames import columns
-from arena_robot.ranking.standings import place_words
+from arena_robot.ranking.frames import from_frame
+from arena_robot.ranking.methods import rank
+from arena_robot.ranking.standings import framed, place_words
 
 NOTEBOOK = Path(__file__).parents[2] / 'docs' / 'gallery.ipynb'
 ROWS = {'policy_a': ['pi0', 'octo', 'pi0', 'act'] * 5,
@@ -87,7 +85,7 @@ def test_every_kind_of_frame_is_read_like_its_columns(kind):
 
 @pytest.mark.parametrize(('changes', 'options', 'words'), [
     ({}, {'outcome': 'winner'}, "no column 'winner'; it has policy_a"),
-    ({'preference': ['left'] * 20}, {}, "'preference' has 'left'; expected A, B or tie"),
+    ({'preference': ['up'] * 20}, {}, "'preference' has 'up'; expected A, B or tie"),
     ({'policy_a': [None] * 20}, {}, "column 'policy_a' is empty in row 0"),
     ({'policy_a': ['act'] * 20, 'policy_b': ['act'] * 20}, {}, 'compares act with itself'),
     ({}, {'weight': 'evaluator'}, "column 'evaluator' must hold numbers")])
@@ -106,7 +104,7 @@ def test_standings_come_out_best_first_and_as_html_that_no_name_can_break():
                         'policy_b': [x.replace('pi0', '<b>&') for x in ROWS['policy_b']]})
     standings = rank(votes, intervals=50)
     assert isinstance(votes, Comparisons)
-    out = columns(standings)
+    out = standings.columns()
     assert out['policy'][0] == standings.items[standings.order[0]]
     assert out['score'] == sorted(out['score'], reverse=True)
     assert set(out) >= {'rank', 'low', 'high', 'n', 'rank_low_joint', 'too_few'}
@@ -117,7 +115,7 @@ def test_standings_come_out_best_first_and_as_html_that_no_name_can_break():
     few = rank(from_frame({name: rows[:6] for name, rows in ROWS.items()}), intervals=20)
     assert few._repr_html_().count('<td>too few to tell</td>') == 3
     with pytest.raises(RankingError, match="no data frame 'excel'; known: pandas, polars"):
-        to_frame(standings, 'excel')
+        framed(out, 'excel')
 
 
 def test_the_example_of_the_page_prints_what_the_page_says(capsys):
@@ -128,7 +126,7 @@ def test_the_example_of_the_page_prints_what_the_page_says(capsys):
     assert capsys.readouterr().out == shown
 
 
-def drawn(seed=0, m=800, theta=(1.0, 0.0, -1.0), extra=0.0, people=4):
+def drawn(seed=0, m=800, theta=(1.0, 0.0, -1.0), extra=0.0, people=20):
     rng = np.random.default_rng(seed)
     n, theta = len(theta), np.array(theta)
     i = rng.integers(0, n, m)
@@ -148,6 +146,9 @@ def test_covariates_are_estimated_and_leave_the_abilities():
     assert rank(votes, 'bt').scores[0] < fit.fit.scores[0] - 0.1
     none = adjusted(votes, np.zeros(len(x)))
     np.testing.assert_allclose(none.fit.scores, rank(votes, 'bt').scores, atol=1e-6)
+    plain = rank(votes, 'bt', intervals=20)
+    np.testing.assert_allclose(none.standings.low, plain.low, atol=1e-3)
+    assert none.standings.rank_high.tolist() == plain.rank_high.tolist() == [1, 2, 3]
     with pytest.raises(RankingError, match=r'800 rows of numbers.*found \(3, 1\)'):
         adjusted(votes, [1, 2, 3])
 
@@ -257,9 +258,9 @@ for name in r.__all__:
     getattr(r, name)
 table = {'policy_a': ['x', 'y', 'z'] * 8, 'policy_b': ['y', 'z', 'x'] * 8,
          'preference': ['A', 'B', 'tie', 'A'] * 6}
-votes = r.from_frame(table)
+votes = r.load(table)
 for name in ('bt', 'davidson', 'hierarchical', 'task', 'elo', 'bt_robust'):
-    r.rank(votes, name, intervals=20)
+    r.fit(votes, name, intervals=20)
 print(r.sessions_needed(votes).sessions, len(OUTSIDE & set(sys.modules)))
 """
     done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True,
@@ -283,7 +284,7 @@ def test_every_cell_of_the_gallery_runs_and_is_kept_without_output(capsys):
     names = {}
     shown = [run(''.join(cell['source']), names) for cell in code]
     assert '<td>pi0</td>' in shown[0]._repr_html_()
-    assert shown[1].too_few.any()
+    assert shown[1].standings.too_few.any()
     effect, low, high = names['effect'], names['low'], names['high']
     assert low < -2 < high < 0
     assert low < effect < high

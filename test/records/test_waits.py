@@ -9,7 +9,7 @@ from arena_robot.core.episode import CONTROL_RATE_HZ, Comparison, EndReason, Pre
 from arena_robot.core.inferences import Inference, waited_share, waits_s
 from arena_robot.core.pair import Reveal
 from arena_robot.core.verdict import Verdict
-from arena_robot.ranking import Comparisons, adjusted, waiting
+from arena_robot.ranking import Comparisons, adjusted, known_waits
 from arena_robot.records.episode_file import (
     EpisodeFile,
     InferenceReport,
@@ -90,9 +90,9 @@ def test_a_ranking_without_the_waits_finds_skill():
                                Preference.A if wins else Preference.B,
                                waited_a=waits[0], waited_b=waits[1]))
     unknown = Comparison('x', 'skilled', 'other', Preference.B)
-    known, x = waiting([*rows, unknown])
+    known, x = known_waits(Comparisons.from_words([*rows, unknown]))
     assert len(known) == len(x) == 400
-    estimate = adjusted(Comparisons.from_words(known), x, ['waiting'])
+    estimate = adjusted(known, x, ['waiting'])
     assert estimate.low[0] < -6.0 < estimate.high[0] < 0.0
     unskilled, skilled = estimate.fit.scores
     assert skilled - unskilled == pytest.approx(1.0, abs=0.35)

@@ -8,10 +8,10 @@ import pytest
 from roboarena_tables import SAMPLE, WHOLE, both
 
 from arena_robot.cli.main import main
+from arena_robot.core.csv_tables import rows_of
 from arena_robot.core.errors import DataError, ModelBadReply
 from arena_robot.core.task_categories import CATEGORIES
 from arena_robot.models.chat import ChatClient, ChatSettings
-from arena_robot.records.roboarena_files import rows_of
 from arena_robot.reports.task_scenes import (
     SceneModel,
     TaskLabel,

@@ -53,6 +53,12 @@ def rank_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--waiting', action='store_true',
                         help='also tell how much it decides that an arm waits for its policy, '
                              'and the scores without that')
+    parser.add_argument('--half-life', type=float, metavar='DAYS',
+                        help='a verdict counts half when it is so many days older than the '
+                             'newest (default: all count alike)')
+    parser.add_argument('--windows', type=int, metavar='N',
+                        help='also rank N windows of time, each by itself, and tell whose score '
+                             'changed from the first to the last')
     parser.add_argument('--influence', action='store_true',
                         help='also tell how few verdicts, evaluators or institutions, when left '
                              'out, change who is first')
@@ -108,7 +114,6 @@ def audit_option(method: str, rows: 'Sequence[Comparison]', items: Sequence[str]
 def run_rank(args: argparse.Namespace) -> int:
     """Rank, draw, print."""
     import dataclasses
-    from functools import partial
 
     from arena_robot.core.errors import ConfigError
     from arena_robot.ranking.methods import METHODS, method, placeable, rank, rank_comparable
@@ -122,12 +127,11 @@ def run_rank(args: argparse.Namespace) -> int:
     data = read_table_arguments(args)
     comparisons = arena_tables(data.comparisons(), policies=policy_names(args)).comparisons
     options |= audit_option(args.method, data.comparisons(), comparisons.items, read_audits(args))
+    comparisons = _aged(args, data, comparisons)
     # Where no two can be compared, or it was asked for these, the method says what is missing.
     placed = not args.policies and len(placeable(comparisons, args.method)[0]) >= 2
-    ask = partial(rank_comparable if placed else rank, comparisons, args.method,
-                  intervals=args.intervals, seed=args.seed, level=args.level,
-                  cluster=args.cluster_by, workers=workers(args), **options)
-    answer = ask()
+    answer = (rank_comparable if placed else rank)(comparisons, args.method, **_settings(args),
+                                                   **options)
     result, left_out = answer if isinstance(answer, tuple) else (answer, [])
     if placed:
         comparisons = comparisons.only(result.items)
@@ -139,9 +143,9 @@ def run_rank(args: argparse.Namespace) -> int:
     _draw(args, comparisons, result, METHODS.find(args.method).unit)
     report = {**as_json(result), 'refused': list(data.refused),
               'origins': _origins(data, result.items),
-              **_extras(args, comparisons, method(args.method, **options))}
+              **_extras(args, data, comparisons, options)}
     print(json_text(report) if args.json else
-          '\n'.join([table(result), *_origin_lines(report), *_extra_lines(report)]))
+          '\n'.join([str(result), *_origin_lines(report), *_extra_lines(report)]))
     for warning in () if args.json else result.diagnostics.warnings:
         print(f'arena: {warning}', file=sys.stderr)
     return 0
@@ -158,11 +162,71 @@ def _origin_lines(report: Mapping[str, Any]) -> list[str]:
             + (f'; in {chosen} the pair was chosen by earlier verdicts' if chosen else '')]
 
 
-def _extras(args: argparse.Namespace, comparisons: Any, fitter: Any) -> dict[str, Any]:
+def _settings(args: argparse.Namespace) -> dict[str, Any]:
+    """Return what every ranking of this command is asked for."""
+    return {'intervals': args.intervals, 'seed': args.seed, 'level': args.level,
+            'cluster': args.cluster_by, 'workers': workers(args)}
+
+
+def _days(data: 'RoboArenaData', items: Sequence[str]) -> Any:
+    """Return when each comparison of the policies was made, in days; ConfigError for none."""
+    import numpy as np
+
+    from arena_robot.core.clock import DAY_NS, from_iso
+    from arena_robot.core.errors import ConfigError
+    times = [row.created for row in data.comparisons() if {row.a, row.b} <= set(items)]
+    if not all(times):
+        raise ConfigError('--half-life and --windows need the time of every session that counts, '
+                          "in the column 'created'")
+    return np.array([from_iso(time) for time in times]) / DAY_NS
+
+
+def _aged(args: argparse.Namespace, data: 'RoboArenaData', comparisons: Any) -> Any:
+    """Return the comparisons with the weights of --half-life."""
+    from arena_robot.ranking.evaluators.agreement import decayed
+    if args.half_life is None or not len(comparisons):
+        return comparisons
+    days = _days(data, comparisons.items)
+    return decayed(comparisons, days.max() - days, args.half_life)
+
+
+def _over_time(args: argparse.Namespace, data: 'RoboArenaData', comparisons: Any,
+               options: dict[str, Any]) -> dict[str, Any]:
+    from arena_robot.core.clock import DAY_NS, to_utc
+    from arena_robot.ranking.drift import over_time
+    from arena_robot.ranking.standings import as_json
+    found = over_time(comparisons, _days(data, comparisons.items), args.windows, args.method,
+                      **_settings(args), **options)
+    return {'windows': [{'first': str(to_utc(round(first * DAY_NS)).date()),
+                         'last': str(to_utc(round(last * DAY_NS)).date()), **as_json(standings)}
+                        for (first, last), standings in zip(found.spans, found.standings,
+                                                            strict=True)],
+            'changes': [{'policy': name, 'change': change, 'low': low, 'high': high}
+                        for name, (change, low, high) in found.changes.items()],
+            'left_out': list(found.left_out)}
+
+
+def _time_lines(found: dict[str, Any]) -> list[str]:
+    from arena_robot.ranking.standings import TOO_FEW
+    scores = [{row['policy']: row['score'] for row in window['standings']}
+              for window in found['windows']]
+    width = max(len('policy'), *(len(row['policy']) for row in found['changes']))
+    return ['', f"{'policy':{width}}" + ''.join(
+        f"  {window['first']} to {window['last']}" for window in found['windows']) + '  change',
+            *(f"{row['policy']:{width}}" + ''.join(f"{score[row['policy']]:26.3f}"
+                                                   for score in scores)
+              + f"  {row['change']:+.2f} (" + (TOO_FEW if row['low'] is None else
+                                               f"{row['low']:+.2f} to {row['high']:+.2f}") + ')'
+              for row in found['changes'])]
+
+
+def _extras(args: argparse.Namespace, data: 'RoboArenaData', comparisons: Any,
+            options: dict[str, Any]) -> dict[str, Any]:
     from dataclasses import asdict
 
     from arena_robot.core.errors import ConfigError
     from arena_robot.ranking.evaluators.reports import evaluators, influence, institutions
+    from arena_robot.ranking.methods import method
     from arena_robot.ranking.standings import plain
     extras: dict[str, Any] = {}
     if args.pair:
@@ -175,7 +239,9 @@ def _extras(args: argparse.Namespace, comparisons: Any, fitter: Any) -> dict[str
     if args.influence:
         extras['fragility'] = _fragility(comparisons)
     if args.waiting:
-        extras['waiting'] = waiting_effect(comparisons, args.level)
+        extras['waiting'] = waiting_effect(comparisons, args.level, args.cluster_by)
+    if args.windows is not None:
+        extras['over_time'] = _over_time(args, data, comparisons, options)
     if args.evaluators:
         extras['evaluators'] = [asdict(evaluator) for evaluator in evaluators(comparisons)]
         extras['institutions'] = [asdict(institution) for institution in institutions(comparisons)]
@@ -183,7 +249,8 @@ def _extras(args: argparse.Namespace, comparisons: Any, fitter: Any) -> dict[str
             from arena_robot.audit.evaluators import evaluator_signals
             extras['audit'] = [asdict(signal) for signal in evaluator_signals(
                 evaluators(comparisons), audits.evaluators)]
-        extras['influence'] = [asdict(effect) for effect in influence(comparisons, fitter)]
+        extras['influence'] = [asdict(effect) for effect in influence(
+            comparisons, method(args.method, **options))]
     return dict(plain(extras))
 
 
@@ -216,6 +283,7 @@ def _extra_lines(report: dict[str, Any]) -> list[str]:
     lines = [line for key in ('needed', 'fragility') if key in report
              for line in ('', report[key]['words'])]
     lines += waiting_lines(report['waiting']) if 'waiting' in report else []
+    lines += _time_lines(report['over_time']) if 'over_time' in report else []
     for key, counted in (('evidence', '{} won, {} lost, {} tied'),
                          ('evidence_of_progress',
                           'got further in {}, less far in {}, as far in {}')):
@@ -253,30 +321,6 @@ def _evidence_lines(weighed: dict[str, Any], counted: str) -> list[str]:
     counts = counted.format(*(weighed[key] for key in ('wins', 'losses', 'ties')))
     return ['', f"{weighed['first']} against {weighed['second']}: {counts}; {share}"
             f"p {weighed['p_value']:.2g} however often looked at, by {weighed['by']}: {verdict}"]
-
-
-def table(result: Any) -> str:
-    """Return the standings as text."""
-    import numpy as np
-
-    from arena_robot.ranking.standings import is_few, rank_words, stated_interval
-    width = max([len('policy'), *(len(name) for name in result.items)])
-    wide = result.rank_low is not None
-    lines = [f"rank  {'policy':{width}}  {'score':>9}  {'interval':>18}  {'solve':>6}"
-             f"  {'n':>5}" + ('  ranks' if wide else '')]
-    for k in result.order:
-        words = stated_interval(result, k, '.3f')
-        tied = '=' if (result.ranks == result.ranks[k]).sum() > 1 else ' '
-        rank = '  – ' if is_few(result, k) else f'{result.ranks[k]:>3}{tied}'
-        line = (f'{rank}  {result.items[k]:{width}}  {result.scores[k]:9.3f}'
-                f'  {words:>18}  {result.solve[k]:6.3f}  {result.counts[k]:>5}')
-        lines.append(line + (f'  {rank_words(result, k, "-")}' if wide else ''))
-    diagnostics = result.diagnostics
-    lines.append(f'{result.method}: ' + ('converged' if diagnostics.converged else 'NOT converged')
-                 + f' after {diagnostics.iterations} iterations'
-                 + (f', log-likelihood {diagnostics.log_likelihood:.2f}'
-                    if np.isfinite(diagnostics.log_likelihood) else ''))
-    return '\n'.join(lines)
 
 
 def policy_names(args: argparse.Namespace) -> list[str] | None:
@@ -332,17 +376,18 @@ def needed(args: argparse.Namespace, comparisons: Any) -> dict[str, Any]:
                                                    cluster=args.cluster_by)}
 
 
-def waiting_effect(comparisons: Any, level: float) -> dict[str, Any]:
+def waiting_effect(comparisons: Any, level: float, cluster: str) -> dict[str, Any]:
     """Return how much waiting explains, and abilities with and without it; ConfigError."""
     import numpy as np
 
     from arena_robot.core.errors import ConfigError
-    from arena_robot.ranking.pairwise.covariates import adjusted, known_waits
+    from arena_robot.ranking.intervals.adjusted import adjusted
+    from arena_robot.ranking.pairwise.covariates import known_waits
     known, gap = known_waits(comparisons)
     if not len(known):
         raise ConfigError('--waiting needs sessions with waited_a and waited_b, the shares of the '
                           'steps in which the arm waited; none of these has both')
-    with_gap = adjusted(known, gap, ['waiting'], level)
+    with_gap = adjusted(known, gap, ['waiting'], level, cluster)
     plain = adjusted(known, np.zeros((len(known), 0)))
     return {'known': len(known), 'of': len(comparisons), 'gamma': with_gap.gamma[0],
             'low': with_gap.low[0], 'high': with_gap.high[0],
@@ -354,10 +399,11 @@ def waiting_effect(comparisons: Any, level: float) -> dict[str, Any]:
 def waiting_lines(waiting: dict[str, Any]) -> list[str]:
     """Return the effect of waiting as text."""
     width = max(len('policy'), *(len(row['policy']) for row in waiting['standings']))
-    change, low, high = (0.1 * waiting[name] for name in ('gamma', 'low', 'high'))
+    interval = 'too few to tell' if waiting['low'] is None else (
+        f"{0.1 * waiting['low']:+.2f} to {0.1 * waiting['high']:+.2f}")
     return ['', f"waiting is known of {waiting['known']} of {waiting['of']} comparisons; by "
             'Bradley–Terry, waiting in 10 % of the time more than the other',
-            f'changes a score by {change:+.2f} ({low:+.2f} to {high:+.2f})',
+            f"changes a score by {0.1 * waiting['gamma']:+.2f} ({interval})",
             f"{'policy':{width}}  without waiting  as it was",
             *(f"{row['policy']:{width}}  {row['score']:15.3f}  {row['with_waiting']:9.3f}"
               for row in waiting['standings'])]

@@ -103,11 +103,12 @@ def _merged(*tables: 'tuple[list[str], list[str], np.ndarray]',
 
 
 def _of_roboarena(folder: Path | None) -> 'list[PublishedLine]':
+    from arena_robot.core.csv_tables import rows_of
     from arena_robot.ranking.reproduce import roboarena
     from arena_robot.ranking.reproduce.lines import unchecked
     from arena_robot.ranking.reproduce.vase import prediction_lines
     from arena_robot.ranking.rollouts import arena_tables
-    from arena_robot.records.roboarena_files import read_folder, rows_of
+    from arena_robot.records.roboarena_files import read_folder
     if folder is None:
         return [unchecked(roboarena.PAPER, 'figures 5, 6 and 8 and the share of preferences that '
                           'progress does not explain', 'printed', 'the tables are not here; give '
@@ -142,8 +143,8 @@ def _scores(path: Path) -> 'tuple[list[str], np.ndarray]':
     """Return models and scores (models, tasks) of a CSV table with a header."""
     import numpy as np
 
+    from arena_robot.core.csv_tables import rows_of
     from arena_robot.core.errors import DataError
-    from arena_robot.records.roboarena_files import rows_of
     rows = [list(row.values()) for _, row in rows_of(path)]
     try:
         return [row[0] for row in rows], np.array([[float(x) for x in row[1:]] for row in rows])

@@ -51,7 +51,8 @@ class RobustBradleyTerry:
     """
     The method: ``limit`` is the largest standardised part of one evaluator in one policy.
 
-    ``owners`` has the owner of a policy by name, where that is known.
+    ``owners`` has the owner of a policy by name, where that is known. It assumes what
+    Bradley–Terry does, and that most votes are honest.
     """
 
     limit: float = 1.5

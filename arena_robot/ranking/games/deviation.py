@@ -28,6 +28,7 @@ from arena_robot.ranking.games.payoffs import (
     KINDS,
     MODEL_MODEL_TASK,
     MODEL_TASK,
+    RatingsTable,
     checked_payoffs,
     checked_scores,
 )
@@ -204,7 +205,7 @@ def _solve(A: Floats, ratings: Floats, free: NDArray[np.bool_]) -> _Program:
 
 
 @dataclass(frozen=True, eq=False)
-class DeviationRatings:
+class DeviationRatings(RatingsTable):
     """
     ratings: per player, shape (A_p,), at most 0 up to solver tolerance.
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from arena_robot.core.errors import DataError, RankingError
-from arena_robot.ranking.games.payoffs import checked_payoffs
+from arena_robot.ranking.games.payoffs import RatingsTable, checked_payoffs
 from arena_robot.ranking.games.zero_sum import Strategies, solve
 
 CONSTANT = 1e-9
@@ -22,7 +22,7 @@ EQUAL = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class NashAverage:
+class NashAverage(RatingsTable):
     """
     ratings: shapes (m,) and (n,), expected payoff of each strategy against the other's mixture.
 
@@ -61,7 +61,7 @@ def nash_average(payoffs: Sequence[ArrayLike]) -> NashAverage:
 
 
 @dataclass(frozen=True, eq=False)
-class AlphaRank:
+class AlphaRank(RatingsTable):
     """
     joint: stationary probability of each joint strategy, shape (A₁, …, A_N).
 

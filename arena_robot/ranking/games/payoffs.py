@@ -13,12 +13,25 @@ from numpy.typing import ArrayLike, NDArray
 
 from arena_robot.core.errors import DataError
 from arena_robot.ranking.json_input import object_with
+from arena_robot.ranking.standings import html_rows, number_words
 
 MODEL_TASK, MODEL_MODEL_TASK = 'model_vs_task', 'model_vs_model_vs_task'
 KINDS = (MODEL_TASK, MODEL_MODEL_TASK)
 Floats = NDArray[np.float64]
 TENSOR_KEYS = {'players', 'shape', 'payoffs', 'labels'}
 TABLE_KEYS = {'scores', 'models', 'tasks', 'kind'}
+
+
+class RatingsTable:
+    """Ratings of each player's strategies; a notebook shows them as a table, best first."""
+
+    ratings: tuple[Floats, ...]
+
+    def _repr_html_(self) -> str:
+        return html_rows(type(self).__name__, ('player', 'strategy', 'rating'), [
+            (str(player), str(k), number_words(ratings[k] + 0.0))
+            for player, ratings in enumerate(self.ratings, 1)
+            for k in np.argsort(-ratings, kind='stable')])
 
 
 @dataclass(frozen=True, eq=False)

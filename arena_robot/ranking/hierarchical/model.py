@@ -53,7 +53,8 @@ class Hierarchical:
     The method: ``category`` asks for the standings of one category of task, '' for all.
 
     Those of a category are shrunk towards those of all, as much as categories are alike.
-    ``audits``: numbers of the rollouts, part of the likelihood.
+    ``audits``: numbers of the rollouts, part of the likelihood. It assumes that what differs by
+    category, institution and evaluator is normal, on one scale of log-odds.
     """
 
     category: str = ''

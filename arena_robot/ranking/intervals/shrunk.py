@@ -73,6 +73,8 @@ class ShrunkBradleyTerry:
     The method; ``cluster`` 'session' leaves out that evaluators and institutions differ.
 
     'evaluator' leaves out that institutions do. ``spreads`` are τ, σ and σ' where these are known.
+    It assumes abilities and offsets of evaluators and institutions that are normal, and that a tie
+    is half a win; pairs may have been chosen by earlier verdicts.
     """
 
     cluster: str = 'auto'

@@ -30,7 +30,12 @@ CERTAIN = 30.0    # σ(30) is 1 within 1e-13
 
 
 class BradleyTerry(PairMethod):
-    """The method; ``l2`` is λ, see :class:`PairMethod`."""
+    """
+    The method; ``l2`` is λ, see :class:`PairMethod`.
+
+    It assumes one ability for each policy, that a tie is half a win, and pairs that were not
+    chosen by earlier verdicts. Verdicts may depend on each other within a cluster.
+    """
 
     def is_finite(self, counts: PairCounts) -> bool:
         """Tell whether everyone is reached from everyone by wins and ties."""

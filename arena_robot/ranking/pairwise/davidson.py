@@ -53,7 +53,11 @@ SMALLEST = 1e-7    # the feasibility tolerance of HiGHS
 
 
 class Davidson(PairMethod):
-    """The method; ``l2`` is λ on abilities and log κ; ``diagnostics.details['kappa']`` is κ."""
+    """
+    The method; ``l2`` is λ on abilities and log κ; ``diagnostics.details['kappa']`` is κ.
+
+    It assumes what Bradley–Terry does, but that ties are more likely between equals.
+    """
 
     def require(self, counts: PairCounts, l2: float) -> None:
         """Raise RankingError for comparisons that cannot order the policies."""

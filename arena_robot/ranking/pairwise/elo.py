@@ -24,7 +24,12 @@ CELLS_AT_ONCE = 10_000_000    # places in the orders that run at once, 80 MB
 
 @dataclass(frozen=True)
 class Elo:
-    """The method: step ``k``, starting rating ``start``, number of random ``orders``, a seed."""
+    """
+    The method: step ``k``, starting rating ``start``, number of random ``orders``, a seed.
+
+    It assumes one ability for each policy; in the order of the rows, that recent verdicts matter
+    most.
+    """
 
     k: float = 16.0
     start: float = 1500.0

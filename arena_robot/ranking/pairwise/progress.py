@@ -34,7 +34,7 @@ MARGIN = 0.1
 
 @dataclass(frozen=True)
 class Progress:
-    """Mean progress, 0..1."""
+    """Mean progress, 0..1; assumes pairs that were drawn evenly over easy and hard tasks."""
 
     def __call__(self, comparisons: Comparisons) -> Fit:
         """
@@ -55,7 +55,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class ProgressGls:
-    """Progress with a session effect; see the module."""
+    """Progress with a session effect; assumes that it adds the same to both scores."""
 
     def __call__(self, comparisons: Comparisons) -> Fit:
         """
@@ -172,7 +172,7 @@ class AuditedMethod:
 
 
 class Opd(AuditedMethod):
-    """Mean of the audits' numbers."""
+    """Mean of the audits' numbers; assumes that their judge is calibrated for these tasks."""
 
     def __init__(self, audits: AuditTable | None = None) -> None:
         super().__init__(audits)
@@ -183,7 +183,11 @@ class Opd(AuditedMethod):
 
 
 class PreferenceAudit(AuditedMethod):
-    """Davidson's model; ties count for the rollout with the clearly higher audit."""
+    """
+    Davidson's model; ties count for the rollout with the clearly higher audit.
+
+    It assumes that a tie hides a difference which the audit sees.
+    """
 
     def __init__(self, audits: AuditTable | None = None, margin: float = MARGIN) -> None:
         super().__init__(audits)

@@ -63,7 +63,11 @@ TAU_RIDGE = 1e-6
 
 @dataclass(frozen=True)
 class TaskModel:
-    """The method; ``partial`` uses progress scores too (B.4)."""
+    """
+    The method; ``partial`` uses progress scores too (B.4).
+
+    It assumes latent kinds of task, and that verdict and progress both depend on solving the task.
+    """
 
     options: TaskOptions = field(default_factory=TaskOptions)
     partial: bool = False

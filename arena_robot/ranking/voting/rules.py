@@ -1,7 +1,7 @@
 """Table of the voting rules by name, and :func:`vote`."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from arena_robot.core.errors import ConfigError, DataError
 from arena_robot.core.extensions import Table
@@ -81,4 +81,5 @@ def vote(profile: Profile, method: str, k: int | None = None,
     for an unknown name, and what the rule raises.
     """
     count = RULES.find(method).count
-    return (AS_PRINTED.get(method, count) if as_printed else count)(profile, k, winners)
+    rule = AS_PRINTED.get(method, count) if as_printed else count
+    return replace(rule(profile, k, winners), names=profile.names)

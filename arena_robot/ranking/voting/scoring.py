@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_robot.core.errors import DataError
+from arena_robot.ranking.standings import html_rows, number_words
 from arena_robot.ranking.voting.profile import UNLISTED, Profile
 
 Tiers = tuple[tuple[int, ...], ...]
@@ -33,7 +34,8 @@ class VoteResult:
     lottery: shape (m,), the maximal lottery.
     levels: the levels of iterative maximal lotteries, best first.
     warnings: reasons why the order may not be reliable. graph: shape (m, m), the locked edges of
-    ranked pairs, by margin; 0 where there is none.
+    ranked pairs, by margin; 0 where there is none. names: of the alternatives, for a notebook's
+    table, where :func:`.rules.vote` made the result.
     """
 
     method: str
@@ -45,6 +47,17 @@ class VoteResult:
     levels: Tiers | None = None
     warnings: tuple[str, ...] = ()
     graph: NDArray[np.float64] | None = None
+    names: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        values = self.scores if self.lottery is None else self.lottery
+        rows, place = [], 1
+        for tier in self.tiers or (self.winners,):
+            rows += [(f'{place}{"=" if len(tier) > 1 else ""}', self.names[x] if self.names else
+                      str(x), '' if values is None else number_words(values[x])) for x in tier]
+            place += len(tier)
+        return html_rows(self.method, ('rank', 'alternative', 'score' if self.lottery is None
+                                       else 'chance'), rows)
 
 
 def tiers_of(scores: NDArray[np.float64], resolution: float = 1e-9) -> Tiers:

@@ -14,10 +14,11 @@ from fastapi.responses import HTMLResponse, Response, StreamingResponse
 from fastapi.templating import Jinja2Templates
 
 from arena_robot.core.clock import to_iso, to_utc
+from arena_robot.core.csv_tables import csv_line
 from arena_robot.core.episode import Slot
 from arena_robot.ranking.methods import METHODS
 from arena_robot.ranking.recommended import RECOMMENDED
-from arena_robot.records.roboarena_files import SESSIONS_FILE, csv_line
+from arena_robot.records.roboarena_files import SESSIONS_FILE
 from arena_robot.server.store.browse import MOST, Browse, Evaluation, Filter, RolloutNotes
 from arena_robot.web.site.history import MethodChanges
 
