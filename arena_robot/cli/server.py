@@ -39,6 +39,7 @@ def run_server(args: argparse.Namespace) -> int:
     from arena_robot.core.config import load
     from arena_robot.core.process import ended_by_signal
     tuning.poll_sockets_in_one_thread()
+    tuning.multiply_in_one_thread()
     with tuning.loading():
         from arena_robot.server.app import ArenaServer
         from arena_robot.server.config import ServerConfig

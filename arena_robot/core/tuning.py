@@ -45,6 +45,16 @@ def poll_sockets_in_one_thread() -> None:
     os.environ.setdefault('GRPC_EXPERIMENTS', GRPC_EXPERIMENTS)
 
 
+def multiply_in_one_thread() -> None:
+    """
+    Let each product of matrices use the thread that asks for it; before numpy is imported.
+
+    A server's standings have many products of small matrices. Threads of OpenBLAS that wait for
+    each other, while other threads answer pages, double the time of a fit.
+    """
+    os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
+
+
 def keep_what_exists() -> None:
     """
     Leave all objects that exist now out of later garbage collections.
