@@ -141,11 +141,16 @@ def test_sentences_are_plain():
     assert not wrong
 
 
-def test_the_first_screen_says_what_is_driven_and_what_is_not():
-    screen = '\n'.join((ROOT / 'README.md').read_text(encoding='utf-8').splitlines()[:25])
-    assert '| this version drives | this version does not drive |' in screen
+def test_the_first_screen_has_picture_and_commands_and_then_says_what_is_driven():
+    text = (ROOT / 'README.md').read_text(encoding='utf-8')
+    screen = '\n'.join(text.splitlines()[:25])
+    for part in ('![', 'make demo', 'make test', 'uvx', '`pip install`'):
+        assert part in screen
+    _, _, rest = text.partition('\n## ')
+    robots = rest.partition('\n## ')[0]
+    assert '| this version drives | this version does not drive |' in robots
     for backend in DRIVERS['arm'].names():
-        assert f'`backend: {backend}`' in screen
+        assert f'`backend: {backend}`' in robots
 
 
 def numbers():
