@@ -62,10 +62,11 @@ def run_blind(args: argparse.Namespace) -> int:
     from arena_robot.core.process import ended_by_signal
     from arena_robot.core.tuning import keep_freed_memory
     keep_freed_memory()
-    logging.disable()    # what clients and servers log names the policy that was called
     study, addresses = _declared(args)
     over = ended_by_signal()
     with contextlib.ExitStack() as stack:
+        logging.disable()    # what clients and servers log names the policy that was called
+        stack.callback(logging.disable, logging.NOTSET)
         page = _serve(args, study, addresses, stack)
         link = page.url_at(_own_address(args.page_host))
         print(f'{qr_code(link)}\nthe page for the phone: {link}', flush=True)

@@ -120,7 +120,7 @@ def test_the_summary_holds_the_reveal_only_after_it(store):
     data = json.loads((session.folder / 'session.json').read_text())
     assert data['reveal'] == {
         'nonce': '00', 'policy_a': 'crimson-7b', 'policy_b': 'azure', 'receipt': '',
-        'probation': False, 'objection': ''}
+        'probation': False, 'objection': '', 'chosen': None}
     assert data['verified'] is True
     assert (data['verdict']['valid'], data['verdict']['preference']) == (False, None)
     session.close()
