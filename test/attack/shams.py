@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from tally import Tally
 
-sys.path.append(str(Path(__file__).resolve().parent.parent / 'server'))
+TESTS = Path(__file__).resolve().parent.parent
+sys.path += [str(TESTS), str(TESTS / 'server')]
 
 from arena_setting import NAMES, SENT, STATION, Setting, episode, recorded
 
