@@ -17,7 +17,7 @@ import numpy as np
 from tally import Tally
 
 TESTS = Path(__file__).resolve().parent.parent
-sys.path += [str(TESTS), str(TESTS / 'server')]
+sys.path.extend((str(TESTS), str(TESTS / 'server')))
 
 from arena_setting import NAMES, SENT, STATION, Setting, episode, recorded
 
