@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from tally import Tally
 
-TESTS = Path(__file__).resolve().parent.parent
-sys.path.extend((str(TESTS), str(TESTS / 'server')))
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+sys.path.append(str(Path(__file__).resolve().parent.parent / 'server'))
 
 from arena_setting import NAMES, SENT, STATION, Setting, episode, recorded
 
