@@ -2,6 +2,7 @@
 
 import importlib.util
 import math
+import subprocess
 import sys
 from pathlib import Path
 
@@ -113,6 +114,12 @@ def test_a_part_says_when_it_begins_and_its_result(capsys):
     row = tally.Tally('bags', tried=3, crashes=1)
     assert campaign.reported('bags', lambda: [row]) == [row]
     assert capsys.readouterr().err.splitlines() == ['bags ...', 'bags: 0 s, 3 tried, 1 wrong']
+
+
+def test_the_command_starts_without_the_paths_of_the_tests():
+    done = subprocess.run([sys.executable, Path(campaign.__file__), '--help'], check=False,
+                          capture_output=True, text=True, timeout=60.0)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_part_that_fails_is_a_crash():
