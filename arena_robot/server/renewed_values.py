@@ -27,10 +27,11 @@ class RenewedValues:
 
     After ``open`` a thread looks at the version every ``LOOK_S`` seconds and after ``look``. When
     it changed, the thread makes again what the calls of ``always`` get, and what was asked for
-    since it was made, one after another; what is ``late`` comes last. After each the
-    thread rests ``REST`` times as long as the processor worked for it. So only who is the first to
-    ask for a value waits for it, one that is ``slow`` for ``FIRST_S`` at most, and pages and
-    stations have the processor in between.
+    since it was made, one after another. After each the thread rests ``REST`` times as long as
+    the processor worked for it. What is ``late`` comes last, and only the next late value waits
+    for its rest: the past days of a large arena never hold up the newest standings. So only who
+    is the first to ask for a value waits for it, one that is ``slow`` for ``FIRST_S`` at most,
+    and pages and stations have the processor in between.
     Without ``open``, ``get`` makes a value again when the version changed.
     """
 
@@ -43,6 +44,8 @@ class RenewedValues:
         self._thread: threading.Thread | None = None
         self._seen: Hashable = None
         self._done: Hashable = None
+        self._late_done: Hashable = None
+        self._late_from_s = 0.0
         self._looks = 0
         self._owed_s = 0.0
 
@@ -63,7 +66,7 @@ class RenewedValues:
             self._thread.join(CLOSE_S)
 
     def version(self) -> Hashable:
-        """Return the version that all of the values have."""
+        """Return the version that all values have but those that are late."""
         return self._version() if self._thread is None else self._done
 
     def look(self) -> None:
@@ -130,21 +133,33 @@ class RenewedValues:
 
     def _renew_all(self) -> None:
         self._seen = self._version()
-        changed = self._seen != self._done
-        for late in (False, True):
-            for call, is_late in self._always if changed else ():
-                if is_late is late:
-                    self._renew(call)
-            with self._lock:
-                asked = [value for value in self._values.values()
-                         if value.asked and value.late is late and value.is_old(self._seen)]
-            for value in asked:
-                value.asked = False
-                self._renew(partial(value.renew, self._seen))
-        if not self._stop.is_set():
+        if self._renew_part(False, self._seen != self._done):
             self._done = self._seen
+        if self._renew_part(True, self._seen != self._late_done):
+            self._late_done = self._seen
 
-    def _renew(self, call: Callable[[], object]) -> None:
+    def _renew_part(self, late: bool, changed: bool) -> bool:
+        """Make again what is late, or all else; False when some of it has to wait."""
+        for call, is_late in self._always if changed else ():
+            if is_late is late and not self._renew(call, late):
+                return False
+        with self._lock:
+            asked = [value for value in self._values.values()
+                     if value.asked and value.late is late and value.is_old(self._seen)]
+        for value in asked:
+            value.asked = False
+            if not self._renew(partial(value.renew, self._seen), late):
+                value.asked = True
+                return False
+        return not self._stop.is_set()
+
+    def _renew(self, call: Callable[[], object], late: bool) -> bool:
+        """Make one value; False when it is late and the one before is to be rested from first."""
+        if late:
+            rest_s = self._late_from_s - time.monotonic()
+            if rest_s > LOOK_S:
+                return False
+            self._owed_s = max(self._owed_s, rest_s)
         self._rest()
         started_s = time.thread_time()
         try:
@@ -152,7 +167,12 @@ class RenewedValues:
                 with contextlib.suppress(ArenaError):    # kept, and raised where somebody asks
                     call()
         finally:
-            self._owed_s = REST * (time.thread_time() - started_s)
+            rest_s = REST * (time.thread_time() - started_s)
+            if late:    # what is not late does not wait for this rest
+                self._late_from_s = time.monotonic() + rest_s
+            else:
+                self._owed_s = rest_s
+        return True
 
     def _rest(self) -> None:
         self._stop.wait(self._owed_s)

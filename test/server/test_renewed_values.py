@@ -207,3 +207,20 @@ def test_what_is_late_is_made_after_all_others(data, values):
     data.version = 1
     assert values.settle()
     assert order == ['first', 'picture', 'late', 'late picture']
+
+
+def test_the_rest_after_a_late_value_holds_up_no_other(data, values, monkeypatch):
+    monkeypatch.setattr(renewed_values, 'REST', 1000.0)
+
+    def work():
+        end_s = time.thread_time() + 0.05
+        while time.thread_time() < end_s:
+            sum(range(1000))
+    values.always(lambda: values.get('late', work, late=True), late=True)
+    values.open()
+    assert values.settle()
+    begin_s = time.monotonic()
+    data.version = 1
+    while values.version() != 1:
+        assert time.monotonic() < begin_s + 10.0, 'the rest of 50 s was waited for'
+        time.sleep(0.01)
