@@ -321,8 +321,12 @@ class SessionWalk(RuleBasedStateMachine):
 
 
 def test_any_buttons_in_any_order_break_no_promise():
-    run_state_machine_as_test(SessionWalk, settings=settings(
-        max_examples=20, stateful_step_count=25, deadline=None,
-        suppress_health_check=[HealthCheck.too_slow]))
-    assert {State.DONE, State.ABORTED, State.PREFERENCE, EndReason.STOPPED, EndReason.TIMEOUT,
-            EndReason.POLICY_ERROR, EndReason.INTERRUPTED} <= SessionWalk.reached
+    wanted = {State.DONE, State.ABORTED, State.PREFERENCE, EndReason.STOPPED, EndReason.TIMEOUT,
+              EndReason.POLICY_ERROR, EndReason.INTERRUPTED}
+    for _ in range(5):      # twenty random walks reach all of it nearly always
+        run_state_machine_as_test(SessionWalk, settings=settings(
+            max_examples=20, stateful_step_count=25, deadline=None,
+            suppress_health_check=[HealthCheck.too_slow]))
+        if wanted <= SessionWalk.reached:
+            break
+    assert wanted <= SessionWalk.reached

@@ -78,10 +78,12 @@ class FrankaControl:
     def cycle(self) -> None:
         """Read a state, carry out the newest command and request, publish the state."""
         reading = self._client.read()
+        ran = self._client.running
         try:
             self._play(self._obey(reading))
         except FrankaRefused as error:
-            self._refusal = str(error)
+            # A motion that ended since is refused too; the state that follows says why it ended.
+            self._refusal = EARLY if ran and not self._client.running else str(error)
             self._end()
         if self._grant(self._board.request()):
             reading = self._settled()
