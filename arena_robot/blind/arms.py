@@ -8,8 +8,9 @@ the package's own client is used, which knows DROID's observations and no others
 import asyncio
 import dataclasses
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from arena_robot.core.errors import BadReply, ConfigError, DataError, PolicyError
 from arena_robot.policy.address import PolicyAddress, parse_address
@@ -34,27 +35,6 @@ SESSION_KEY = 'needs_session_id'
 RESET_BYTES = 4096    # a request to reset has no pictures
 # Fields of a spec that may differ: a client that does what the most demanding one needs suits all.
 EITHER: dict[str, Callable[[list[Any]], Any]] = {'session_id': any, 'samples': any, 'warm_up': max}
-
-
-class RoutedPolicy(Protocol):
-    """A policy as the router calls it; every method raises PolicyError."""
-
-    metadata: Mapping[Any, Any]
-    spec: PolicySpec | None
-    why_no_spec: str
-    resets: bool
-
-    async def open(self) -> None:
-        """Connect anew, so that nothing of the connection before is left at the policy."""
-
-    async def frame(self, frame: Message, timeout_s: float) -> Message:
-        """Return the reply to a frame of openpi's protocol; a text is no chunk."""
-
-    async def call(self, method: str, request: bytes, timeout_s: float) -> bytes:
-        """Return the reply to a call of ``arena.policy.v1``."""
-
-    async def close(self) -> None:
-        """Close all connections; can be called twice."""
 
 
 class TranslatedPolicy:
@@ -99,17 +79,46 @@ class TranslatedPolicy:
         return self._served
 
 
-class OpenpiArm:
-    """A policy behind a websocket server of openpi or RoboArena."""
+class RoutedPolicy(ABC):
+    """A policy as the router calls it; every method raises PolicyError."""
+
+    _line: FrameLine | CallLine
 
     def __init__(self, address: PolicyAddress, options: CallOptions) -> None:
-        self._address, self._options = address, address.applied(options)
-        self._line = FrameLine(address, options)
+        self._address, self._options = address, options
         self._other = TranslatedPolicy(str(address), options)
         self.metadata: Mapping[Any, Any] = {}
         self.spec: PolicySpec | None = None
         self.why_no_spec = ''
         self.resets = True
+
+    @abstractmethod
+    async def open(self) -> None:
+        """Connect anew, so that nothing of the connection before is left at the policy."""
+
+    @abstractmethod
+    async def frame(self, frame: Message, timeout_s: float) -> Message:
+        """Return the reply to a frame of openpi's protocol; a text is no chunk."""
+
+    @abstractmethod
+    async def call(self, method: str, request: bytes, timeout_s: float) -> bytes:
+        """Return the reply to a call of ``arena.policy.v1``."""
+
+    async def close(self) -> None:
+        """Close all connections; can be called twice."""
+        await self._line.close()
+        await self._other.close()
+
+
+class OpenpiArm(RoutedPolicy):
+    """A policy behind a websocket server of openpi or RoboArena."""
+
+    _line: FrameLine
+
+    def __init__(self, address: PolicyAddress, options: CallOptions) -> None:
+        super().__init__(address, options)
+        self._options = address.applied(options)
+        self._line = FrameLine(address, options)
 
     async def open(self) -> None:
         """Connect anew and read the metadata."""
@@ -138,23 +147,15 @@ class OpenpiArm:
         """Answer a gRPC client."""
         return await self._other.call(method, request, timeout_s)
 
-    async def close(self) -> None:
-        """Close all connections."""
-        await self._line.close()
-        await self._other.close()
 
-
-class GrpcArm:
+class GrpcArm(RoutedPolicy):
     """A policy behind a gRPC server."""
 
+    _line: CallLine
+
     def __init__(self, address: PolicyAddress, options: CallOptions) -> None:
-        self._address, self._options = address, options
+        super().__init__(address, options)
         self._line = CallLine(address, options)
-        self._other = TranslatedPolicy(str(address), options)
-        self.metadata: Mapping[Any, Any] = {}
-        self.spec: PolicySpec | None = None
-        self.why_no_spec = ''
-        self.resets = True
 
     async def open(self) -> None:
         """Connect anew and ask for the spec."""
@@ -172,11 +173,6 @@ class GrpcArm:
     async def call(self, method: str, request: bytes, timeout_s: float) -> bytes:
         """Pass a call on."""
         return await self._line.call(method, request, timeout_s)
-
-    async def close(self) -> None:
-        """Close all connections."""
-        await self._line.close()
-        await self._other.close()
 
 
 def arm_at(address: str, options: CallOptions) -> RoutedPolicy:

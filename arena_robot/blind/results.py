@@ -15,6 +15,7 @@ fixed number of blocks, and evenly in a sequential study.
 
 import dataclasses
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,9 +36,13 @@ from arena_robot.blind.shares import (
 )
 from arena_robot.blind.study import DecisionRule, Measure, Stopping, Study, Unit
 from arena_robot.blind.trials import StudyRecord, TrialResult
+from arena_robot.core.clock import to_iso
 from arena_robot.core.episode import Preference
 from arena_robot.core.wilson import wilson
 from arena_robot.ranking.intervals.needed import clustered_capital, log_capital
+from arena_robot.records.roboarena import SLOTS, RoboArenaRollout, RoboArenaSession
+
+LOCAL = 'local'    # the origin of verdicts that no server relayed
 
 MOST_EXACT, DRAWN = 14, 20_000    # evaluators whose 16 384 exchanges are all made; beyond, drawn
 LEAST_EVALUATORS = 6              # with fewer, no result can reach a level of 5 %
@@ -311,3 +316,41 @@ def result_to_json(result: StudyResult) -> dict[str, Any]:
                 'more_blocks': None if math.isinf(c.more) else int(c.more),
                 'sentence': words} for c, words in zip(result.contrasts, result.sentences(),
                                                        strict=True)]}
+
+
+def study_sessions(result: StudyResult) -> list[RoboArenaSession]:
+    """
+    Return the blocks of a revealed study in which slots A and B count.
+
+    So `arena rank` and `arena study methods` work on a study as on a station's sessions. Progress
+    is what the evaluator said; where nobody did, a success is 1 and a failure 0.
+    """
+    blocks: dict[tuple[int, int], dict[str, TrialResult]] = defaultdict(dict)
+    for trial in result.results:
+        if trial.counts:
+            blocks[trial.version, trial.block][trial.slot] = trial
+    return [_block_session(result, version, block, slots)
+            for (version, block), slots in blocks.items() if set(SLOTS) <= set(slots)]
+
+
+def _block_session(result: StudyResult, version: int, block: int,
+                   slots: dict[str, TrialResult]) -> RoboArenaSession:
+    declared = result.record.versions[version - 1]
+    first, last = slots[min(slots)], slots[max(slots)]
+    condition = declared.study.condition(first.condition)
+    rollouts = tuple(RoboArenaRollout(
+        trial.arm, slot, _progress(trial), prompt=condition.instruction or condition.task,
+        order=place, success=trial.success) for place, (slot, trial) in enumerate(
+            sorted(slots.items())))
+    return RoboArenaSession(
+        f'{declared.sha256[:12]}-{version}-{block}', slots['A'].arm, slots['B'].arm,
+        preference=last.preference, evaluator=first.evaluator, explanation=last.reason,
+        created=to_iso(first.started_ns) if first.started_ns else '',
+        completed=to_iso(last.ended_ns) if last.ended_ns else '', origin=LOCAL, chosen=False,
+        rollouts=rollouts)
+
+
+def _progress(trial: TrialResult) -> float | None:
+    if trial.progress is not None or trial.success is None:
+        return trial.progress
+    return float(trial.success)

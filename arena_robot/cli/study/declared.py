@@ -243,7 +243,7 @@ def run_report(args: argparse.Namespace) -> int:
     result = study_result(read_study(args.folder))
     path = write_study_report(result, args.output or args.folder / 'report.html')
     if args.tables:
-        from arena_robot.blind.tables import study_sessions
+        from arena_robot.blind.results import study_sessions
         from arena_robot.records.roboarena_files import write_tables
         args.tables.mkdir(parents=True, exist_ok=True)
         write_tables(args.tables, study_sessions(result))
