@@ -2,11 +2,12 @@
 
 from array import array
 
+import cv2
 import numpy as np
 import pytest
 
 from arena_robot.core.errors import DataError
-from arena_robot.core.jpeg import QUALITY, from_jpeg, to_jpeg
+from arena_robot.core.jpeg import QUALITY, from_jpeg, thumbnail, thumbnail_of_jpeg, to_jpeg
 
 
 def picture(height=48, width=64):
@@ -51,3 +52,11 @@ def test_pixels_that_are_no_picture_are_refused_with_their_shape(pixels):
 def test_the_quality_has_a_range(quality):
     with pytest.raises(DataError, match='1 to 100'):
         to_jpeg(picture(), quality)
+
+
+@pytest.mark.parametrize('size', [(180, 320), (224, 224), (126, 224), (288, 512), (100, 75)])
+def test_the_thumbnail_of_a_jpeg_is_that_of_its_picture(size):
+    coarse = np.random.default_rng(3).integers(0, 256, (6, 9, 3), np.uint8)
+    pixels = cv2.resize(coarse, size[::-1], interpolation=cv2.INTER_NEAREST)
+    far = thumbnail_of_jpeg(to_jpeg(pixels)).astype(int) - thumbnail(pixels)
+    assert abs(far).max() <= 3
