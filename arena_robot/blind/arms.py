@@ -22,7 +22,7 @@ from arena_robot.policy.grpc.errors import BY_CODE
 from arena_robot.policy.grpc.passing import CallLine
 from arena_robot.policy.openpi import wire as openpi_wire
 from arena_robot.policy.openpi.answering import Message
-from arena_robot.policy.openpi.client import METADATA_BYTES, METADATA_ITEMS
+from arena_robot.policy.openpi.client import METADATA_BYTES, METADATA_ITEMS, code_of
 from arena_robot.policy.openpi.passing import FrameLine
 from arena_robot.policy.openpi.server import OpenpiCaller
 from arena_robot.policy.options import CallOptions
@@ -229,8 +229,7 @@ def raise_told(reply: Message) -> bytes:
     """Return a chunk's bytes; of a text, raise the error that it stands for."""
     if not isinstance(reply, str):
         return bytes(reply)
-    code = reply[1:].split(']', 1)[0] if reply.startswith('[') else ''
-    raise BY_CODE.get(code, PolicyError)(reply)
+    raise BY_CODE.get(code_of(reply), PolicyError)(reply)
 
 
 def is_reset(frame: Message) -> bool:

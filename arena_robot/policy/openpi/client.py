@@ -5,6 +5,7 @@ import socket
 import ssl
 import threading
 import uuid
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
@@ -103,7 +104,7 @@ class OpenpiPolicy:
             return
         request = {'session_id': episode, 'endpoint': 'reset'}
         reply = self._exchange('reset', request, timeout_s or self._options.reset_timeout_s)
-        if isinstance(reply, str) and (_code(reply) or TRACEBACK in reply):
+        if isinstance(reply, str) and (code_of(reply) or TRACEBACK in reply):
             raise self._told(reply)
 
     def close(self) -> None:
@@ -156,7 +157,7 @@ class OpenpiPolicy:
         """Return the error in a string reply; of a traceback only the last line is shown."""
         logger.debug('%s replied: %s', self.address, reply)
         lines = reply.strip().splitlines() or ['an empty error']
-        code = _code(lines[0])
+        code = code_of(lines[0])
         text = lines[0][len(code) + 2:].strip() if code else lines[-1]
         return BY_CODE.get(code, PolicyError)(f'{self.address}: {text}')
 
@@ -197,20 +198,17 @@ class OpenpiPolicy:
             try:
                 return self._dialled(scheme)
             except InvalidStatus as error:
-                raise self._refused(error) from error
+                raise refusal(error, self.address) from error
             except (OSError, InvalidHandshake, EOFError) as error:
                 failures.append(f'{scheme}: {error or type(error).__name__}')
-        raise PolicyUnavailable(f"{self.address} does not answer ({'; '.join(failures)}); is the "
-                                'server running there, and does it speak websocket?')
+        raise silence(self.address, failures)
 
     def _dialled(self, scheme: str) -> ClientConnection:
         options = self._options
-        word = 'Bearer' if options.auth == 'bearer' else 'Api-Key'
-        headers = {'Authorization': f'{word} {options.token}'} if options.token else None
         return connect(
             f'{scheme}://{self._target}', compression=None, max_size=options.max_message_bytes,
             open_timeout=options.connect_timeout_s, close_timeout=1.0, ping_interval=None,
-            legacy=True, additional_headers=headers, proxy=None, logger=LINE_LOGGER,
+            legacy=True, additional_headers=authorization(options), proxy=None, logger=LINE_LOGGER,
             ssl=tls_context(options) if scheme == 'wss' else None, sock=self._reached())
 
     def _reached(self) -> socket.socket | None:
@@ -220,11 +218,6 @@ class OpenpiPolicy:
         port = int(self._target.partition('/')[0].rpartition(':')[2])
         return socket.create_connection((self._options.connect_to, port),
                                         self._options.connect_timeout_s)
-
-    def _refused(self, error: InvalidStatus) -> PolicyError:
-        status = error.response.status_code
-        kind = PolicyRefused if status in (401, 403) else PolicyUnavailable
-        return kind(f'{self.address} answered HTTP {status} instead of opening a websocket')
 
     def _drop(self) -> None:
         """Cut a connection whose next frame could belong to a call that was given up."""
@@ -237,7 +230,26 @@ class OpenpiPolicy:
             connection.close()
 
 
-def _code(reply: str) -> str:
+def authorization(options: CallOptions) -> dict[str, str] | None:
+    """Return the headers that show a policy's token, None without one."""
+    word = 'Bearer' if options.auth == 'bearer' else 'Api-Key'
+    return {'Authorization': f'{word} {options.token}'} if options.token else None
+
+
+def refusal(error: InvalidStatus, address: str) -> PolicyError:
+    """Return the error for a server that answered without opening a websocket."""
+    status = error.response.status_code
+    kind = PolicyRefused if status in (401, 403) else PolicyUnavailable
+    return kind(f'{address} answered HTTP {status} instead of opening a websocket')
+
+
+def silence(address: str, failures: Sequence[str]) -> PolicyUnavailable:
+    """Return the error for a server that no attempt could reach."""
+    return PolicyUnavailable(f"{address} does not answer ({'; '.join(failures)}); is the "
+                             'server running there, and does it speak websocket?')
+
+
+def code_of(reply: str) -> str:
     """Return the code in ``[code] message``, empty when it is not one of ours."""
     code = reply[1:].split(']', 1)[0] if reply.startswith('[') else ''
     return code if code in BY_CODE else ''

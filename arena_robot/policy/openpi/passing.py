@@ -20,13 +20,19 @@ from websockets.protocol import State
 from arena_robot.core.errors import (
     BadReply,
     ConfigError,
-    PolicyRefused,
     PolicyTimeout,
     PolicyUnavailable,
 )
 from arena_robot.policy.address import PolicyAddress
 from arena_robot.policy.openpi.answering import Message
-from arena_robot.policy.openpi.client import LINE_LOGGER, TRACEBACK, tls_context
+from arena_robot.policy.openpi.client import (
+    LINE_LOGGER,
+    TRACEBACK,
+    authorization,
+    refusal,
+    silence,
+    tls_context,
+)
 from arena_robot.policy.openpi.server import HEALTH_PATH
 from arena_robot.policy.options import CallOptions, ServeOptions
 
@@ -168,24 +174,18 @@ class FrameLine:
             try:
                 return await self._dial(scheme)
             except InvalidStatus as error:
-                status = error.response.status_code
-                kind = PolicyRefused if status in (401, 403) else PolicyUnavailable
-                raise kind(f'{self._address} answered HTTP {status} instead of opening a '
-                           'websocket') from error
+                raise refusal(error, str(self._address)) from error
             except (OSError, InvalidHandshake, EOFError, asyncio.TimeoutError) as error:
                 failures.append(f'{scheme}: {error or type(error).__name__}')
-        raise PolicyUnavailable(f"{self._address} does not answer ({'; '.join(failures)}); is "
-                                'the server running there, and does it speak websocket?')
+        raise silence(str(self._address), failures)
 
     async def _dial(self, scheme: str) -> ClientConnection:
         options = self._options
-        word = 'Bearer' if options.auth == 'bearer' else 'Api-Key'
-        headers = {'Authorization': f'{word} {options.token}'} if options.token else None
         return await connect(
             f'{scheme}://{self._address.target}', compression=None, proxy=None,
             max_size=options.max_message_bytes, open_timeout=options.connect_timeout_s,
             close_timeout=1.0, ping_interval=None, write_limit=WRITE_BYTES,
-            additional_headers=headers, logger=LINE_LOGGER,
+            additional_headers=authorization(options), logger=LINE_LOGGER,
             ssl=tls_context(options) if scheme == 'wss' else None)
 
     async def _drop(self) -> None:
