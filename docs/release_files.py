@@ -4,8 +4,9 @@ Make small files in every format of this release, which later releases go on rea
   python docs/release_files.py test/data/0.1.0
 
 A session is led by the page, the station and the server of the tests. Its journal, session file,
-database, log and tables are kept, a bag with its derived files, and a message of each type of both
-protobuf services with every field set. test/test_release_files.py reads them all.
+database, log and tables are kept, a bag with its derived files, the schema on PostgreSQL, and a
+message of each type of both protobuf services with every field set. test/test_release_files.py
+reads them, and test/server/test_database.py both databases.
 """
 
 import base64
@@ -20,10 +21,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
+from alembic.script import ScriptDirectory
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
+from sqlalchemy.dialects import postgresql
 
 from arena_robot.policy.proto import arena_policy_pb2
 from arena_robot.recording.episode.derive import derive
@@ -32,6 +36,8 @@ from arena_robot.records.episode_file import SceneMatch, write_scene_match
 from arena_robot.records.session_file import JOURNAL, RECEIPT_FILE, SESSION_FILE
 from arena_robot.server.proto import arena_server_pb2
 from arena_robot.server.results.exports import export_tables
+from arena_robot.server.store.database import alembic_config
+from arena_robot.server.store.schema import metadata
 from arena_robot.web.site.log import standings_of
 
 TESTS = Path(__file__).parent.parent / 'test'
@@ -128,6 +134,17 @@ def write_session(out: Path) -> None:
             database.execute('VACUUM INTO ?', (str(out / 'arena.db'),))
 
 
+def write_schema(out: Path) -> None:
+    """Write the schema that a new server makes on PostgreSQL, whose revision is the newest."""
+    newest = ScriptDirectory.from_config(alembic_config()).get_current_head()
+    lines = ['CREATE TABLE alembic_version (version_num VARCHAR(32) PRIMARY KEY)',
+             f"INSERT INTO alembic_version VALUES ('{newest}')"]
+    engine = sa.create_mock_engine('postgresql://', lambda made, *_, **__: lines.append(
+        str(made.compile(dialect=postgresql.dialect())).strip().replace(' \n', '\n')))
+    metadata.create_all(engine, checkfirst=False)
+    (out / 'postgresql.sql').write_text(''.join(f'{line};\n\n' for line in lines).rstrip() + '\n')
+
+
 def main(args: Sequence[str]) -> int:
     """Write the files into a new folder."""
     if len(args) != 1:
@@ -138,6 +155,7 @@ def main(args: Sequence[str]) -> int:
     sys.path[:0] = [str(TESTS), str(TESTS / 'server'), str(TESTS / 'session')]
     write_episode(out)
     write_session(out)
+    write_schema(out)
     write_wire(out)
     total = sum(path.stat().st_size for path in out.rglob('*') if path.is_file())
     sys.stdout.write(f'{total / 1000:.0f} kB in {out}\n')

@@ -166,6 +166,7 @@ WALK = """
 
 
 def test_a_field_of_the_verdict_walks_from_page_to_database(tmp_path):
+    shutil.copyfile(ROOT / 'test' / 'data' / '0.1.0' / 'arena.db', tmp_path / 'results.db')
     process = python(changed(tmp_path, CHANGES), WALK)
     assert process.stdout == 'walked\n', process.stderr
     message = (tmp_path / 'arena_msgs' / 'msg' / 'Feedback.msg').read_text()

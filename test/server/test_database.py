@@ -1,4 +1,6 @@
+import shutil
 import sqlite3
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -11,10 +13,11 @@ from arena_robot.server.store.audit import Audit
 from arena_robot.server.store.database import Database, alembic_config
 from arena_robot.server.store.schema import NEWEST, audit, metadata
 
+RELEASE = Path(__file__).parent.parent / 'data' / '0.1.0'
 NEWEST_SCHEMA = ScriptDirectory.from_config(alembic_config()).get_current_head()
 
 
-def test_the_migrations_lead_to_the_schema(database):
+def check_schema(database):
     def is_here(item, name, kind, reflected, compared):
         return name not in NEWEST or NEWEST[name][0] == connection.dialect.name
 
@@ -25,6 +28,25 @@ def test_the_migrations_lead_to_the_schema(database):
     assert difference == []
     assert {name for name in NEWEST if name in names} == {
         name for name, (dialect, _) in NEWEST.items() if dialect == connection.dialect.name}
+
+
+def test_a_new_database_has_the_schema(database):
+    check_schema(database)
+
+
+def test_a_database_of_0_1_0_is_migrated_to_the_schema(tmp_path):
+    shutil.copyfile(RELEASE / 'arena.db', tmp_path / 'arena.db')
+    with Database(f'sqlite:///{tmp_path}/arena.db') as database:
+        check_schema(database)
+
+
+def test_a_postgresql_database_of_0_1_0_is_migrated_to_the_schema(postgres_url):
+    engine = sa.create_engine(postgres_url)
+    with engine.begin() as connection:
+        connection.exec_driver_sql((RELEASE / 'postgresql.sql').read_text(encoding='utf-8'))
+    engine.dispose()
+    with Database(postgres_url) as database:
+        check_schema(database)
 
 
 def test_a_migration_that_fails_on_the_way_leaves_nothing(tmp_path):

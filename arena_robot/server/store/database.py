@@ -18,7 +18,7 @@ from sqlalchemy.engine import Connection, Engine, make_url
 
 from arena_robot.core.errors import ConfigError, ServerError, ServerUnavailable
 from arena_robot.server.sealing import Seal
-from arena_robot.server.store.schema import use_seal
+from arena_robot.server.store.schema import metadata, use_seal
 
 __all__ = ['Connection', 'Database']
 
@@ -141,9 +141,14 @@ class Database:
         log.info('migrating the database to %s', head)
         with self.write() as connection:
             wait_for_turn(connection, 'migration')
-            if MigrationContext.configure(connection).get_current_revision() == head:
+            revision = MigrationContext.configure(connection).get_current_revision()
+            if revision == head:
                 return    # another server was first
             config.attributes['connection'] = connection
+            if revision is None:
+                metadata.create_all(connection, checkfirst=False)
+                command.stamp(config, 'head')
+                return
             try:
                 command.upgrade(config, 'head')
             except CommandError as error:

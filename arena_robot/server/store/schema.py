@@ -9,6 +9,7 @@ import weakref
 from typing import Any
 
 from sqlalchemy import (
+    DDL,
     BigInteger,
     Boolean,
     CheckConstraint,
@@ -22,6 +23,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    event,
     false,
 )
 from sqlalchemy.engine import Dialect, Engine
@@ -383,3 +385,24 @@ rate_counts = Table(
     Column('caller', String(32), primary_key=True),
     Column('period', BigInteger, primary_key=True, autoincrement=False),
     Column('count', BigInteger, nullable=False))
+
+
+def _append_only(table: Table) -> None:
+    """Make the database itself refuse to change or delete a row."""
+    words = f'{table.name} is append-only'
+    statements = [('sqlite', f"""CREATE TRIGGER {table.name}_no_{verb.lower()}
+            BEFORE {verb} ON {table.name}
+            BEGIN SELECT RAISE(ABORT, '{words}'); END""") for verb in ('UPDATE', 'DELETE')]
+    statements += [
+        ('postgresql', f"""CREATE FUNCTION {table.name}_refuse() RETURNS trigger AS $$
+            BEGIN RAISE EXCEPTION '{words}'; END $$ LANGUAGE plpgsql"""),
+        ('postgresql', f"""CREATE TRIGGER {table.name}_append_only
+            BEFORE UPDATE OR DELETE ON {table.name}
+            FOR EACH ROW EXECUTE FUNCTION {table.name}_refuse()""")]
+    for dialect, statement in statements:
+        event.listen(table, 'after_create', DDL(  # type: ignore[no-untyped-call]
+            statement).execute_if(dialect=dialect))
+
+
+for _table in (audit, entries, log):
+    _append_only(_table)
