@@ -105,6 +105,11 @@ class GuardedArm(Opened):
             self.watchdog.drop()
             return self.arm.move_to(goal, max(wanted_s, shortest_s))
 
+    def limit(self, safety: Safety) -> None:
+        """Check commands by ``safety`` from the next one on."""
+        with self._lock:
+            self.safety = safety
+
     def stop(self) -> None:
         """Come to rest and hold; commands made before now are refused. Works in every state."""
         self.watchdog.drop()

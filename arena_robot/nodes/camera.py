@@ -74,7 +74,7 @@ class CameraNode(PartNode[CameraParams]):
         if wanted and wanted != self.camera.serial:
             raise NotConnected(f"the {self.role} camera should have serial number '{wanted}', "
                                f"found '{self.camera.serial}'")
-        self.rate = diagnostics.Rate(self.params.pub_frame_rate)
+        self.rate = diagnostics.Rate(lambda: self.params.pub_frame_rate)
         self.dropped = 0
         geometry = self.camera.info()
         self.eyes = {eye: self._eye(eye, geometry[eye])

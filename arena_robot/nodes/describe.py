@@ -58,7 +58,7 @@ def table(params: Sequence[Param]) -> str:
         if meaning.low is not None and meaning.high is not None:
             span = f'{_number(meaning.low)} … {_number(meaning.high)}'
         text = meaning.description.replace('<', '&lt;')    # a tag would not be shown
-        live = ' (may change while running)' if meaning.live else ''
+        live = f' ({meaning.live})' if meaning.live else ''
         rows.append(f'| `{param.name}` | {_default(param.default)} | {meaning.unit} | {span} | '
                     f'{text}{live} |')
     return '\n'.join(rows)

@@ -32,7 +32,6 @@ from arena_robot.core.observation import GripperState, ObjectStatus
 from arena_robot.drivers.base import Gripper, Part
 from arena_robot.nodes import backends
 from arena_robot.nodes.lib import convert, diagnostics, qos
-from arena_robot.nodes.lib.parameters import Current
 from arena_robot.nodes.lib.part_node import CommandStamps, PartNode
 from arena_robot.nodes.lib.part_params import PARALLEL, SINGLE, GripperParams
 from arena_robot.nodes.lib.spin import run_node
@@ -100,7 +99,6 @@ class GripperNode(PartNode[GripperParams]):
 
     def extra_params(self) -> None:
         """Declare the backend's own parameters."""
-        self._now = Current(self, self.params)
         prefix, self.model = self.params.arm_prefix, self.params.model
         self.joint = prefixed(self.model.joint, prefix)
         self.frame = prefixed(self.model.base_link, prefix)
@@ -117,7 +115,7 @@ class GripperNode(PartNode[GripperParams]):
         """Offer topics, services and the action."""
         self.gripper = cast(Gripper, self.part)
         self.watchdog = CommandWatchdog(self.timeline.part, math.inf, self.params.max_command_age)
-        self.rate = diagnostics.Rate(self.params.publish_rate)
+        self.rate = diagnostics.Rate(lambda: self.params.publish_rate)
         self.refusal = ''
         self._commanded_ns: int | None = None
         self._goals, self._force = 0, 0.0
@@ -140,6 +138,12 @@ class GripperNode(PartNode[GripperParams]):
         self.keep(ActionServer(self, self.action.type, '~/gripper_cmd', self._execute,
                                callback_group=ReentrantCallbackGroup(),
                                cancel_callback=lambda goal: CancelResponse.ACCEPT))
+
+    def on_params(self) -> None:
+        """Take up a changed age of commands too."""
+        super().on_params()
+        if self._opened:
+            self.watchdog.max_age_s = self.params.max_command_age
 
     def on_start(self) -> None:
         """Begin the publishing schedule now."""
@@ -188,7 +192,7 @@ class GripperNode(PartNode[GripperParams]):
     def send(self, position: float, speed: float | None = None,
              force: float | None = None) -> None:
         """Go to ``position`` 0..1; SafetyError when it is not a number."""
-        now = self._now.values
+        now = self.params
         clock = self.timeline.part
         sent = clipped(GripperCommand(
             position, clock.now_ns(), now.speed if speed is None else speed,

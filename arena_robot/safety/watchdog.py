@@ -33,8 +33,8 @@ class CommandWatchdog:
 
     def __init__(self, clock: Clock, timeout_s: float, max_age_s: float = 0.2) -> None:
         self._clock = clock
-        self._timeout_s = timeout_s
-        self._max_age_s = max_age_s
+        self.timeout_s = timeout_s
+        self.max_age_s = max_age_s
         self._lock = threading.Lock()
         self._halts: dict[StopOwner, str] = {}
         self._not_before_ns: int | None = None
@@ -75,9 +75,9 @@ class CommandWatchdog:
             self._follow_clock()
             now_ns = self._clock.now_ns()
             age_s = (now_ns - stamp_ns) * 1e-9
-            if age_s > self._max_age_s:
+            if age_s > self.max_age_s:
                 raise LateCommand(f'command is {age_s:.3f} s old, allowed are '
-                                  f'{self._max_age_s:g} s: refused')
+                                  f'{self.max_age_s:g} s: refused')
             if age_s < -FUTURE_S:
                 raise SafetyError(f'command is stamped {-age_s:.3f} s in the future: compare the '
                                   'clocks of sender and robot')
@@ -116,7 +116,7 @@ class CommandWatchdog:
         with self._lock:
             if self._accepted_ns is None:
                 return False
-            if (self._clock.steady_ns() - self._accepted_ns) * 1e-9 <= self._timeout_s:
+            if (self._clock.steady_ns() - self._accepted_ns) * 1e-9 <= self.timeout_s:
                 return False
             self._accepted_ns = None
             return True

@@ -164,7 +164,7 @@ def test_a_trajectory_without_meaning_is_refused(bad, text):
 
 
 def test_a_rate_is_measured_in_the_time_it_is_given():
-    rate = diagnostics.Rate(10.0)
+    rate = diagnostics.Rate(lambda: 10.0)
     rate.measure(0)
     for _ in range(8):
         rate.tick()

@@ -59,6 +59,16 @@ class SpiedDriver:
         return sent
 
 
+class Borrowed(SpiedDriver):
+    """The driver for a second node, which neither opens nor closes it."""
+
+    def open(self):
+        pass
+
+    def close(self):
+        pass
+
+
 @pytest.fixture(scope='module')
 def station():
     """Return (client node, the arm's driver, its node) of a station with the lab's limits."""
@@ -264,21 +274,50 @@ def test_an_arm_that_is_not_the_robot_of_the_station_file_stays_unconfigured(sta
     """Its driver gives seven joints, as a Panda's, and a flange 10 cm above a Panda's."""
     node, driver, _ = station
 
-    class OtherArm(SpiedDriver):
+    class OtherArm(Borrowed):
         def state(self, max_age_s=0.1):
             state = self._arm.state(max_age_s)
             return dataclasses.replace(state, pose=state.pose + np.array([0, 0, 0.1, 0, 0, 0]))
-
-        def open(self):
-            pass
-
-        def close(self):
-            pass
     wrong = ArmNode('other_arm', make_part=lambda: OtherArm(driver), context=node.context,
                     parameter_overrides=[Parameter('autostart', value=False)])
     assert wrong.trigger_configure() is TransitionCallbackReturn.FAILURE
     assert "driver's flange is 100 mm and 0 degrees from where that of a Franka P" in wrong._reason
     wrong.destroy_node()
+
+
+def test_limits_become_tighter_while_the_arm_runs_and_never_wider(station):
+    node, driver, owner = station
+    arm = ArmNode('tightened', make_part=lambda: Borrowed(driver), context=node.context,
+                  timeline=owner.timeline,
+                  parameter_overrides=[Parameter('autostart', value=False)])
+    heard = []
+    subscription = qos.subscription(node, ArmLimits, 'tightened/limits', heard.append, qos.LATCHED)
+    try:
+        assert arm.trigger_configure() is TransitionCallbackReturn.SUCCESS
+        for name, value in {'limits.max_joint_delta': 0.05, 'command_timeout': 0.1,
+                            'max_command_age': 0.05, 'limits.velocity': [0.5] * 7}.items():
+            assert arm.set_parameters([Parameter(name, value=value)])[0].successful, name
+        watchdog = arm.guard.watchdog
+        assert (watchdog.timeout_s, watchdog.max_age_s) == (0.1, 0.05)
+        assert arm.guard.safety.limits.velocity == (0.5,) * 7
+        sent = arm.guard.safety.check(Action(np.ones(8), ActionSpace.JOINT_VELOCITY),
+                                      driver.state())
+        assert np.abs(sent.q - driver.state().q).max() == pytest.approx(0.05, abs=1e-3)
+        waiting.until(lambda: heard and list(heard[-1].velocity) == [0.5] * 7, 'the new limits')
+        reset_out = [*RESET_JOINTS[:1], -1.0, *PANDA.limits.joint_upper[2:]]
+        for name, value, why in (
+                ('limits.max_joint_delta', 0.06, 'may only be lowered while running'),
+                ('limits.joint_upper', reset_out, 'reset_joints: joint 2 is'),
+                ('limits.velocity', [-1.0] * 7, 'must be positive')):
+            answer = arm.set_parameters([Parameter(name, value=value)])[0]
+            assert not answer.successful
+            assert why in answer.reason
+        assert arm.guard.safety.limits.max_joint_delta == 0.05
+        assert arm.set_parameters([Parameter('joint_state_rate', value=10.0)])[0].successful
+        assert arm.rate.target_hz == 10.0
+    finally:
+        node.destroy_subscription(subscription)
+        arm.destroy_node()
 
 
 def test_what_a_bag_says_was_sent_is_what_the_driver_accepted(processes, tmp_path):

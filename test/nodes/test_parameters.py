@@ -8,6 +8,9 @@ from rclpy.parameter import Parameter
 
 from arena_robot.core.errors import ConfigError
 from arena_robot.nodes.lib.parameters import (
+    ANY,
+    DOWN,
+    UP,
     Current,
     Parameters,
     by_name,
@@ -23,11 +26,13 @@ from arena_robot.nodes.session.params import SessionParams
 @dataclass(frozen=True, kw_only=True)
 class Example(Parameters):
     rate: float = param(10.0, 'rate of frames', 1.0, 60.0, unit='Hz')
-    steps: int = param(5, 'steps', 1, 9, live=True)
+    steps: int = param(5, 'steps', 1, 9, live=ANY)
     name: str = param('a', 'which one', choices=('a', 'bee'))
     gains: tuple[float, ...] = param((1.0, 2.0), 'gains')
     roles: tuple[str, ...] = param(('left',), 'roles', choices=('left', 'wrist'))
     fast: bool = param(False, 'be quick')
+    most: tuple[float, ...] = param((1.0, 2.0), 'upper limits', live=DOWN)
+    least: float = param(0.5, 'lower limit', 0.0, 1.0, live=UP)
 
 
 @pytest.fixture
@@ -96,14 +101,40 @@ def test_an_unknown_parameter_names_the_nearest(make):
 
 
 def test_only_a_live_parameter_changes_while_the_node_runs(make):
-    node = make()
-    v = declare(node, Example())
-    now = Current(node, v)
+    node, told = make(), []
+    now = Current(node, declare(node, Example()), then=lambda: told.append(now.values.steps))
     took = node.set_parameters([Parameter('steps', value=7), Parameter('rate', value=20.0)])
     assert [answer.successful for answer in took] == [True, False]
-    assert (v.steps, now.values.steps, now.values.rate) == (5, 7, 10.0)
+    assert 'read-only parameter: rate' in took[1].reason
+    assert (now.values.steps, now.values.rate, told) == (7, 10.0, [7])
     assert not node.set_parameters([Parameter('steps', value=70)])[0].successful
     assert now.values.steps == 7
+
+
+@pytest.mark.parametrize(('name', 'tighter', 'wider'), [
+    ('x.most', [0.5, 2.0], [0.4, 2.1]), ('x.most', [0.5, 2.0], [0.5]),
+    ('x.most', [0.5, 2.0], [float('nan'), 1.0]), ('x.least', 0.6, 0.5)])
+def test_a_limit_only_becomes_tighter_while_the_node_runs(make, name, tighter, wider):
+    node = make()
+    now = Current(node, declare(node, Example(), 'x.'), 'x.')
+    assert node.set_parameters([Parameter(name, value=tighter)])[0].successful
+    before = now.values
+    assert before != Example()
+    answer = node.set_parameters([Parameter(name, value=wider)])[0]
+    assert not answer.successful
+    assert f'{name} may only be' in answer.reason
+    assert 'start the node again' in answer.reason
+    assert now.values == before
+
+
+def test_values_that_cannot_be_together_are_refused_with_the_reason(make):
+    def check(values):
+        if values.steps < 3:
+            raise ConfigError('too few steps')
+    node = make()
+    now = Current(node, declare(node, Example()), check=check)
+    assert node.set_parameters([Parameter('steps', value=2)])[0].reason == 'too few steps'
+    assert now.values.steps == 5
 
 
 def test_tools_see_unit_range_and_choices(make):
@@ -115,4 +146,6 @@ def test_tools_see_unit_range_and_choices(make):
     assert (rate.floating_point_range[0].from_value, rate.floating_point_range[0].to_value) == (
         1.0, 60.0)
     assert node.describe_parameter('name').additional_constraints == 'one of a, bee'
+    assert node.describe_parameter('most').additional_constraints == DOWN
+    assert not node.describe_parameter('most').read_only
     assert set(by_name(Example())) < set(node._parameters)

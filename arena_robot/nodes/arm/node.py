@@ -25,7 +25,7 @@ from arena_robot.nodes.arm.actions import ArmActions
 from arena_robot.nodes.arm.commands import ArmCommands
 from arena_robot.nodes.arm.transforms import ArmTransforms
 from arena_robot.nodes.lib import convert, diagnostics, qos
-from arena_robot.nodes.lib.parameters import declare
+from arena_robot.nodes.lib.parameters import Current, declare
 from arena_robot.nodes.lib.part_node import PartNode
 from arena_robot.nodes.lib.part_params import (
     ArmParams,
@@ -34,6 +34,7 @@ from arena_robot.nodes.lib.part_params import (
     reset_joints_within,
 )
 from arena_robot.nodes.lib.spin import run_node
+from arena_robot.robots.arms import ArmLimits
 from arena_robot.safety.filter import Safety
 from arena_robot.safety.kinematics import frames, jacobian
 from arena_robot.safety.limits import robot_of
@@ -56,8 +57,9 @@ class ArmNode(PartNode[ArmParams]):
         """Declare the limits, whose defaults depend on the robot, and the backend's own."""
         v = self.params
         self.robot = robot = robot_of(v.robot_type)
-        self.limits = declare(self, LimitParams.of(robot.limits), 'limits.').limits(robot.name)
-        reset_joints_within(v.reset_joints, self.limits)
+        self._limits = Current(self, declare(self, LimitParams.of(robot.limits), 'limits.'),
+                               'limits.', check=self._limits_of, then=self.on_params)
+        self._limits_of(self._limits.values)
         self.joint_names = robot.joint_names(v.arm_prefix)
         self.link0 = robot.base_frame(v.arm_prefix)
         self.flange_frame = robot.flange_frame(v.arm_prefix)
@@ -66,6 +68,17 @@ class ArmNode(PartNode[ArmParams]):
         self.backend = v.chosen_backend
         if not self.has_own_part:
             self._make = backends.choose(self, 'arm', self.backend)
+
+    @property
+    def limits(self) -> ArmLimits:
+        """The limits as they are now."""
+        return self._limits.values.limits(self.robot.name)
+
+    def on_params(self) -> None:
+        """Take up tighter limits too, from the next command on."""
+        super().on_params()
+        if self._opened:
+            self._limit()
 
     def build_part(self) -> Part:
         """Return the driver of the parameter ``backend``."""
@@ -79,7 +92,7 @@ class ArmNode(PartNode[ArmParams]):
             cast(Arm, self.part),
             Safety(self.limits, clock, max_state_age_s=v.max_state_age),
             CommandWatchdog(clock, v.command_timeout, v.max_command_age), self.robot)
-        self.rate = diagnostics.Rate(v.joint_state_rate)
+        self.rate = diagnostics.Rate(lambda: self.params.joint_state_rate)
         # Where other nodes drive the arm, they publish its joints and its description too.
         others = backends.of_other_nodes('arm', self.backend)
         self._joints = None if others else self._publisher(JointState, 'joint_states')
@@ -91,9 +104,8 @@ class ArmNode(PartNode[ArmParams]):
         self._wrench = self._publisher(WrenchStamped, '~/external_wrench_in_base_frame')
         self._state = self._publisher(ArmStateMessage, '~/arm_state', qos.STATE)
         self._transforms = None if others else ArmTransforms(self)
-        self._publisher(ArmLimitsMessage, '~/limits', qos.LATCHED).publish(
-            convert.limits_message(self.limits, self.robot.name, self.joint_names,
-                                   self.timeline.to_ros(clock.now_ns()), self.base_frame))
+        self._told = self._publisher(ArmLimitsMessage, '~/limits', qos.LATCHED)
+        self._limit()
         self.commands = ArmCommands(self, self.guard, self.joint_names, self.base_frame)
         self.actions = ArmActions(self, self.commands)
         stop_group = MutuallyExclusiveCallbackGroup()    # a stop does not wait for a recovery
@@ -165,6 +177,20 @@ class ArmNode(PartNode[ArmParams]):
                 diagnostics.status(self, 'robot mode', ip, level, text, values))
 
     # -- inside ------------------------------------------------------------------------------
+
+    def _limits_of(self, values: LimitParams) -> None:
+        """Raise ConfigError for limits that are none, or that exclude the reset pose."""
+        reset_joints_within(self.params.reset_joints, values.limits(self.robot.name))
+
+    def _limit(self) -> None:
+        """Give the guard the limits of position, speed and age, and publish them."""
+        v, clock = self.params, self.timeline.part
+        self.guard.limit(Safety(self.limits, clock, max_state_age_s=v.max_state_age))
+        self.guard.watchdog.timeout_s = v.command_timeout
+        self.guard.watchdog.max_age_s = v.max_command_age
+        self._told.publish(
+            convert.limits_message(self.limits, self.robot.name, self.joint_names,
+                                   self.timeline.to_ros(clock.now_ns()), self.base_frame))
 
     def _publisher(self, kind: type, topic: str, profile: Any = qos.STREAM) -> Publisher:
         out: Publisher = self.keep(qos.publisher(self, kind, topic, profile))

@@ -1,6 +1,6 @@
 """Diagnostics of nodes, with the keys of diagnostic_updater."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.node import Node
@@ -14,10 +14,10 @@ _TOLERANCE = 0.1    # as diagnostic_updater's default
 
 
 class Rate:
-    """Counts events; ``target_hz`` is their expected rate."""
+    """Counts events; ``target_hz`` returns their expected rate, which may change."""
 
-    def __init__(self, target_hz: float) -> None:
-        self.target_hz = target_hz
+    def __init__(self, target_hz: Callable[[], float]) -> None:
+        self._target_hz = target_hz
         self.total = 0
         self.actual_hz = 0.0
         self._seen = 0
@@ -42,6 +42,11 @@ class Rate:
                 'Target frequency (Hz)': f'{self.target_hz:.2f}',
                 'Minimum acceptable frequency (Hz)': f'{self.minimum_hz:.2f}',
                 'Events since startup': str(self.total)}
+
+    @property
+    def target_hz(self) -> float:
+        """The expected rate."""
+        return self._target_hz()
 
     @property
     def minimum_hz(self) -> float:

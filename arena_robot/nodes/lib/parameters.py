@@ -13,11 +13,17 @@ A wrong type, a value out of range, and an unknown name raise ConfigError.
 
 import dataclasses
 from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
-from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
+import numpy as np
+from rcl_interfaces.msg import (
+    FloatingPointRange,
+    IntegerRange,
+    ParameterDescriptor,
+    SetParametersResult,
+)
 from rclpy.exceptions import (
     InvalidParameterTypeException,
     InvalidParameterValueException,
@@ -36,6 +42,9 @@ P = TypeVar('P', bound='Parameters')
 
 _ALWAYS = ('use_sim_time', 'start_type_description_service')
 _KEY = 'param'
+# How a parameter may change while its node runs; of a list each number.
+ANY, DOWN, UP = (f'may {how} while running' for how in ('change', 'only be lowered',
+                                                        'only be raised'))
 # What the names of a driver's own parameters begin with.
 DRIVER = 'driver.'
 
@@ -45,8 +54,8 @@ class Meaning:
     """
     Description, unit and allowed values of a parameter.
 
-    ``low`` and ``high`` bound numbers; ``choices`` are the allowed strings, of a list each. What
-    is not ``live`` can only be set before the node starts.
+    ``low`` and ``high`` bound numbers; ``choices`` are the allowed strings, of a list each.
+    ``live`` is ANY, DOWN or UP; a parameter without it can only be set before the node starts.
     """
 
     description: str
@@ -54,7 +63,7 @@ class Meaning:
     high: float | None = None
     unit: str = ''
     choices: tuple[str, ...] = ()
-    live: bool = False
+    live: str = ''
 
 
 @dataclass(frozen=True)
@@ -75,8 +84,8 @@ class Param:
         meaning = self.meaning
         words = f'{meaning.description} ({meaning.unit})' if meaning.unit else meaning.description
         out = ParameterDescriptor(description=words, read_only=not meaning.live)
-        if meaning.choices:
-            out.additional_constraints = f"one of {', '.join(meaning.choices)}"
+        choices = f"one of {', '.join(meaning.choices)}" if meaning.choices else ''
+        out.additional_constraints = '; '.join(filter(None, (choices, meaning.live)))
         if meaning.low is not None and meaning.high is not None:
             if isinstance(self.default, float):
                 out.floating_point_range = [
@@ -89,7 +98,7 @@ class Param:
 
 
 def param(default: T, description: str, low: float | None = None, high: float | None = None, *,
-          unit: str = '', choices: tuple[str, ...] = (), live: bool = False) -> T:
+          unit: str = '', choices: tuple[str, ...] = (), live: str = '') -> T:
     """Return a field of a Parameters dataclass; see Meaning for the arguments."""
     meaning = Meaning(description, low, high, unit, choices, live)
     return dataclasses.field(default=default, metadata={_KEY: meaning})
@@ -118,17 +127,54 @@ def declare(node: Node, defaults: P, prefix: str = '') -> P:
 
 
 class Current(Generic[P]):
-    """The parameters of a node with the live ones as they are now, in ``values``."""
+    """
+    The declared parameters of a node with the live ones as they are now, in ``values``.
 
-    def __init__(self, node: Node, params: P) -> None:
+    ``check`` raises ConfigError for values that are not allowed together, and so refuses a change;
+    ``then`` is called after one.
+    """
+
+    def __init__(self, node: Node, params: P, prefix: str = '', *,
+                 check: Callable[[P], object] = lambda values: None,
+                 then: Callable[[], None] = lambda: None) -> None:
         self.values = params
-        self._names = {field.name for field in dataclasses.fields(params)}
+        self._rows = {row.name: row for row in params_of(params, prefix)}
+        self._prefix, self._check, self._then = prefix, check, then
+        node.add_on_set_parameters_callback(self._allow)
         node.add_post_set_parameters_callback(self._take)
 
-    def _take(self, changed: list[Parameter]) -> None:
-        self.values = _with(self.values, {
-            p.name: _as_default(p.value, getattr(self.values, p.name))
-            for p in changed if p.name in self._names})
+    def _changed(self, asked: list[Parameter]) -> P:
+        return _with(self.values, {
+            p.name.removeprefix(self._prefix): _as_default(p.value, self._rows[p.name].default)
+            for p in asked if p.name in self._rows})
+
+    def _allow(self, asked: list[Parameter]) -> SetParametersResult:
+        values = self._changed(asked)
+        try:
+            for p in asked:
+                if row := self._rows.get(p.name):
+                    name = p.name.removeprefix(self._prefix)
+                    _check(p.name, getattr(values, name), row)
+                    _one_way(row, getattr(self.values, name), getattr(values, name))
+            self._check(values)
+        except ConfigError as error:
+            return SetParametersResult(successful=False, reason=str(error))
+        return SetParametersResult(successful=True)
+
+    def _take(self, asked: list[Parameter]) -> None:
+        if any(p.name in self._rows for p in asked):
+            self.values = self._changed(asked)
+            self._then()
+
+
+def _one_way(row: Param, now: Any, asked: Any) -> None:
+    """Raise ConfigError where a limit would become wider, or is not a number."""
+    live = row.meaning.live
+    if live in (DOWN, UP):
+        was, new = np.atleast_1d(now), np.atleast_1d(asked)
+        if was.shape != new.shape or not np.all(new <= was if live == DOWN else new >= was):
+            raise ConfigError(f'{row.name} {live}: it is {now}, asked is {asked}; change the '
+                              'station file and start the node again')
 
 
 def refuse_unknown(node: Node, but: tuple[str, ...] = ()) -> None:

@@ -27,7 +27,7 @@ from arena_robot.drivers.base import Part
 from arena_robot.nodes.lib import convert, diagnostics, qos
 from arena_robot.nodes.lib.endpoints import PlayedInto
 from arena_robot.nodes.lib.listener import Listening
-from arena_robot.nodes.lib.parameters import DRIVER, declare, refuse_unknown
+from arena_robot.nodes.lib.parameters import DRIVER, Current, declare, refuse_unknown
 from arena_robot.nodes.lib.part_params import PartParams
 from arena_robot.nodes.lib.timeline import STEADY, RosClock, SameTime, Timeline
 
@@ -61,7 +61,7 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
         super().__init__(name, **options)
         self.has_own_part = make_part is not None
         self.timeline: Timeline = timeline or SameTime(RosClock(self.get_clock(), self.context))
-        self.params = declare(self, defaults)
+        self._current = Current(self, declare(self, defaults), then=self.on_params)
         self.extra_params()
         # With use_fake_hardware the file's driver, whose parameters those are, is not used.
         refuse_unknown(self, (DRIVER,) if self.params.use_fake_hardware else ())
@@ -83,6 +83,11 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
                                         callback_group=MutuallyExclusiveCallbackGroup(),
                                         clock=STEADY)
 
+    @property
+    def params(self) -> P:
+        """The parameters; those that may change while the node runs, as they are now."""
+        return self._current.values
+
     # -- what subclasses say -----------------------------------------------------------------
 
     def extra_params(self) -> None:
@@ -94,6 +99,10 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
 
     def on_open(self) -> None:
         """Create publishers, subscriptions and services once the part is open."""
+
+    def on_params(self) -> None:
+        """Take up parameters that changed while the node runs."""
+        self._timer.timer_period_ns = round(self.params.diagnostic_period * 1e9)
 
     def on_start(self) -> None:
         """Prepare to stream; called just before the first :meth:`stream_once`."""

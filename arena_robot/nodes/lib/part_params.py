@@ -11,7 +11,7 @@ from arena_robot.core.jpeg import QUALITY
 from arena_robot.core.observation import ROLES
 from arena_robot.drivers.table import GRIPPER_MODELS
 from arena_robot.nodes.lib.images import ENCODINGS, TRANSPORTS
-from arena_robot.nodes.lib.parameters import Parameters, by_name, param
+from arena_robot.nodes.lib.parameters import ANY, DOWN, UP, Parameters, by_name, param
 from arena_robot.robots.arms import DOF, PANDA, RESET_JOINTS, ROBOTS, ArmLimits
 from arena_robot.robots.cameras import STYLES
 from arena_robot.robots.grippers import ROBOTIQ_2F85, GripperModel, prefixed
@@ -30,9 +30,9 @@ class PartParams(Parameters):
     """The parameters of every part."""
 
     autostart: bool = param(
-        True, 'configure and activate at start, and again after a failure', live=True)
+        True, 'configure and activate at start, and again after a failure')
     diagnostic_period: float = param(
-        1.0, 'time between two reports on /diagnostics', 0.1, 60.0, unit='s')
+        1.0, 'time between two reports on /diagnostics', 0.1, 60.0, unit='s', live=ANY)
     backend: str = param(
         'sim', 'driver of the part: sim, replay, franka_rs, libfranka, robotiq, droid_nuc, an '
         'installed one, module:Class')
@@ -49,7 +49,7 @@ class CommandedParams(PartParams):
     """The parameters of parts that move."""
 
     max_command_age: float = param(
-        0.2, 'age above which a command is refused', 0.01, 5.0, unit='s')
+        0.2, 'age above which a command is refused', 0.01, 5.0, unit='s', live=DOWN)
     accept_unstamped: bool = param(
         False, 'accept commands without a stamp too, which a played bag may send')
     publish_tf: bool = param(
@@ -63,14 +63,17 @@ class ArmParams(CommandedParams):
     robot_type: str = param('panda', 'which Franka', choices=tuple(sorted(ROBOTS)))
     robot_ip: str = param('172.16.0.2', 'address of the robot, or of the NUC that drives it')
     arm_prefix: str = param('', "prefix of joint and frame names, such as 'left'")
-    joint_state_rate: float = param(125.0, 'rate of joint_states', 1.0, 1000.0, unit='Hz')
+    joint_state_rate: float = param(
+        125.0, 'rate of joint_states', 1.0, 1000.0, unit='Hz', live=ANY)
     arm_state_rate: float = param(
         50.0, 'rate of arm_state and of the topics of franka_robot_state_broadcaster',
-        1.0, 200.0, unit='Hz')
+        1.0, 200.0, unit='Hz', live=ANY)
     command_timeout: float = param(
-        0.5, 'time without a command after which the arm holds', 0.05, 5.0, unit='s')
+        0.5, 'time without a command after which the arm holds', 0.05, 5.0, unit='s',
+        live=DOWN)
     max_state_age: float = param(
-        0.1, 'age of a reading above which commands are refused', 0.005, 1.0, unit='s')
+        0.1, 'age of a reading above which commands are refused', 0.005, 1.0, unit='s',
+        live=DOWN)
     reset_joints: tuple[float, ...] = param(
         RESET_JOINTS, "goal of go_home, DROID's by default", unit='rad')
     goal_tolerance: float = param(
@@ -88,23 +91,27 @@ class LimitParams(Parameters):
     """The parameters ``limits.*`` of arm_node; their defaults are the robot's own limits."""
 
     joint_lower: tuple[float, ...] = param(
-        _PANDA.joint_lower, 'limit: lowest joint positions', unit='rad')
+        _PANDA.joint_lower, 'limit: lowest joint positions', unit='rad', live=UP)
     joint_upper: tuple[float, ...] = param(
-        _PANDA.joint_upper, 'limit: highest joint positions', unit='rad')
-    velocity: tuple[float, ...] = param(_PANDA.velocity, 'limit: joint speeds', unit='rad/s')
-    torque: tuple[float, ...] = param(_PANDA.torque, 'limit: spring torques', unit='N m')
+        _PANDA.joint_upper, 'limit: highest joint positions', unit='rad', live=DOWN)
+    velocity: tuple[float, ...] = param(
+        _PANDA.velocity, 'limit: joint speeds', unit='rad/s', live=DOWN)
+    torque: tuple[float, ...] = param(
+        _PANDA.torque, 'limit: spring torques', unit='N m', live=DOWN)
     workspace_lower: tuple[float, ...] = param(
-        _PANDA.workspace_lower, "limit: lower corner of the flange's workspace", unit='m')
+        _PANDA.workspace_lower, "limit: lower corner of the flange's workspace", unit='m',
+        live=UP)
     workspace_upper: tuple[float, ...] = param(
-        _PANDA.workspace_upper, "limit: upper corner of the flange's workspace", unit='m')
+        _PANDA.workspace_upper, "limit: upper corner of the flange's workspace", unit='m',
+        live=DOWN)
     elbow_lower: tuple[float, ...] = param(
-        _PANDA.elbow_lower, "limit: lower corner of the elbow's workspace", unit='m')
+        _PANDA.elbow_lower, "limit: lower corner of the elbow's workspace", unit='m', live=UP)
     elbow_upper: tuple[float, ...] = param(
-        _PANDA.elbow_upper, "limit: upper corner of the elbow's workspace", unit='m')
+        _PANDA.elbow_upper, "limit: upper corner of the elbow's workspace", unit='m', live=DOWN)
     max_joint_delta: float = param(
-        _PANDA.max_joint_delta, 'limit: largest step of an action', unit='rad')
+        _PANDA.max_joint_delta, 'limit: largest step of an action', unit='rad', live=DOWN)
     max_lead: float = param(
-        _PANDA.max_lead, 'limit: largest distance of a target from the arm', unit='rad')
+        _PANDA.max_lead, 'limit: largest distance of a target from the arm', unit='rad', live=DOWN)
 
     @classmethod
     def of(cls, limits: ArmLimits) -> 'LimitParams':
@@ -155,13 +162,13 @@ class GripperParams(CommandedParams):
     gripper_type: str = param(ROBOTIQ_2F85.name, 'which gripper')
     arm_prefix: str = param('', "prefix of joint and frame names, such as 'left'")
     publish_rate: float = param(
-        50.0, 'rate of joint_states and gripper_state', 1.0, 500.0, unit='Hz')
+        50.0, 'rate of joint_states and gripper_state', 1.0, 500.0, unit='Hz', live=ANY)
     gripper_closed_position: float = param(
         0.0, "finger joint's position when closed; 0: that of gripper_type", 0.0, 3.2, unit='rad')
     speed: float = param(
-        0.5, 'closing speed, as a fraction of the largest', 0.0, 1.0, live=True)
+        0.5, 'closing speed, as a fraction of the largest', 0.0, 1.0, live=ANY)
     force: float = param(
-        0.0, "grip force, as a fraction of the largest; DROID's is 0", 0.0, 1.0, live=True)
+        0.0, "grip force, as a fraction of the largest; DROID's is 0", 0.0, 1.0, live=ANY)
     stall_timeout: float = param(
         0.05, 'time without motion that counts as stalled', 0.0, 5.0, unit='s')
     goal_tolerance: float = param(
@@ -199,12 +206,14 @@ class CameraParams(PartParams):
         f'{PANDA.flange_frame()} on the wrist')
     publish_tf: bool = param(
         True, "publish the camera's frames on tf_static; false where another node does")
-    pub_frame_rate: float = param(15.0, 'frames published', 0.1, 120.0, unit='Hz')
+    pub_frame_rate: float = param(
+        15.0, 'frames published', 0.1, 120.0, unit='Hz', live=ANY)
     width: int = param(0, 'published width; 0: size of the camera', 0, 4096, unit='px')
     height: int = param(0, 'published height; 0: size of the camera', 0, 4096, unit='px')
     encoding: str = param('rgb8', 'pixel format', choices=tuple(ENCODINGS))
     jpeg_quality: int = param(
-        QUALITY, 'quality of …/compressed, encoded only while it has subscribers', 1, 100)
+        QUALITY, 'quality of …/compressed, encoded only while it has subscribers', 1, 100,
+        live=ANY)
     topic_style: str = param(
         'zed5', 'topic names: of a ZED wrapper version, generic, or mono: a camera with one eye',
         choices=tuple(STYLES))

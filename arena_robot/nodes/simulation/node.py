@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
-from rcl_interfaces.msg import SetParametersResult
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.parameter import Parameter
 from rosgraph_msgs.msg import Clock as ClockMessage
@@ -28,7 +27,14 @@ from arena_robot.nodes.gripper import GripperNode
 from arena_robot.nodes.lib import convert, diagnostics, qos
 from arena_robot.nodes.lib.calls import answering
 from arena_robot.nodes.lib.listener import Listening
-from arena_robot.nodes.lib.parameters import Current, Parameters, declare, param, refuse_unknown
+from arena_robot.nodes.lib.parameters import (
+    ANY,
+    Current,
+    Parameters,
+    declare,
+    param,
+    refuse_unknown,
+)
 from arena_robot.nodes.lib.part_node import PartNode
 from arena_robot.nodes.lib.part_params import PartParams
 from arena_robot.nodes.lib.spin import Spin, run_with
@@ -45,9 +51,9 @@ class SimParams(Parameters):
     """The parameters of sim_station."""
 
     task: str = param(
-        'cube_in_bowl', 'scene to set up; ~/reset_scene reads it again', live=True)
+        'cube_in_bowl', 'scene to set up; ~/reset_scene reads it again', live=ANY)
     seed: int = param(
-        0, 'variation of the scene; ~/reset_scene reads it again', 0, 2**31 - 1, live=True)
+        0, 'variation of the scene; ~/reset_scene reads it again', 0, 2**31 - 1, live=ANY)
     robot_type: str = param('panda', 'which Franka', choices=tuple(sorted(ROBOTS)))
     image_width: int = param(512, 'width of every image', 16, 1280, unit='px')
     image_height: int = param(288, 'height of every image', 16, 720, unit='px')
@@ -67,10 +73,10 @@ class SimParams(Parameters):
         125.0, 'messages on /clock, in simulated time', 1.0, 250.0, unit='Hz')
     restore_mm: float = param(
         0.0, 'position error (standard deviation) of ~/restore_start', 0.0, 100.0,
-        unit='mm', live=True)
+        unit='mm', live=ANY)
     restore_deg: float = param(
         0.0, 'angle error (standard deviation) of ~/restore_start', 0.0, 180.0, unit='deg',
-        live=True)
+        live=ANY)
     start_file: str = param(
         '', 'file that keeps the saved start, for a node that is started again; empty: none')
     progress_rate: float = param(10.0, 'messages on ~/progress', 0.1, 50.0, unit='Hz')
@@ -86,9 +92,9 @@ class SimStationNode(Listening):
     def __init__(self, name: str = 'sim_station', *, make_parts: MakeParts,
                  **options: Any) -> None:
         super().__init__(name, **options)
-        self.params = declare(self, SimParams())
+        self._current = Current(self, declare(self, SimParams()),
+                                check=lambda values: TASKS.find(values.task))
         refuse_unknown(self)
-        self._now = Current(self, self.params)
         v = self.params
         if v.real_time_factor != 1.0 and not v.publish_clock:
             raise ConfigError(f'real_time_factor {v.real_time_factor:g} needs publish_clock: '
@@ -110,6 +116,11 @@ class SimStationNode(Listening):
             world.on_tick.append(self._on_tick)
             if v.give_way and v.real_time_factor > 0.0:
                 self._governor = Governor(self, world, v.real_time_factor)
+
+    @property
+    def params(self) -> SimParams:
+        """The parameters; those that may change while the node runs, as they are now."""
+        return self._current.values
 
     def _timeline(self) -> Timeline:
         """Return simulated time as ROS time with /clock, else shifted to wall time."""
@@ -142,14 +153,13 @@ class SimStationNode(Listening):
                            ('restore_start', self._restore)):
             self.create_service(Trigger, f'~/{name}', answering(name, work),
                                 callback_group=group)
-        self.add_on_set_parameters_callback(self._validate)
         self.create_timer(1.0 / self.params.progress_rate, self._publish_progress,
                           clock=STEADY)
         self.create_timer(1.0, self._report, clock=STEADY)
         self._last = (self.timeline.now_ns(), SystemClock().steady_ns())
 
     def _reset(self, *_: Any) -> str:
-        now = self._now.values
+        now = self.params
         self._drop_commands()
         self.station.reset(now.task, now.seed)
         self._saved = None
@@ -176,7 +186,7 @@ class SimStationNode(Listening):
 
     def _restore(self, *_: Any) -> str:
         self._saved = self._saved or self._load()
-        now = self._now.values
+        now = self.params
         self._restores += 1
         self._drop_commands()
         self.station.restore(self._saved, moved_mm=now.restore_mm, turned_deg=now.restore_deg,
@@ -187,15 +197,6 @@ class SimStationNode(Listening):
         for part in self.parts:
             if part.active:
                 part.on_hold()
-
-    def _validate(self, parameters: list[Parameter]) -> SetParametersResult:
-        for parameter in parameters:
-            if parameter.name == 'task':
-                try:
-                    TASKS.find(str(parameter.value))
-                except ConfigError as error:
-                    return SetParametersResult(successful=False, reason=str(error))
-        return SetParametersResult(successful=True)
 
     def _publish_progress(self) -> None:
         self._progress.publish(Float64(data=float(self.station.progress())))
