@@ -1,6 +1,7 @@
 """Entry point of `arena`: find the verb that was typed, run it, report errors."""
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -11,6 +12,12 @@ from arena_robot.core.errors import ArenaError, ConfigError, DataError, UnknownM
 from arena_robot.core.terminal import let_go_of_closed, plain_children
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+_NUMBER = re.compile(r'\[Errno -?\d+\] ')    # the system's error has words too
+
+
+def say(text: str) -> None:
+    """Print an error without the numbers that the system gives to its own."""
+    print('arena:', _NUMBER.sub('', text), file=sys.stderr)
 
 
 def complete() -> None:
@@ -24,7 +31,7 @@ def complete() -> None:
 def interrupted() -> int:
     """Say that the program was interrupted."""
     with suppress(OSError):    # the terminal was closed
-        print('arena: interrupted', file=sys.stderr)
+        say('interrupted')
     let_go_of_closed()
     return INTERRUPTED
 
@@ -39,7 +46,7 @@ def not_imported(error: ImportError, words: Sequence[str]) -> int:
     missing = what_is_missing(error, words)
     if not missing:
         raise error
-    print(f'arena: {missing}', file=sys.stderr)
+    say(missing)
     return FAILED
 
 
@@ -57,10 +64,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         plain_children()
         return int(args.run(args))
     except (ConfigError, DataError, UnknownMethod) as error:
-        print(f'arena: {error}', file=sys.stderr)
+        say(str(error))
         return USAGE
     except ArenaError as error:
-        print(f'arena: {error} [{error.code}]', file=sys.stderr)
+        say(f'{error} [{error.code}]')
         return FAILED
     except KeyboardInterrupt:
         return interrupted()

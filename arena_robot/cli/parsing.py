@@ -61,6 +61,7 @@ class VerbParser(argparse.ArgumentParser):
         if action.choices is not None and value not in action.choices:
             choices = [str(choice) for choice in action.choices]
             kind = 'verb' if isinstance(action, argparse._SubParsersAction) else 'choice'
+            hint = f" Did you mean '--{value}'?" if f'--{value}' in self._option_string_actions \
+                else nearest(str(value), choices)
             raise argparse.ArgumentError(
-                None if kind == 'verb' else action,
-                f"there is no {kind} '{value}'.{nearest(str(value), choices)}")
+                None if kind == 'verb' else action, f"there is no {kind} '{value}'.{hint}")

@@ -66,6 +66,8 @@ def load_policy(name: str, kwargs: Mapping[str, Any] | None = None) -> Policy:
     """
     loader, mark, place = name.partition(':')
     is_checkpoint = bool(mark) and loader in LOADERS.names()
+    if place[:1].isdigit() and not is_checkpoint:    # host:port
+        parse_address(name)
     made_by = partial(LOADERS.find(loader), place) if is_checkpoint else EXAMPLES.find(name)
     try:
         policy = made_by(**(kwargs or {}))

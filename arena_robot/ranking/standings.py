@@ -293,16 +293,14 @@ def shown(standings: Standings, form: str = '.2f') -> list[Shown]:
 def text_table(standings: Standings) -> str:
     """Return the standings as text, best policy first, and how the method converged."""
     width = max([len('policy'), *(len(name) for name in standings.items)])
-    wide = standings.rank_low is not None
-    lines = [f"rank  {'policy':{width}}  {'score':>9}  {'interval':>18}  {'solve':>6}"
-             f"  {'n':>5}" + ('  ranks' if wide else '')]
+    lines = [f"rank  {'policy':{width}}  {'score':>9}  {'interval':>18}  {'solve':>6}  {'n':>5}"]
     for k in standings.order:
         words = stated_interval(standings, k, '.3f')
-        tied = '=' if (standings.ranks == standings.ranks[k]).sum() > 1 else ' '
-        rank = '  – ' if is_few(standings, k) else f'{standings.ranks[k]:>3}{tied}'
-        line = (f'{rank}  {standings.items[k]:{width}}  {standings.scores[k]:9.3f}'
-                f'  {words:>18}  {standings.solve[k]:6.3f}  {standings.counts[k]:>5}')
-        lines.append(line + (f'  {rank_words(standings, k, "-")}' if wide else ''))
+        tied = '=' if (standings.ranks == standings.ranks[k]).sum() > 1 else ''
+        rank = '–' if is_few(standings, k) else \
+            rank_words(standings, k, '-') or f'{standings.ranks[k]}{tied}'
+        lines.append(f'{rank:>4}  {standings.items[k]:{width}}  {standings.scores[k]:9.3f}'
+                     f'  {words:>18}  {standings.solve[k]:6.3f}  {standings.counts[k]:>5}')
     diagnostics = standings.diagnostics
     done = 'converged' if diagnostics.converged else 'NOT converged'
     lines.append(f'{standings.method}: {done} after {diagnostics.iterations} iterations'

@@ -127,7 +127,7 @@ def test_tasks_are_listed_and_shown(capsys):
     spec = json.loads(executed(capsys, 'spec', 'open_drawer', '--json')[1].out)
     assert spec['objects'][0]['joints'][0]['link'] == 'tray'
     code, out = executed(capsys, 'spec', 'opn_drawer')
-    assert (code, "did you mean 'open_drawer'" in out.err) == (2, True)
+    assert (code, "Did you mean 'open_drawer'" in out.err) == (2, True)
     assert executed(capsys, 'spec', '--reference')[0] == 2
 
 

@@ -259,7 +259,7 @@ def test_names_of_a_task_belong_together(task):
 
 
 def test_an_unknown_task_names_the_nearest():
-    with pytest.raises(ConfigError, match="did you mean 'open_drawer'"):
+    with pytest.raises(ConfigError, match="Did you mean 'open_drawer'"):
         find_task('open_draw')
 
 

@@ -35,8 +35,8 @@ def find_task(name: str) -> SkillTask:
     task = SKILL_TASKS.get(name) or _BY_SLUG.get(slug(name))
     if task is None:
         near = difflib.get_close_matches(slug(name), _BY_SLUG, n=1)
-        hint = f"; did you mean '{near[0]}'?" if near else ''
-        raise ConfigError(f"no skill task is named '{name}'{hint} `arena skill spec` lists them")
+        hint = f" Did you mean '{near[0]}'?" if near else ''
+        raise ConfigError(f"no skill task is named '{name}'.{hint} `arena skill spec` lists them")
     return task
 
 
