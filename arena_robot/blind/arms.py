@@ -21,9 +21,8 @@ from arena_robot.policy.grpc.channel import spec_request
 from arena_robot.policy.grpc.errors import BY_CODE
 from arena_robot.policy.grpc.passing import CallLine
 from arena_robot.policy.openpi import wire as openpi_wire
-from arena_robot.policy.openpi.answering import Message
 from arena_robot.policy.openpi.client import METADATA_BYTES, METADATA_ITEMS, code_of
-from arena_robot.policy.openpi.passing import FrameLine
+from arena_robot.policy.openpi.passing import FrameLine, Message
 from arena_robot.policy.openpi.server import OpenpiCaller
 from arena_robot.policy.options import CallOptions
 from arena_robot.policy.proto import arena_policy_pb2 as pb

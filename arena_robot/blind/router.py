@@ -5,10 +5,7 @@ It runs in an event loop of its own thread. Of what a policy says only chunks of
 robot as they are; errors become the same few sentences for all policies.
 """
 
-import asyncio
-import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, TypeVar
 
 from arena_robot.blind.arms import (
@@ -25,7 +22,6 @@ from arena_robot.core.errors import (
     ConfigError,
     PolicyError,
     PolicyRefused,
-    PolicyTimeout,
     PolicyUnavailable,
 )
 from arena_robot.core.openable import Openable
@@ -33,9 +29,8 @@ from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc import wire
 from arena_robot.policy.grpc.passing import CallServer
 from arena_robot.policy.openpi import wire as openpi_wire
-from arena_robot.policy.openpi.answering import Message
 from arena_robot.policy.openpi.client import TRACEBACK
-from arena_robot.policy.openpi.passing import FrameServer
+from arena_robot.policy.openpi.passing import FrameServer, LoopThread, Message
 from arena_robot.policy.options import CallOptions, ServeOptions
 from arena_robot.server.relay.blind_errors import blinded, sentence
 
@@ -57,8 +52,7 @@ class ArmPool(Openable):
         self.metadata: dict[Any, Any] = {}
         self.spec: PolicySpec | None = None
         self.why_no_spec = ''
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._loop: LoopThread | None = None
 
     def open(self) -> None:
         """
@@ -67,10 +61,7 @@ class ArmPool(Openable):
         Raises PolicyError naming the policy that cannot be reached, ConfigError where two of them
         cannot be told as one.
         """
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name='blind-router',
-                                        daemon=True)
-        self._thread.start()
+        self._loop = LoopThread('blind-router')
         try:
             self.run(self._open(), OPEN_S * len(self._addresses))
             self.metadata = common_metadata([arm.metadata for arm in self.policies.values()])
@@ -96,24 +87,17 @@ class ArmPool(Openable):
         if self._loop is None:
             work.close()
             raise PolicyUnavailable('the policies are not open')
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result(timeout_s)
-        except FutureTimeout as error:
-            future.cancel()
-            raise PolicyTimeout(f'no answer within {timeout_s:.3g} s') from error
+        return self._loop.run(work, timeout_s)
 
     def close(self) -> None:
         """Close all connections, and end the loop; can be called twice."""
-        loop, thread = self._loop, self._thread
-        if loop is None or thread is None:
+        loop = self._loop
+        if loop is None:
             return
         for policy in self.policies.values():
             self.run(policy.close(), RESET_S)
         self._loop = None
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(RESET_S)
-        loop.close()
+        loop.close(RESET_S)
 
     async def _open(self) -> None:
         for name, address in self._addresses.items():

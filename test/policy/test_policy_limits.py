@@ -12,8 +12,8 @@ from websockets.sync.client import connect
 from arena_robot.policy.examples.simple import Echo
 from arena_robot.policy.grpc import server as grpc_server
 from arena_robot.policy.grpc.server import GrpcPolicyServer
-from arena_robot.policy.openpi.server import CONNECTIONS_PER_ADDRESS, OpenpiPolicyServer
-from arena_robot.policy.openpi.shared_tls import LastingListener
+from arena_robot.policy.openpi.passing import CONNECTIONS_PER_ADDRESS
+from arena_robot.policy.openpi.server import OpenpiPolicyServer
 from arena_robot.policy.options import ServeOptions
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
@@ -59,26 +59,6 @@ def test_a_call_without_the_token_is_refused_before_its_message_comes():
             call(message(), timeout=5.0)
         never.set()
     assert error.value.code() is grpc.StatusCode.UNAUTHENTICATED
-
-
-def test_connections_that_end_before_they_are_accepted_end_no_server():
-    answers = [ConnectionResetError('reset'), OSError(24, 'too many open files'), ('line', 1)]
-
-    class Resets:
-        def accept(self):
-            answer = answers.pop(0)
-            if isinstance(answer, OSError):
-                raise answer
-            return answer
-
-        def fileno(self):
-            return listening.fileno()
-
-    with socket.create_server(('127.0.0.1', 0)) as listening, \
-            socket.create_connection(listening.getsockname()):
-        assert LastingListener(Resets()).accept() == ('line', 1)
-    with pytest.raises(OSError):
-        LastingListener(listening).accept()
 
 
 def test_idle_streams_leave_threads_for_calls_and_health():

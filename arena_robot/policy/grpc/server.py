@@ -155,7 +155,7 @@ class GrpcPolicyServer:
         served = ServedPolicy(self._policy, options.parallel)
         # A stream has a thread as long as it is open, and takes none of the calls'.
         for_streams = ThreadPoolExecutor(options.workers + options.streams, 'policy')
-        self._workers = CallWorkers(options.workers) if served.one_at_a_time else for_streams
+        self._workers = workers_for(served, options)
         server = grpc.server(
             self._workers,
             interceptors=[TokenInterceptor(options.token, *options.old_tokens)]
@@ -292,6 +292,12 @@ class _Call:
                 self.future.set_result(self.make())
             except BaseException as error:  # raised again where the result is asked for
                 self.future.set_exception(error)
+
+
+def workers_for(served: ServedPolicy, options: ServeOptions) -> futures.Executor:
+    """Return the threads for calls of a policy."""
+    return (CallWorkers(options.workers) if served.one_at_a_time
+            else ThreadPoolExecutor(options.workers, 'policy'))
 
 
 class CallWorkers(futures.Executor):

@@ -9,7 +9,13 @@ import asyncio
 import http
 import itertools
 import logging
-from collections.abc import Awaitable, Callable
+import ssl
+import threading
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import TimeoutError as FutureTimeout
+from functools import partial
+from typing import Any, TypeVar, cast
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.asyncio.server import Server, ServerConnection, serve
@@ -24,7 +30,6 @@ from arena_robot.core.errors import (
     PolicyUnavailable,
 )
 from arena_robot.policy.address import PolicyAddress
-from arena_robot.policy.openpi.answering import Message
 from arena_robot.policy.openpi.client import (
     LINE_LOGGER,
     TRACEBACK,
@@ -33,16 +38,65 @@ from arena_robot.policy.openpi.client import (
     silence,
     tls_context,
 )
-from arena_robot.policy.openpi.server import HEALTH_PATH
-from arena_robot.policy.options import CallOptions, ServeOptions
+from arena_robot.policy.options import CallOptions, ServeOptions, is_one_of
 
 log = logging.getLogger(__name__)
+T = TypeVar('T')
+Message = bytes | str
 
+HEALTH_PATH = '/healthz'
+CONNECTIONS_PER_ADDRESS = 64    # so that one caller does not take all
+HANDSHAKE_S = 10.0    # of TLS, as long as the library lets the opening of a websocket take
 # A frame with two pictures is written and read in one piece.
 WRITE_BYTES = 1 << 20
 AnswerFrame = Callable[[str, Message], Awaitable[Message]]
 NOT_OPENPI = ('this address speaks the websocket protocol of openpi and RoboArena; use '
               'ws://host:port there, and the gRPC address for arena.policy.v1')
+
+
+class LoopThread:
+    """An event loop in a thread of its own, for programs that have none."""
+
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T], timeout_s: float) -> T:
+        """Return what a coroutine returns that runs in the loop; PolicyTimeout."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result(timeout_s)
+        except FutureTimeout as error:
+            future.cancel()
+            raise PolicyTimeout(f'no answer within {timeout_s:.3g} s') from error
+
+    def close(self, timeout_s: float = 10.0) -> None:
+        """End the loop."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(timeout_s)
+        self._loop.close()
+
+
+class CountedConnection(ServerConnection):
+    """Is cut at once where its address has enough others."""
+
+    def __init__(self, counts: 'Counter[str]', *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._counts = counts
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Count it."""
+        super().connection_made(transport)
+        self._host = str((transport.get_extra_info('peername') or ('',))[0])
+        self._counts[self._host] += 1
+        if self._counts[self._host] > CONNECTIONS_PER_ADDRESS:
+            self.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Count it no longer."""
+        self._counts -= Counter([self._host])
+        super().connection_lost(exc)
 
 
 class FrameServer:
@@ -59,28 +113,35 @@ class FrameServer:
         self._left, self._stray = left, stray
         self._options = options
         self._numbers = itertools.count(1)
+        self._counts: Counter[str] = Counter()
         self._server: Server | None = None
         self.port = 0
 
     async def open(self) -> None:
-        """Start serving; ConfigError when the port cannot be used."""
-        options = self._options
+        """Start serving; ConfigError when the port or a TLS file cannot be used."""
+        options, tls = self._options, _served_tls(self._options)
         try:
             self._server = await serve(
                 self._converse, options.host, options.port, compression=None,
                 max_size=options.max_message_bytes, process_request=self._admit,
-                close_timeout=1.0, write_limit=WRITE_BYTES, logger=LINE_LOGGER)
+                close_timeout=1.0, write_limit=WRITE_BYTES, logger=LINE_LOGGER, ssl=tls,
+                ssl_handshake_timeout=HANDSHAKE_S if tls else None,
+                create_connection=cast(Any, partial(CountedConnection, self._counts)))
         except OSError as error:
             raise ConfigError(f'cannot serve at {options.host}:{options.port}: {error}'
                               ) from error
         self.port = next(iter(self._server.sockets)).getsockname()[1]
 
-    async def close(self) -> None:
-        """Close all connections and stop; can be called twice."""
+    async def close(self, grace_s: float = 5.0) -> None:
+        """Close all connections, wait ``grace_s`` for answers; can be called twice."""
         server, self._server = self._server, None
-        if server is not None:
-            server.close()
-            await server.wait_closed()
+        if server is None:
+            return
+        server.close()
+        try:
+            await asyncio.wait_for(server.wait_closed(), grace_s)
+        except asyncio.TimeoutError:
+            log.warning('a call is still in the policy after %.3g s; not waiting for it', grace_s)
 
     async def _converse(self, connection: ServerConnection) -> None:
         caller = f'websocket {next(self._numbers)}'
@@ -94,13 +155,30 @@ class FrameServer:
             self._left(caller)
 
     def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
-        """Answer health checks, and callers that do not ask for a websocket."""
+        """Answer health checks and who asks for no websocket; refuse who has not the token."""
         if request.path == HEALTH_PATH:
             return connection.respond(http.HTTPStatus.OK, 'OK\n')
+        token, sent = self._options.token, request.headers.get('Authorization', '')
+        if token and not is_one_of(sent.split(' ', 1)[-1], (token, *self._options.old_tokens)):
+            return connection.respond(http.HTTPStatus.UNAUTHORIZED, 'a token is needed\n')
         if request.headers.get('Upgrade', '').lower() != 'websocket':
             self._stray(f'somebody called the websocket address over HTTP: {NOT_OPENPI}')
             return connection.respond(http.HTTPStatus.UPGRADE_REQUIRED, f'{NOT_OPENPI}\n')
         return None
+
+
+def _served_tls(options: ServeOptions) -> ssl.SSLContext | None:
+    if options.tls_cert is None and options.tls_key is None:
+        return None
+    if options.tls_cert is None or options.tls_key is None:
+        raise ConfigError('TLS needs both a certificate and a key')
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(options.tls_cert, options.tls_key)
+    except OSError as error:
+        raise ConfigError(f'cannot use {options.tls_cert} with {options.tls_key}: {error}'
+                          ) from error
+    return context
 
 
 class FrameLine:

@@ -6,7 +6,6 @@ then, when it meets the tickets that a server sends after the handshake.
 """
 
 import select
-import socket
 import ssl
 import threading
 import time
@@ -75,37 +74,3 @@ class SharedSslSocket(ssl.SSLSocket):
         poll = select.poll()
         poll.register(self.fileno(), event)
         poll.poll(1e3 * left_s)
-
-
-class LastingListener:
-    """
-    A listening socket whose ``accept`` passes over connections that ended before it.
-
-    The library's loop ends at the first error of ``accept``, such as a reset before the handshake
-    or too many open files; then nobody can connect any more.
-    """
-
-    def __init__(self, listening: socket.socket) -> None:
-        self._listening = listening
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._listening, name)
-
-    def accept(self) -> tuple[socket.socket, Any]:
-        """Return the next connection; OSError once the socket was closed."""
-        while True:
-            try:
-                return self._listening.accept()
-            except OSError:
-                if self._listening.fileno() < 0:
-                    raise
-                time.sleep(0.01)
-            self._wait()
-
-    def _wait(self) -> None:
-        poll = select.poll()
-        while self._listening.fileno() >= 0:
-            poll.register(self._listening.fileno(), select.POLLIN)
-            if poll.poll(1e3 * POLL_S):
-                return
-        raise OSError('the socket was closed')
