@@ -4,9 +4,9 @@ From STOP to the arm at rest, by backend, in the robot's own time, at random mom
 A busy machine hardly counts, and what a station's own processes take not at all: bench_stop.py
 measures from the page. At rest: every joint below 0.02 rad/s. `simulation`: velocity actions at
 15 Hz through the safety layer. `jtc`: test/nodes/jtc_model.py, a joint_trajectory_controller over
-stiff position control, 8 ms after the press, at up to 1 rad/s; `jtc from desired` is its
-interpolate_from_desired_state. `franka_rs` and `libfranka`: the emulated control box in lock step,
-in a motion of joint 7. For `droid_nuc`: bench_stop_nuc.py.
+stiff position control, 8 ms after the press, in targets that go on at up to 1 rad/s; `jtc from
+desired` is its interpolate_from_desired_state. `franka_rs` and `libfranka`: the emulated control
+box in lock step, in a motion of joint 7. For `droid_nuc`: bench_stop_nuc.py.
 """
 
 import argparse
@@ -29,7 +29,6 @@ from arena_robot.drivers.emulators.fr3 import Fr3Emulator
 from arena_robot.drivers.franka.arm import FrankaRsArm, LibfrankaArm
 from arena_robot.drivers.guarded import guarded
 from arena_robot.drivers.sim.station import SimStation
-from arena_robot.nodes.vendor.controllers import braking
 from arena_robot.robots.arms import FR3, PANDA
 
 PRESSES, SEED, STILL, TICK_S, STEP_TICKS = 100, 0, 0.02, 0.004, 17
@@ -58,8 +57,7 @@ def simulation(rng):
 
 def jtc(rng, from_desired):
     """Return (s, rad) from a press while points are followed to rest."""
-    return stopped(FR3, int(rng.choice([0, 2, 4, 6])), rng.uniform(0.2, 1.0), braking,
-                   from_desired)
+    return stopped(FR3, int(rng.choice([0, 2, 4, 6])), rng.uniform(0.2, 1.0), from_desired)
 
 
 def boxed(arm, box, rng):

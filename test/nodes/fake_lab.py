@@ -14,7 +14,7 @@ import time
 from array import array
 
 import numpy as np
-from jtc_model import cubic
+from jtc_model import Jtc
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, QoSReliabilityPolicy
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image, JointState
@@ -54,7 +54,8 @@ class Lab:
                  from_desired=False):
         self.spin, self.namespace, self.images = spin, namespace, images
         roles = ('left', 'right', 'wrist') if images else ()
-        clock = RosClock(Node('clock', context=spin.context).get_clock(), spin.context)
+        self.clock = clock = RosClock(Node('clock', context=spin.context).get_clock(),
+                                      spin.context)
         self.sim = SimStation.make(task, robot=robot, cameras=roles, size=size,
                                    epoch_ns=clock.now_ns(), command_timeout_s=1e6)
         self.timeline = ShiftedTime(self.sim.clock, clock)
@@ -63,7 +64,7 @@ class Lab:
         self.frozen = self.silent = self.deaf = self.degrees = False
         self.clock_off_ns = 0
         self.target = self.filtered = None
-        self.spline, self.from_desired, self.set_point = None, from_desired, None
+        self.jtc = Jtc(self.names, PERIOD_S, from_desired)
         self.received = 0
         self.over = threading.Event()
         self.threads = []
@@ -144,31 +145,22 @@ class Lab:
                                                 QoSProfile(depth=1))
 
     def _with_joint_trajectory_controller(self):
-        node = self.node('joint_trajectory_controller')
+        self.jtc_node = node = self.node('joint_trajectory_controller')
+        for name, value in {'command_interfaces': ['position'], 'joints': self.names,
+                            'interpolation_method': 'splines', 'update_rate': 100,
+                            'interpolate_from_desired_state': self.jtc.from_desired}.items():
+            node.declare_parameter(name, value)
 
         def take(message):
             self.received += 1
-            if self.deaf or not message.points or set(message.joint_names) != set(self.names):
-                return
-            order = [list(message.joint_names).index(name) for name in self.names]
-            point = message.points[-1]
-            time_s = point.time_from_start.sec + point.time_from_start.nanosec * 1e-9
-            self.spline = (time.monotonic(), max(time_s, PERIOD_S), *self._spline_start(),
-                           np.array(point.positions)[order])
+            if not self.deaf:
+                self.jtc.take(message, self._now_s())
         node.create_subscription(JointTrajectory, '~/joint_trajectory', take,
                                  QoSProfile(depth=1))
 
-    def _spline_start(self):
-        """
-        Return position and velocity with which a new trajectory begins.
-
-        Those that are measured, as is Jazzy's default; with interpolate_from_desired_state the
-        last set-point's.
-        """
-        if self.from_desired and self.set_point is not None:
-            return self.set_point
-        state = self.sim.arm.state(5.0)
-        return state.q, state.dq
+    def _now_s(self):
+        """Return the controllers' time in seconds."""
+        return self.clock.now_ns() * 1e-9
 
     def _with_forward(self):
         self.node('forward_position_controller').create_subscription(
@@ -179,17 +171,15 @@ class Lab:
         if self.target is not None:
             self.filtered = self.filtered + FILTER * (self.target - self.filtered)
             return self.filtered
-        if self.spline is not None:
-            self.set_point = cubic(self.spline, time.monotonic())
-            return self.set_point
-        return None
+        state = self.sim.arm.state(5.0)
+        return self.jtc.update(self._now_s(), state.q, state.dq)
 
     def _control(self):
         due_s = time.monotonic()
         while not self.over.is_set():
             wanted = self._desired()
             if isinstance(wanted, tuple):
-                self._follow(*wanted)
+                self._follow(*wanted[:2])
             elif wanted is not None:
                 with contextlib.suppress(DriverError):    # in a reflex it follows nobody
                     self.sim.arm.command(ArmCommand(wanted, 0))

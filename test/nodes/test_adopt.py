@@ -18,8 +18,8 @@ ARM = tuple(f'left_fr3_joint{i}' for i in range(1, 8))
 KNUCKLE = 'left_robotiq_85_left_knuckle_joint'
 
 
-def graph(*topics, actions=None, services=None, namespace=''):
-    return FoundGraph({t.name: t for t in topics}, actions or {}, services or {}, namespace)
+def graph(*topics, actions=None, services=None, **more):
+    return FoundGraph({t.name: t for t in topics}, actions or {}, services or {}, **more)
 
 
 def joints(name='/joint_states', names=(*ARM, KNUCKLE), rate_hz=500.0):
@@ -38,6 +38,13 @@ def eyes(camera, kinds=(JPEG, IMAGE), which=('left', 'right'), rate_hz=15.0):
                        f"{'/compressed' if kind == JPEG else ''}", kind,
                        (f'/{camera}/zed_node',), (), False, rate_hz)
             for eye in which for kind in kinds]
+
+
+def jtc(**values):
+    names = list(ARM)
+    return graph(joints(), JTC, controllers={'/joint_trajectory_controller': {
+        'command_interfaces': ['position'], 'interpolation_method': 'splines', 'joints': names,
+        'update_rate': 0, 'interpolate_from_desired_state': False, **values}})
 
 
 def whole(*more, **options):
@@ -65,6 +72,8 @@ def test_everything_is_found_and_named():
     (graph(), 'on the NUC has no topics: config/stations/droid_nuc.yaml'),
     (graph(), 'no images under the names of a ZED wrapper'),
     (graph(joints()), 'no controller listens to target_joint'),
+    (jtc(interpolation_method='none'), 'interpolation_method is none, so each point is a step'),
+    (jtc(joints=ARM[:6]), 'its joints are left_fr3_joint1'),
     (graph(joints(), FORWARD), 'without interpolation: steps at 15 Hz'),
     (graph(joints(names=ARM)), 'no JointState topic has robotiq_85_left_knuckle_joint'),
     (graph(joints(names=(*ARM, 'left_fr3_finger_joint1'))), 'is a Franka Hand'),
@@ -79,6 +88,7 @@ def test_what_is_missing_is_said(graph, words):
 
 @pytest.mark.parametrize(('graph', 'words'), [
     (whole(JTC), 'must be the one of the active controller'),
+    (graph(joints(), JTC), '/joint_trajectory_controller does not tell its parameters'),
     (graph(joints(rate_hz=30.0)), 'a reading is up to 33 ms old'),
     (graph(*eyes('zed_left', rate_hz=60.0)), 'comes at 60 Hz: a session runs at 15 Hz'),
     (graph(*eyes('zed_a')), 'is /zed_a/zed_node the left camera? Its name does not say'),
@@ -91,7 +101,8 @@ def test_what_has_to_be_checked_is_said(graph, words):
 @pytest.mark.flaky(reruns=2, reruns_delay=1.0)
 def test_a_running_lab_is_read_and_its_file_is_a_station_file(tmp_path, capsys, monkeypatch):
     namespace, path = f'lab_{uuid.uuid4().hex[:6]}', tmp_path / 'my_lab.yaml'
-    with Spin() as spin, Lab(spin, namespace, images='both', size=(64, 36), task='do_not_move'):
+    with Spin() as spin, Lab(spin, namespace, 'joint_trajectory_controller', images='both',
+                             size=(64, 36), task='do_not_move'):
         for _ in range(4):    # a busy machine finds nodes late
             graph = look(namespace, 1.0, 1.0)
             if not propose(graph).missing:
@@ -110,9 +121,17 @@ def test_a_running_lab_is_read_and_its_file_is_a_station_file(tmp_path, capsys, 
         'joint_states': 'joint_states', 'command': 'topic',
         'name': 'gripper_position_controller/commands',
         'reactivate': 'robotiq_activation_controller/reactivate_gripper'}
+    assert 'joint_trajectory_controller commands position; by itself it would' in said
     assert graph.topics[f'/{namespace}/joint_states'].rate_hz > 20.0
     assert graph.topics[f'/{namespace}/franka_robot_state_broadcaster/external_joint_torques'
                         ].best_effort
+
+
+def test_where_a_trajectory_controller_begins_by_itself_is_said():
+    assert any('by itself it would begin at the measured state' in s for s in propose(jtc()).found)
+    assert any('would begin at the last command' in s for s in propose(
+        jtc(interpolate_from_desired_state=True)).found)
+    assert not [s for s in propose(jtc()).missing if 'trajectory_controller' in s]
 
 
 def test_a_file_is_not_replaced_without_a_yes(tmp_path, monkeypatch):

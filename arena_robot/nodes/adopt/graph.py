@@ -2,21 +2,24 @@
 
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from rclpy.qos import QoSReliabilityPolicy
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
+from arena_robot.core.errors import DriverError
 from arena_robot.nodes.lib import qos
 from arena_robot.nodes.lib.endpoints import UNKNOWN, Way, ends, owner
 from arena_robot.nodes.lib.listener import Listening
 from arena_robot.nodes.lib.spin import Spin
-from arena_robot.nodes.vendor.controllers import LISTENERS
+from arena_robot.nodes.vendor.controllers import LISTENERS, jtc_values
 from arena_robot.recording.episode.views import IMAGE, JPEG
 
 JOINTS = 'sensor_msgs/msg/JointState'
+TRAJECTORY, TRAJECTORIES = 'trajectory_msgs/msg/JointTrajectory', '/joint_trajectory'
 KINDS: dict[str, type] = {JOINTS: JointState, IMAGE: Image, JPEG: CompressedImage}
 GOAL = '/_action/send_goal'
 LONGEST_S = 15.0    # a graph that still changes then is taken as it is
@@ -38,12 +41,17 @@ class FoundTopic:
 
 @dataclass(frozen=True)
 class FoundGraph:
-    """Topics by name; types of actions and of services by name; the namespace looked from."""
+    """
+    Topics by name; types of actions and of services by name; the namespace looked from.
+
+    ``controllers`` has the parameters of each joint_trajectory_controller that told them.
+    """
 
     topics: Mapping[str, FoundTopic]
     actions: Mapping[str, str] = field(default_factory=dict)
     services: Mapping[str, str] = field(default_factory=dict)
     namespace: str = ''
+    controllers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def of(self, kind: str) -> list[FoundTopic]:
         """Return the topics of a type, in the order of their names."""
@@ -97,10 +105,22 @@ def look(namespace: str = '', quiet_s: float = 1.5, listen_s: float = 2.0) -> Fo
         time.sleep(listen_s)
         topics = {name: _topic(node, name, kind, listener) for name, kind in kinds.items()}
         services = {name: types[0] for name, types in node.get_service_names_and_types() if types}
+        controllers = dict(_controllers(node, topics))
     actions = {name.removesuffix(GOAL): kind.removesuffix('_SendGoal')
                for name, kind in services.items() if name.endswith(GOAL)}
     return FoundGraph(topics, actions, {name: kind for name, kind in services.items()
-                                        if '/_action/' not in name}, namespace)
+                                        if '/_action/' not in name}, namespace,
+                      controllers)
+
+
+def _controllers(node: Listening, topics: Mapping[str, FoundTopic]
+                 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Ask every controller that takes a trajectory for its parameters."""
+    for topic in topics.values():
+        if topic.kind == TRAJECTORY and topic.name.endswith(TRAJECTORIES):
+            for other in topic.subscribers:
+                with suppress(DriverError):    # it stays unknown, and the proposal says so
+                    yield other, jtc_values(node, other)
 
 
 def _discovered(node: Listening, quiet_s: float) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import yaml
 
 from arena_robot.core.observation import EYES, ROLES
-from arena_robot.nodes.adopt.graph import JOINTS, FoundGraph, FoundTopic
+from arena_robot.nodes.adopt.graph import JOINTS, TRAJECTORIES, TRAJECTORY, FoundGraph, FoundTopic
 from arena_robot.nodes.lib.images import COMPRESSED, RAW, TRANSPORTS, eyes_of
 from arena_robot.nodes.lib.part_params import COMMAND_TOPICS, CRISP, JTC, PARALLEL, SINGLE, TOPIC
-from arena_robot.nodes.vendor.controllers import FORWARD
+from arena_robot.nodes.vendor.controllers import FORWARD, WAY_OUT, jtc_problem
 from arena_robot.nodes.vendor.franka import NO_MESSAGES, imported
 from arena_robot.recording.episode.views import IMAGE, JPEG
 from arena_robot.robots.arms import DOF, ROBOTS
@@ -35,7 +35,7 @@ SWITCH_ON = ('set video.publish_left_right: true in the parameters of the ZED wr
 JOINT = re.compile(rf"(?:(.+)_)?({'|'.join(ROBOTS)})_joint([1-{DOF}])")
 JOINT_NAMES = ' or '.join(f'{names[0]} to {DOF}' for names in (
     ROBOTS[name].joint_names() for name in sorted(ROBOTS)))
-TRAJECTORY, TRIGGER = 'trajectory_msgs/msg/JointTrajectory', 'std_srvs/srv/Trigger'
+TRIGGER = 'std_srvs/srv/Trigger'
 BROADCASTER = 'franka_robot_state_broadcaster'
 FINGER = 'finger_joint1'
 GRIPPER_TOPIC = 'gripper_position_controller/commands'
@@ -97,7 +97,7 @@ def _find_controller(graph: FoundGraph, options: dict[str, Any], out: FoundPart)
     heard = [topic for _, topic in sorted(graph.topics.items()) if topic.subscribers]
     crisp = [t for t in heard if t.kind == JOINTS and t.name.endswith('/target_joint')
              and not any('arm_node' in who for who in t.subscribers)]
-    jtc = [t for t in heard if t.kind == TRAJECTORY and t.name.endswith('/joint_trajectory')
+    jtc = [t for t in heard if t.kind == TRAJECTORY and t.name.endswith(TRAJECTORIES)
            and not any('arm_node' in who for who in t.subscribers)]
     chosen = [(CRISP, t) for t in crisp] + [(JTC, t) for t in jtc]
     if not chosen:
@@ -106,6 +106,8 @@ def _find_controller(graph: FoundGraph, options: dict[str, Any], out: FoundPart)
     kind, topic = chosen[0]
     options |= {'controller': kind, 'command_topic': graph.relative(topic.name)}
     out.found.append(f"{kind} takes {topic.name} ({', '.join(topic.subscribers)})")
+    if kind == JTC:
+        _look_at_jtc(graph, topic, out)
     if len(chosen) > 1:
         others = ', '.join(t.name for _, t in chosen[1:])
         out.remarks.append(f'{others} can command an arm too; command_topic must be the one of '
@@ -113,6 +115,24 @@ def _find_controller(graph: FoundGraph, options: dict[str, Any], out: FoundPart)
     if topic.publishers:
         out.missing.append(f"{topic.name} is published by {', '.join(topic.publishers)}; end that "
                            'before a session: a command topic has one sender')
+
+
+def _look_at_jtc(graph: FoundGraph, topic: FoundTopic, out: FoundPart) -> None:
+    """Say what kind of a joint_trajectory_controller takes a topic, and whether it can be used."""
+    values = graph.controllers.get(topic.subscribers[0])
+    if values is None:
+        out.remarks.append(f'{topic.subscribers[0]} does not tell its parameters: '
+                           'interpolation_method must be splines, update_rate 100 Hz or more; '
+                           f'else {WAY_OUT}')
+        return
+    if words := jtc_problem(values, ROBOTS[out.values['robot_type']].joint_names(
+            out.values['arm_prefix'])):
+        out.missing.append(f'{topic.subscribers[0]}: {words}')
+    begins = ('the last command' if values['interpolate_from_desired_state'] else
+              'the measured state')
+    out.found.append(
+        f"{topic.subscribers[0]} commands {', '.join(values['command_interfaces'] or ())}; by "
+        f'itself it would begin at {begins}, so it gets curves that begin in the past')
 
 
 def _no_controller(heard: list[FoundTopic], out: FoundPart) -> None:

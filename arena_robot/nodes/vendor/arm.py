@@ -138,14 +138,16 @@ class RosControlArm(Opened):
                 return
             age_s = (self._clock.now_ns() - last.stamp_ns) * 1e-9
             if age_s < FRESH_S or self._target is None:
-                self._target = self._channel.stop(last.q, last.dq, self._clock.now_ns())
+                self._target = self._channel.stop(last, self._clock.now_ns(),
+                                                  self._readings.ahead_ns)
             else:
-                self._channel.send(self._target, last.q, self._clock.now_ns())
+                self._channel.send(self._target, None, self._clock.now_ns())
 
     def recover(self) -> None:
         """Clear a reflex with franka_ros2's action, where franka_msgs is installed; then hold."""
         self._require_open('the arm')
         self.franka.recover()
+        self._channel.forget()
         self.stop()
 
     # -- inside ------------------------------------------------------------------------------
@@ -196,7 +198,7 @@ class RosControlArm(Opened):
         if self._stream is None:
             self._stream = _Stream(time.monotonic(), at.copy())
         self._target = q.copy()
-        self._channel.send(q, at, self._clock.now_ns())
+        self._channel.send(q, last, self._clock.now_ns(), self._readings.ahead_ns)
 
     def _end_motion(self) -> None:
         if self._motion is not None:

@@ -1,14 +1,16 @@
 """Joint states and targets of another package's controllers, and what is wrong with them."""
 
+import logging
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from builtin_interfaces.msg import Duration
 from rclpy.node import Node
+from rclpy.parameter import parameter_value_to_python
 from rclpy.publisher import Publisher
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
@@ -17,18 +19,27 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.errors import DriverError, NotConnected, ReadTimeout, StaleData
 from arena_robot.core.observation import Floats
 from arena_robot.nodes.lib import convert, qos
+from arena_robot.nodes.lib.calls import parameters_of
 from arena_robot.nodes.lib.endpoints import Way, ends, owner, strangers, type_name
-from arena_robot.nodes.lib.part_params import COMMAND_TOPICS, CRISP
+from arena_robot.nodes.lib.part_params import COMMAND_TOPICS, CRISP, JTC
 from arena_robot.nodes.remote.part import Newest
 from arena_robot.robots.arms import Robot
+from arena_robot.safety.limits import JointCourse
+
+log = logging.getLogger(__name__)
 
 FORWARD = 'std_msgs/msg/Float64MultiArray'
 KINDS: dict[str, type] = {CRISP: JointState}
 LISTENERS = ('recorder', 'rosbag2', 'ros2cli')
 GRAPH_LOOK_S = 0.1    # the ROS graph is too slow to ask at every target
-SHORTEST_S = 0.15     # of a trajectory; the next target comes after 67 ms, before it has ended
-PEAK = 1.5            # of a cubic that begins and ends at rest, over its mean speed
-STOP_S = 0.04         # least time of a stop: four periods of a controller at 100 Hz
+APART_RAD = 0.05      # an arm this far from where its course rests has been moved by others
+ASK_S = 2.0           # until a controller has told its parameters; one that does not is taken
+# What JTC has to be: below 100 Hz it computes further ahead than a course's lead.
+LOWEST_HZ = 100
+TOLD = ('command_interfaces', 'interpolation_method', 'joints', 'update_rate',
+        'interpolate_from_desired_state')
+WAY_OUT = ('use a joint_trajectory_controller over effort interfaces, or an impedance controller '
+           'of CRISP')
 CLOCKS_S = 0.05       # clocks of two synchronised machines differ by less
 SILENT_S = 0.1        # ten periods of a joint_state_broadcaster at 100 Hz
 SEEN, ENOUGH = 50, 10    # lags of messages that are kept, and that tell of a clock
@@ -40,13 +51,16 @@ class CommandChannel:
     The topic of a CRISP controller or a joint_trajectory_controller.
 
     A topic has one publisher: CRISP ignores all while it has two, and a trajectory controller
-    follows each in turn. ``robot`` bounds the speed of a trajectory, and how it brakes.
+    follows each in turn. A trajectory controller begins at the measured state, which over a
+    position interface is a jump, unless the points begin in the past: it gets the knots of a
+    :class:`JointCourse`, which keeps the limits of ``robot``. ``course`` is None until then.
     """
 
     def __init__(self, node: Node, controller: str, topic: str, names: Sequence[str],
                  robot: Robot) -> None:
         self._node, self._names, self._robot = node, list(names), robot
-        self._dq_max = np.array(robot.joint_velocity)
+        self._course: JointCourse | None = None
+        self._ahead_ns = 0
         self.controller = controller
         self.topic = topic or COMMAND_TOPICS[controller]
         self._kind = KINDS.get(controller, JointTrajectory)
@@ -69,6 +83,8 @@ class CommandChannel:
         others = self._others()
         if others:
             raise NotConnected(self._contested(others))
+        if self.controller == JTC:
+            self._require_curves()
         self._publisher = qos.publisher(self._node, self._kind, self.topic, qos.COMMAND_SENT)
         self._looked_s, self._problem = time.monotonic(), ''
 
@@ -87,35 +103,65 @@ class CommandChannel:
                 '' if self._hearers() else self._unheard())
         return self._problem
 
-    def send(self, q: Floats, at: Floats, stamp_ns: int) -> None:
-        """Publish the target ``q`` (7,) rad of an arm that is ``at`` (7,) rad."""
-        publisher = self._publisher
-        if publisher is None:
+    def forget(self) -> None:
+        """Let the next course begin where the arm is: its controller has begun anew."""
+        self._course = None
+
+    def send(self, q: Floats, at: 'Joints | None', now_ns: int, ahead_ns: int = 0) -> None:
+        """Publish the target ``q`` (7,) rad; the other clock is ``ahead_ns`` of this one."""
+        if self._publisher is None:
             return
-        publisher.publish(convert.joint_state(stamp_ns, '', self._names, q)
-                          if self.controller == CRISP else self._point(q, self._time_s(q, at)))
-
-    def stop(self, q: Floats, dq: Floats, stamp_ns: int) -> Floats:
-        """Have an arm at ``q`` (7,) rad that moves at ``dq`` (7,) rad/s stop; return where."""
         if self.controller == CRISP:
-            self.send(q, q, stamp_ns)
-            return q
-        ahead, time_s = braking(q, dq, self._robot)
+            self._publisher.publish(convert.joint_state(now_ns, '', self._names, q))
+            return
+        course = self._current(q, at, now_ns, ahead_ns)
+        course.steer(q, now_ns)
+        self._publisher.publish(self._points(course))
+
+    def stop(self, at: 'Joints', now_ns: int, ahead_ns: int = 0) -> Floats:
+        """Have an arm stop as soon as it may; return where it will rest, (7,) rad."""
+        if self.controller == CRISP:
+            self.send(at.q, at, now_ns)
+            return at.q
+        course = self._current(at.q, at, now_ns, ahead_ns)
+        course.brake(now_ns)
         if self._publisher is not None:
-            self._publisher.publish(self._point(ahead, time_s))
-        return ahead
+            self._publisher.publish(self._points(course))
+        return course.end.q
 
-    def _time_s(self, q: Floats, at: Floats) -> float:
-        """Return a time in which no joint is too fast between two places, at rest in both."""
-        return max(SHORTEST_S, float(np.max(PEAK * np.abs(q - at) / self._dq_max)))
+    def _current(self, q: Floats, at: 'Joints | None', now_ns: int, ahead_ns: int) -> JointCourse:
+        """Return the course; a new one for an arm that rests elsewhere, by other hands."""
+        course = self._course
+        if course is None or (at is not None and now_ns > course.end.stamp_ns
+                              and np.max(np.abs(course.end.q - at.q)) > APART_RAD):
+            begin = (q, np.zeros(len(q))) if at is None else (at.q, at.dq)
+            course = self._course = JointCourse(self._robot, *begin, now_ns)
+            self._ahead_ns = ahead_ns    # it stays: what shifts a course's time is a jump
+        return course
 
-    def _point(self, q: Floats, time_s: float) -> JointTrajectory:
-        """Return a trajectory of one point, at rest."""
-        seconds, nanoseconds = divmod(round(time_s * 1e9), 1_000_000_000)
-        point = JointTrajectoryPoint(
-            positions=convert.doubles(q), velocities=convert.doubles(np.zeros(len(q))),
-            time_from_start=Duration(sec=seconds, nanosec=nanoseconds))
-        return JointTrajectory(joint_names=self._names, points=[point])
+    def _points(self, course: JointCourse) -> JointTrajectory:
+        """Return a course as a trajectory that begins in the past."""
+        begin_ns = course.knots[0].stamp_ns
+        points = []
+        for knot in course.knots:
+            seconds, nanoseconds = divmod(knot.stamp_ns - begin_ns, 1_000_000_000)
+            points.append(JointTrajectoryPoint(
+                positions=convert.doubles(knot.q), velocities=convert.doubles(knot.dq),
+                accelerations=convert.doubles(knot.ddq),
+                time_from_start=Duration(sec=seconds, nanosec=nanoseconds)))
+        return JointTrajectory(header=convert.header(begin_ns + self._ahead_ns, ''),
+                               joint_names=self._names, points=points)
+
+    def _require_curves(self) -> None:
+        """Raise NotConnected for a controller whose parameters say that it jumps or refuses."""
+        info = self._hearers()[0]
+        try:
+            words = jtc_problem(jtc_values(self._node, owner(info)), self._names)
+        except DriverError as error:
+            log.warning('the parameters of %s are not known: %s', owner(info), error)
+            return
+        if words:
+            raise NotConnected(f'{owner(info)}: {words}')
 
     def _others(self) -> list[str]:
         return strangers(self._node, self.topic, self._node.get_fully_qualified_name())
@@ -134,16 +180,26 @@ class CommandChannel:
                 'list_controllers`), or correct ros_control.command_topic')
 
 
-def braking(q: Floats, dq: Floats, robot: Robot) -> tuple[Floats, float]:
-    """
-    Return the point (7,) rad where a moving arm can rest, and in how many seconds.
+def jtc_values(node: Node, other: str) -> dict[str, Any]:
+    """Return the parameters ``TOLD`` of a joint_trajectory_controller; DriverError if it fails."""
+    told = parameters_of(node, other, TOLD, ASK_S)
+    return {name: parameter_value_to_python(value)
+            for name, value in zip(TOLD, told, strict=True)}
 
-    A joint_trajectory_controller begins at the measured position and speed, and so brakes evenly
-    to a point ahead: sent back to ``q``, it would go on, turn and return, which takes twice as
-    long.
-    """
-    time_s = max(STOP_S, float(np.max(np.abs(dq) / np.array(robot.joint_acceleration))))
-    return q + 0.5 * time_s * dq, time_s
+
+def jtc_problem(values: Mapping[str, Any], names: Sequence[str] = ()) -> str:
+    """Return, as a sentence, why a joint_trajectory_controller cannot follow curves; or ''."""
+    if values.get('interpolation_method') == 'none':
+        return ('interpolation_method is none, so each point is a step: set it to splines, or '
+                f'{WAY_OUT}')
+    if 0 < (rate := values.get('update_rate') or 0) < LOWEST_HZ:
+        return (f'update_rate is {rate} Hz, and it follows a curve from {LOWEST_HZ} Hz on: raise '
+                f'it, or {WAY_OUT}')
+    joints = list(values.get('joints') or ())
+    if names and joints and set(joints) != set(names):
+        return (f"its joints are {', '.join(joints)}, and it refuses targets of "
+                f"{', '.join(names)}: set its parameter joints, or arm_prefix and robot_type")
+    return ''
 
 
 def _wrong_type(node: Node, topic: str, info: Any, controller: str) -> str:
@@ -247,6 +303,11 @@ class JointReadings:
                     f'{now_s - self._changed_s:.1f} s: the robot is no longer read; restart its '
                     'driver')
         return self.clocks()
+
+    @property
+    def ahead_ns(self) -> int:
+        """Return how far the sender's clock is ahead of this one, 0 where it may be behind."""
+        return round(max(0.0, -min(self._lags, default=0.0)) * 1e9)
 
     def clocks(self) -> str:
         """Return, as a sentence, how far the sender's clock is off; or '' within 50 ms."""
