@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from arena_robot.blind.clips import TrialClips, take_name
 from arena_robot.blind.results import is_decided
 from arena_robot.blind.study import ScheduledTrial, Study, schedule
 from arena_robot.blind.trial_state import (
@@ -62,10 +63,15 @@ def slept_ns() -> int:
 
 @dataclass(frozen=True)
 class QueryPass:
-    """Leave to send one query; ``arm`` is secret, ``turn`` tells whether the reply may pass."""
+    """
+    Leave to send one query; ``arm`` is secret, ``turn`` tells whether the reply may pass.
+
+    ``take`` names the attempt at a trial, for its clip.
+    """
 
     arm: str = field(repr=False)
     turn: int
+    take: str
 
 
 class StudyDesk(Openable):
@@ -73,16 +79,19 @@ class StudyDesk(Openable):
     A study that is being run; safe to use from several threads.
 
     ``tell`` gets the sentences for the terminal. ``prepare`` is called with the arm before a
-    trial starts, and raises a PolicyError when the policy cannot be reached.
+    trial starts, and raises a PolicyError when the policy cannot be reached. Without ``clips`` no
+    videos are kept.
     """
 
     def __init__(self, folder: Path, study: Study, seed: str, clock: Clock,
                  tell: Callable[[str], None], prepare: Callable[[str], None],
-                 slept: Callable[[], int] = slept_ns, reason: str = '') -> None:
-        self.study = study
+                 slept: Callable[[], int] = slept_ns, reason: str = '',
+                 clips: TrialClips | None = None) -> None:
+        self.study, self.folder = study, folder
         self.trials = schedule(study, seed)
         self._seed, self._reason = seed, reason
         self._clock, self._slept, self._tell, self._prepare = clock, slept, tell, prepare
+        self._clips = clips
         self._journal = Journal(folder / JOURNAL, clock)
         self._lock = threading.RLock()
         self._state = TrialState()
@@ -141,7 +150,7 @@ class StudyDesk(Openable):
                 condition = self.study.condition(trial.condition)
                 words |= {'trial': trial.number, 'block': trial.block, 'slot': trial.slot,
                           'instruction': condition.instruction, 'start': condition.start,
-                          'condition': condition.name}
+                          'condition': condition.name, 'clips': self._ready_clips(trial)}
             return words
 
     def move(self, name: str, words: Mapping[str, Any]) -> None:
@@ -172,7 +181,7 @@ class StudyDesk(Openable):
                 raise PolicyRefused(self._where())
             self._bind(caller)
             self._asked_ns = self._clock.steady_ns()
-            return QueryPass(trial.arm, self._turn)
+            return QueryPass(trial.arm, self._turn, self._take())
 
     def on_turn(self, caller: str) -> str | None:
         """Return the arm that a robot's reset is for, None while it runs no trial."""
@@ -215,6 +224,8 @@ class StudyDesk(Openable):
         self._append(TrialMove.ENDED, {
             'seconds': round(self._seconds, 3), 'by_hand_s': round(self._by_hand_s, 3),
             'queries': self._queries})
+        if self._clips is not None:
+            self._clips.end(self._take())
 
     def _score(self, words: Mapping[str, Any]) -> None:
         said = said_of_trial(words, self.study)
@@ -322,10 +333,26 @@ class StudyDesk(Openable):
                    'anew, press Does not count')
 
     def _finish_trial(self, said: Mapping[str, Any]) -> None:
-        trial = self.trial
+        trial, clips, take = self.trial, self._clips, self._take()
         assert trial is not None
+        if clips is not None:
+            clips.end(take)
         self._append(StudyMove.TRIAL, plain_result(result_of(
-            trial, self._version, self._state, said)))
+            trial, self._version, self._state, {
+                **said, 'clip': clips.clip(take) if clips is not None else ''})))
+
+    def _take(self) -> str:
+        return take_name(self._version, self._state.done + 1, self._state.attempt)
+
+    def _ready_clips(self, trial: ScheduledTrial) -> dict[str, str]:
+        """Return the written clips of the block that waits for a verdict, by slot."""
+        if self._clips is None or self._state.phase not in (P.SCORING, P.JUDGING):
+            return {}
+        found = {str(entry.data['slot']): str(entry.data.get('clip', ''))
+                 for entry in self._state.moves if entry.move == StudyMove.TRIAL
+                 and not entry.data.get('void') and entry.data['block'] == trial.block}
+        found[trial.slot] = self._clips.clip(self._take())
+        return {slot: clip for slot, clip in found.items() if self._clips.ready(clip)}
 
     def _fail(self, why: str) -> None:
         """Make the trial void; it is run again."""

@@ -14,6 +14,7 @@ from fastapi.responses import FileResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
+from arena_robot.blind.clips import CLIPS
 from arena_robot.blind.desk import StudyDesk
 from arena_robot.core.errors import ArenaError, Conflict
 from arena_robot.web import console
@@ -36,6 +37,7 @@ def create_page(desk: StudyDesk, token: str, hosts: tuple[str, ...],
     _pressing(app, desk)
     app.mount('/static', StaticFiles(directory=CONSOLE_PAGES), name='static')
     app.mount('/blind', StaticFiles(directory=PAGES), name='blind')
+    app.mount(f'/{CLIPS}', StaticFiles(directory=desk.folder / CLIPS, check_dir=False), name=CLIPS)
     return app
 
 

@@ -5,6 +5,7 @@ It needs no other files but the clips of the trials, which lie in the study's fo
 """
 
 import math
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -36,8 +37,12 @@ NOT_HIDDEN = ('What nobody can hide: whoever has the seed, or watches the GPU ma
               'the robot may recognise a policy by how it moves.')
 
 
-def write_study_report(result: StudyResult, path: Path) -> Path:
-    """Write the page and return its path. Raises DataError when it cannot be written."""
+def write_study_report(result: StudyResult, path: Path, folder: Path | None = None) -> Path:
+    """
+    Write the page and return its path. Raises DataError when it cannot be written.
+
+    ``folder`` is that of the study with its clips; the page's own if None.
+    """
     made = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True,
                               undefined=jinja2.StrictUndefined, trim_blocks=True,
                               lstrip_blocks=True)
@@ -46,7 +51,8 @@ def write_study_report(result: StudyResult, path: Path) -> Path:
         study=result.study,
         sentences=[_emphasised(words, result.study.name) for words in result.sentences()],
         rows=interval_rows(result),
-        tables=share_tables(result), arms=arm_rows(result), trials=trial_rows(result),
+        tables=share_tables(result), arms=arm_rows(result),
+        trials=trial_rows(result, folder or path.parent, path.parent),
         deviations=deviations(result), blind=blind_words(result.record),
         version=arena_robot.__version__, sha256=result.record.versions[-1].sha256,
         many=len(result.study.contrasts()) > 1)
@@ -136,12 +142,14 @@ def share_tables(result: StudyResult) -> list[dict[str, Any]]:
         for name in sorted({key(r) for r in counted})]} for title, key in groupings.items()]
 
 
-def trial_rows(result: StudyResult) -> list[dict[str, Any]]:
-    """Return every trial, those that do not count too."""
+def trial_rows(result: StudyResult, folder: Path, page: Path) -> list[dict[str, Any]]:
+    """Return every trial, those that do not count too, with its clip's path from the page."""
     return [{'r': r, 'arm': HUMAN if r.human else r.arm,
              'when': to_iso(r.started_ns)[:16].replace('T', ' ') if r.started_ns else '',
              'success': {None: '–', True: 'yes', False: 'no'}[r.success],
-             'preference': r.preference.value if r.preference else ''}
+             'preference': r.preference.value if r.preference else '',
+             'clip': Path(os.path.relpath(folder / r.clip, page)).as_posix()
+             if r.clip and (folder / r.clip).is_file() else ''}
             for r in result.results]
 
 

@@ -16,6 +16,12 @@ from arena_robot.blind.arms import (
     is_reset,
     raise_told,
 )
+from arena_robot.blind.clips import (
+    FindPictures,
+    TrialClips,
+    pictures_of_call,
+    pictures_of_frame,
+)
 from arena_robot.blind.desk import StudyDesk
 from arena_robot.core.errors import (
     ArenaError,
@@ -112,11 +118,12 @@ class BlindRouter(Openable):
 
     ``frames`` and ``calls`` are where openpi's and RoboArena's clients, and clients of
     ``arena.policy.v1``, are served. Without a spec that all policies share there are no ``calls``.
+    ``clips`` gets each query that is passed on.
     """
 
     def __init__(self, desk: StudyDesk, pool: ArmPool, frames: ServeOptions,
-                 calls: ServeOptions) -> None:
-        self._desk, self._pool = desk, pool
+                 calls: ServeOptions, clips: TrialClips | None = None) -> None:
+        self._desk, self._pool, self._clips = desk, pool, clips
         self._frames = FrameServer(openpi_wire.pack(pool.metadata), self.frame, desk.left,
                                    desk.stray, frames)
         self._calls = None if pool.spec is None else CallServer(self.call, calls)
@@ -152,7 +159,8 @@ class BlindRouter(Openable):
             if is_reset(frame):
                 await self._reset(caller, lambda arm: _forget(arm, frame))
                 return RESET_DONE
-            return await self._asked(caller, lambda arm: _chunk(arm, frame))
+            return await self._asked(caller, frame, pictures_of_frame,
+                                     lambda arm: _chunk(arm, frame))
         except ArenaError as error:
             return f'[{error.code}] {error}'
 
@@ -164,11 +172,15 @@ class BlindRouter(Openable):
         if method == 'Reset':
             return await self._reset(
                 caller, lambda arm: arm.call(method, request, RESET_S)) or b''
-        return await self._asked(caller, lambda arm: arm.call(method, request, QUERY_S))
+        return await self._asked(caller, request, pictures_of_call,
+                                 lambda arm: arm.call(method, request, QUERY_S))
 
-    async def _asked(self, caller: str, ask: Callable[[RoutedPolicy], Awaitable[T]]) -> T:
+    async def _asked(self, caller: str, message: Message, find: FindPictures,
+                     ask: Callable[[RoutedPolicy], Awaitable[T]]) -> T:
         """Return the reply of the policy on turn, if the trial still runs when it comes."""
         query = self._desk.admit(caller)
+        if self._clips is not None:
+            self._clips.add(query.take, message, find)
         try:
             reply = await ask(self._pool.policies[query.arm])
         except PolicyRefused as error:

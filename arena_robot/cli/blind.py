@@ -42,6 +42,9 @@ def blind_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--reason', default='', help='why the study was changed, if it was')
     parser.add_argument('--robot-stop', default=STOP, metavar='WORDS',
                         help='what stops the arm, shown on the page (default: %(default)s)')
+    parser.add_argument('--no-video', action='store_true',
+                        help='keep no videos of the trials (they are made of the pictures in the '
+                        "robot's queries)")
     parser.add_argument('--host', default='127.0.0.1',
                         help='address to serve the robot on; 0.0.0.0 for every one '
                         '(default %(default)s)')
@@ -77,10 +80,11 @@ def run_blind(args: argparse.Namespace) -> int:
 
 def _serve(args: argparse.Namespace, study: 'Study', addresses: dict[str, str],
            stack: contextlib.ExitStack) -> 'PageServer':
+    from arena_robot.blind.clips import TrialClips
     from arena_robot.blind.desk import StudyDesk
     from arena_robot.blind.page import create_page
     from arena_robot.blind.router import ArmPool, BlindRouter
-    from arena_robot.blind.secret import seed_home, study_seed
+    from arena_robot.blind.trials import seed_home, study_seed
     from arena_robot.core.clock import SystemClock
     from arena_robot.policy.options import CallOptions, ServeOptions
     from arena_robot.web.page_server import PageServer
@@ -88,12 +92,15 @@ def _serve(args: argparse.Namespace, study: 'Study', addresses: dict[str, str],
     token = args.token_file.read_text(encoding='utf-8').split()[0] if args.token_file else ''
     pool = stack.enter_context(ArmPool(addresses, CallOptions(token=token)))
     args.folder.mkdir(parents=True, exist_ok=True)
+    clips = None if args.no_video else stack.enter_context(TrialClips(
+        args.folder, SystemClock(), lambda text: desk.stray(text)))
     desk = stack.enter_context(StudyDesk(
         args.folder, study, study_seed(args.folder, seed_home()), SystemClock(),
-        lambda text: print(text, flush=True), pool.prepare, reason=args.reason))
+        lambda text: print(text, flush=True), pool.prepare, reason=args.reason,
+        clips=clips))
     router = stack.enter_context(BlindRouter(
         desk, pool, ServeOptions(host=args.host, port=args.port),
-        ServeOptions(host=args.host, port=args.grpc_port)))
+        ServeOptions(host=args.host, port=args.grpc_port), clips))
     for protocol, address in router.addresses.items():
         print(f"for the robot's program, {protocol}: {address}", flush=True)
     if pool.why_no_spec:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
+from arena_robot.blind.clips import TrialClips
 from arena_robot.blind.desk import StudyDesk
 from arena_robot.blind.router import ArmPool, BlindRouter
-from arena_robot.blind.secret import study_seed
 from arena_robot.blind.study import Design, StartCondition, Study, StudyArm
+from arena_robot.blind.trials import study_seed
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.clock import ManualClock
 from arena_robot.policy.base import PolicySpec
@@ -82,15 +83,17 @@ class Lab(contextlib.ExitStack):
         self.study = plan or study(*self.addresses)
         self.clock, self.slept_ns, self.told = Wall(10**9), 0, []
         self.pool = self.enter_context(ArmPool(self.addresses, CallOptions()))
+        self.clips = self.enter_context(TrialClips(self.folder, self.clock, self.told.append))
         self.desk = self.enter_context(self.new_desk())
         self.router = self.enter_context(BlindRouter(
-            self.desk, self.pool, ServeOptions(), ServeOptions()))
+            self.desk, self.pool, ServeOptions(), ServeOptions(), self.clips))
         self.ports = {what: address.rpartition(':')[2]
                       for what, address in self.router.addresses.items()}
 
     def new_desk(self, **more):
         return StudyDesk(self.folder, self.study, study_seed(self.folder, self.home), self.clock,
-                         self.told.append, self.pool.prepare, slept=lambda: self.slept_ns, **more)
+                         self.told.append, self.pool.prepare, slept=lambda: self.slept_ns,
+                         clips=self.clips, **more)
 
     def address(self, protocol):
         return {'openpi': f"openpi://127.0.0.1:{self.ports['openpi and RoboArena']}",

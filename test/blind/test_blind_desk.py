@@ -10,9 +10,8 @@ from blind_rig import YES, Lab, Numbered, study
 
 from arena_robot.blind.desk import MOVES
 from arena_robot.blind.results import study_result
-from arena_robot.blind.secret import study_seed
 from arena_robot.blind.study import DecisionRule, Stopping
-from arena_robot.blind.trials import read_study
+from arena_robot.blind.trials import read_study, study_seed
 from arena_robot.core.errors import ConfigError, Conflict, DataError, PolicyRefused
 from arena_robot.records.session_file import JOURNAL
 

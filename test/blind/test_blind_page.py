@@ -116,6 +116,8 @@ def test_a_study_on_the_phone(phone, lab):
         phone.phase('running')
     phone.press('#end')
     phone.phase('scoring')
+    phone.until(lambda: phone.browser.execute_script(
+        "return document.querySelector('#clips video')?.videoWidth"), 'the video of the trial')
     phone.press('#success [data-value=true]')
     phone.press('#stage [data-value=placed]')
     phone.press('#score')

@@ -12,13 +12,18 @@ from websockets.sync.client import connect as websocket
 from websockets.sync.server import serve
 
 from arena_robot.blind.arms import common_metadata, common_spec
+from arena_robot.blind.clips import TrialClips, pictures_of_frame
 from arena_robot.blind.study import Design
 from arena_robot.blind.trials import read_study
+from arena_robot.core.clock import ManualClock
 from arena_robot.core.errors import ConfigError, PolicyEnded, PolicyError, PolicyRefused
+from arena_robot.core.jpeg import to_jpeg
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.chunks import ChunkExecutor
 from arena_robot.policy.connect import connect
+from arena_robot.policy.openpi.wire import pack
 from arena_robot.policy.options import CallOptions
+from arena_robot.recording.episode.frames import timed_frames
 
 CLIENTS = [('grpc', CallOptions()), ('grpc', CallOptions(stream=True)), ('openpi', CallOptions())]
 every_client = pytest.mark.parametrize(('protocol', 'options'), CLIENTS,
@@ -275,3 +280,107 @@ def test_three_policies_at_fixed_tasks(tmp_path):
 def test_the_instruction_is_what_the_page_shows(lab):
     assert lab.desk.shown()['instruction'] == INSTRUCTION
     assert np.array_equal(SPEC.image_size, (24, 32))
+
+
+def ask(lab, robot, times):
+    for _ in range(times):
+        lab.clock.advance_ns(10**8)
+        robot.infer(SEEN, 'e')
+
+
+@every_client
+def test_each_trial_has_a_video_of_its_pictures(lab, protocol, options):
+    """Also of a void attempt, and where the end was taken back; its name tells no policy."""
+    with connect(lab.address(protocol), options) as robot:
+        lab.press('start')
+        ask(lab, robot, 3)
+        lab.press('void', reason='the table was bumped')
+        lab.press('start')
+        ask(lab, robot, 5)
+        lab.press('end')
+        until(lambda: lab.desk.shown()['clips'] == {'A': 'clips/1-2.mp4'}, 'the first video')
+        # The robot has moved since the start, so that only the end can be taken back.
+        lab.press('undo')
+        ask(lab, robot, 4)
+        lab.press('end')
+        lab.press('score', success=True)
+        lab.press('start')
+        ask(lab, robot, 1)
+        lab.press('end')
+        lab.press('score', success=False)
+        until(lambda: len(lab.desk.shown()['clips']) == 2, 'both videos of the block')
+        lab.press('judge', preference='A')
+    lab.clips.close()
+    kept = [result.clip for result in read_study(lab.folder).results]
+    assert kept == ['clips/1.mp4', 'clips/1-2.mp4', 'clips/2.mp4']
+    videos = [list(timed_frames(lab.folder / clip)) for clip in kept]
+    assert [len(video) for video in videos] == [3, 9, 1]
+    wide = sum(image.pixels.shape[1] for image in SEEN.images.values())
+    assert videos[0][0][2].shape == (24, wide, 3)
+    seconds = [1e-9 * stamp_ns for _, stamp_ns, _ in videos[1]]
+    assert seconds == pytest.approx([0, .1, .2, .3, .4, 1.4, 1.5, 1.6, 1.7], abs=1e-3)
+
+
+RED = np.broadcast_to(np.array([255, 0, 0], np.uint8), (240, 320, 3))
+SHOWN = {'array': RED, 'channels first': RED.transpose(2, 0, 1), 'history': np.stack([RED, RED]),
+         'from 0 to 1': (RED / 255.0).astype(np.float32), 'JPEG': to_jpeg(RED)}
+
+
+@pytest.mark.parametrize('name', SHOWN)
+def test_pictures_of_any_robot_are_found(name):
+    query = {'state': np.zeros((50, 8)), 'images': {'cam': SHOWN[name]}, 'prompt': 'x',
+             'mask': np.ones((240, 320), bool), 'points': np.zeros((20, 3, 3))}
+    (where, picture), = pictures_of_frame(pack(query)).items()
+    assert where == '/images/cam'
+    assert picture.shape == (240, 320, 3)
+    assert np.abs(picture.astype(int) - RED).max() < 3
+
+
+DAMAGED = {'no msgpack': b'\xc1' * 900, 'a cut JPEG': msgpack.packb({'image': to_jpeg(RED)[:700]}),
+           'a wrong shape': msgpack.packb({'image': {
+               b'__ndarray__': True, b'data': b'123', b'dtype': '|u1', b'shape': [9, 9, 3]}}),
+           'a text': 'hello', 'no picture': msgpack.packb({'state': [1.0] * 9})}
+
+
+def test_damaged_pictures_disturb_neither_the_trial_nor_its_video(tmp_path):
+    policies = {name: ('openpi', Numbered(k)) for k, name in enumerate(('one', 'two'))}
+    clips = TrialClips(tmp_path, ManualClock(1), print)
+    with clips:
+        for number, query in enumerate([*DAMAGED.values(), pack({'image': RED}),
+                                        *DAMAGED.values()]):
+            clips._clock.advance_ns(10**8)
+            clips.add('1', query, pictures_of_frame)
+            clips.add('2', DAMAGED['a text'], pictures_of_frame)    # sooner than is looked at
+            assert number < 20
+        clips.end('1')
+    frame, = timed_frames(tmp_path / clips.clip('1'))
+    assert frame[2].shape == (240, 320, 3)
+    assert clips.clip('2') == ''
+    with Lab(tmp_path, policies) as lab, connect(lab.address('openpi')) as robot:
+        (lab.folder / 'clips').write_text('a file where the folder should be')
+        lab.press('start')
+        ask(lab, robot, 3)
+        until(lambda: any('no video of trial 1' in text for text in lab.told), lab.told)
+        ask(lab, robot, 1)
+        lab.press('end')
+        lab.press('score', success=True)
+        assert read_study(lab.folder).results[0].clip == ''
+
+
+def test_queries_that_wait_for_their_video_take_bounded_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr('arena_robot.blind.clips.MOST_WAITING', 10_000)
+    clock = ManualClock(1)
+    clips = TrialClips(tmp_path, clock, print)    # not open: nothing is written
+    for _ in range(50):
+        clock.advance_ns(10**8)
+        clips.add('1', b'x' * 1000, pictures_of_frame)
+    assert clips._waiting.qsize() == 11
+
+
+def test_a_full_disk_ends_the_video_and_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr('arena_robot.blind.clips.LEAST_FREE', 1 << 60)
+    clock, told = ManualClock(10**9), []
+    with TrialClips(tmp_path, clock, told.append) as clips:
+        clips.add('1', pack({'image': RED}), pictures_of_frame)
+    assert 'less than 1 GiB free' in told[0]
+    assert clips.clip('1') == ''

@@ -176,7 +176,13 @@ def test_a_clip_of_a_trial_is_linked(tmp_path):
         log.append(StudyMove.REVEALED.value, {'seed': SEED})
     result = study_result(read_study(folder))
     page = Page(write_study_report(result, folder / 'report.html'))
-    assert page.loads == ['clips/1.mp4']
+    assert page.loads == []
+    assert 'missing' in page.texts
+    (folder / 'clips').mkdir()
+    (folder / 'clips' / '1.mp4').touch()
+    assert Page(write_study_report(result, folder / 'report.html')).loads == ['clips/1.mp4']
+    page = Page(write_study_report(result, tmp_path / 'pages' / 'cups.html', folder))
+    assert page.loads == [f'../{folder.relative_to(tmp_path) / "clips/1.mp4"}']
     assert 'a person' in page.texts
     assert any('taken back and entered again: 1.' in text for text in page.texts)
 

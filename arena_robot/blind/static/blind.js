@@ -75,6 +75,17 @@ function show(next) {
     window.scrollTo(0, 0);
   }
   updateTimer();
+  updateClips();
+}
+
+// The videos of the trials that are judged, as soon as they are written.
+function updateClips() {
+  const box = byId('clips');
+  const clips = Object.entries(state.clips ?? {});
+  if (!box || box.childElementCount === clips.length) return;
+  box.replaceChildren(...clips.map(([slot, path]) => el('figure', {}, el('video', {
+    src: `/${path}`, controls: true, muted: true, playsinline: true, preload: 'metadata',
+    'aria-label': `Video of ${slot}`}), el('figcaption', {class: 'hint'}, `Video of ${slot}`))));
 }
 
 function updateTimer() {
@@ -161,6 +172,8 @@ function choice(id, question, choices, {words, set}, name, many = false) {
   return [el('p', {}, question), el('div', {id, class: 'choice', role: 'group', 'aria-label': question}, ...buttons)];
 }
 
+const videos = () => el('div', {id: 'clips'});
+
 function scoring() {
   const typed = form('trial');
   const number = el('output', {}, typed.words.progress ?? '–');
@@ -174,7 +187,7 @@ function scoring() {
       ...(options.stages.length ? choice('stage', 'Furthest stage', pairs(options.stages), typed, 'stage') : []),
       el('label', {for: 'progress'}, 'Progress: ', number, ' of 100'), range,
       ...choice('tags', 'What went wrong? (may be left out)', pairs(options.failure_tags), typed, 'failure_tags', true),
-      doesNotCount()],
+      videos(), doesNotCount()],
     buttons: [button('score', 'Keep', () => move('score', typed.words, 'trial'), 'primary')],
   };
 }
@@ -187,7 +200,7 @@ function judging() {
   return {
     nodes: [heading('Which was better?'), ...choice('preference', 'Of the last two trials',
       [['A', 'A'], ['TIE', 'no difference'], ['B', 'B']], typed, 'preference'),
-    el('label', {for: 'reason'}, 'Why?'), why, doesNotCount()],
+    el('label', {for: 'reason'}, 'Why?'), why, videos(), doesNotCount()],
     buttons: [button('judge', 'Keep', () => move('judge', typed.words, 'block'), 'primary')],
   };
 }

@@ -241,7 +241,7 @@ def run_report(args: argparse.Namespace) -> int:
     from arena_robot.blind.trials import read_study
 
     result = study_result(read_study(args.folder))
-    path = write_study_report(result, args.output or args.folder / 'report.html')
+    path = write_study_report(result, args.output or args.folder / 'report.html', args.folder)
     if args.tables:
         from arena_robot.blind.results import study_sessions
         from arena_robot.records.roboarena_files import write_tables

@@ -125,7 +125,7 @@ def observation_of(request: Mapping[Any, Any], stamp_ns: int,
     pose = _numbers(request, POSE_KEY, 6) if POSE_KEY in request else np.full(6, np.nan)
     gripper = _numbers(request, GRIPPER_KEY, 1)
     keys = IMAGE_KEYS if ONLY_FROM_ZERO.isdisjoint(request) else FROM_ZERO
-    images = {name: Image(_pixels(request[keys[name]], keys[name], image_size), stamp_ns)
+    images = {name: Image(pixels_of(request[keys[name]], keys[name], image_size), stamp_ns)
               for name in VIEWS if keys[name] in request}
     return partial_observation(stamp_ns, q, pose, float(gripper[0]), _prompt(request), 0, images,
                                stamp_ns, stamp_ns, _seed(request))
@@ -200,7 +200,8 @@ def _seed(request: Mapping[Any, Any]) -> int:
     return seed
 
 
-def _pixels(value: Any, key: str, size: tuple[int, int] | None) -> Pixels:
+def pixels_of(value: Any, key: str, size: tuple[int, int] | None = None) -> Pixels:
+    """Return (H, W, 3) bytes of a picture, within ``size`` if given. Raises PolicyRefused."""
     if not isinstance(value, np.ndarray) or value.ndim != 3:
         raise PolicyRefused(f"'{key}' must be a (height, width, 3) uint8 array, found a "
                             f'{type(value).__name__}')

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import av
 import cv2
@@ -19,9 +19,11 @@ from arena_robot.core.errors import DataError
 from arena_robot.core.files import replacing
 from arena_robot.core.observation import Image, Pixels
 from arena_robot.recording.bag.base import Decoder, Topic
-from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.episode.tracks import time_ns
 from arena_robot.recording.episode.views import JPEG
+
+if TYPE_CHECKING:    # videos are written where no bag is read, without mcap
+    from arena_robot.recording.bag.reader import BagReader
 
 # Above any station's camera: both eyes of a ZED side by side in its largest mode have 5.5 million.
 MOST_PIXELS = 4096 * 2304
@@ -31,7 +33,7 @@ _RAW = {'rgb8': (3, None), 'bgr8': (3, cv2.COLOR_BGR2RGB), 'rgba8': (4, cv2.COLO
         'bgra8': (4, cv2.COLOR_BGRA2RGB), 'mono8': (1, cv2.COLOR_GRAY2RGB)}
 
 
-def pictures(bag: BagReader, decoder: Decoder, topic: Topic, start_ns: int | None = None
+def pictures(bag: 'BagReader', decoder: Decoder, topic: Topic, start_ns: int | None = None
              ) -> Iterator[Image]:
     """Yield the decoded pictures of a topic with their capture stamps, in order of arrival."""
     for message in bag.messages([topic.name], start_ns):
@@ -55,7 +57,7 @@ def pixels_of(topic: Topic, value: Any) -> Pixels:
     return np.asarray(plain if convert is None else cv2.cvtColor(plain, convert), np.uint8)
 
 
-def video_frames(bag: BagReader, decoder: Decoder, topic: Topic) -> Iterator[tuple[int, Any]]:
+def video_frames(bag: 'BagReader', decoder: Decoder, topic: Topic) -> Iterator[tuple[int, Any]]:
     """Yield (capture stamp, video frame); JPEG goes to YUV without a detour over RGB."""
     if topic.type != JPEG:
         for image in pictures(bag, decoder, topic):
@@ -81,7 +83,7 @@ def write_video(path: Path, frames: Iterable[tuple[int, Any]], rate_hz: float = 
 
     The time between frames is the time between their captures; a frame that is not later than the
     previous one is left out. ``rate_hz`` is nominal, ``size`` (width, height) the pictures' own
-    when None. The file is written atomically; without a frame no file is written.
+    when None. The file is written atomically; without a frame none is written. Raises DataError.
     """
     remaining = iter(frames)
     first = next(remaining, None)
@@ -90,16 +92,19 @@ def write_video(path: Path, frames: Iterable[tuple[int, Any]], rate_hz: float = 
     width, height = size or (first[1].width, first[1].height)
     stamps: list[int] = []
     convert = VideoReformatter()    # one for all frames: each sets up its conversion once
-    with (replacing(path) as partial,
-          av.open(str(partial), 'w', format='mp4', options={'movflags': '+faststart'}) as out):
-        stream = _stream(out, (width, height), rate_hz, crf)
-        for stamp_ns, frame in chain([first], remaining):
-            if stamps and (stamp_ns - stamps[-1]) < 12_000:
-                continue
-            stamps.append(stamp_ns)
-            out.mux(stream.encode(_ready(convert, frame, stream, stamp_ns - stamps[0])))
-            on_frame()
-        out.mux(stream.encode(None))
+    try:
+        with (replacing(path) as partial,
+              av.open(str(partial), 'w', format='mp4', options={'movflags': '+faststart'}) as out):
+            stream = _stream(out, (width, height), rate_hz, crf)
+            for stamp_ns, frame in chain([first], remaining):
+                if stamps and (stamp_ns - stamps[-1]) < 12_000:
+                    continue
+                stamps.append(stamp_ns)
+                out.mux(stream.encode(_ready(convert, frame, stream, stamp_ns - stamps[0])))
+                on_frame()
+            out.mux(stream.encode(None))
+    except av.FFmpegError as error:
+        raise DataError(f'{path} cannot be written as a video: {error}') from error
     return stamps
 
 
@@ -133,12 +138,16 @@ def read_video(path: Path) -> Iterator[Pixels]:
     Raises DataError when it cannot be read, or its pictures have more than ``MOST_PIXELS``: its
     headers are looked at before memory is taken, and the decoder refuses what they did not say.
     """
-    for *_, pixels in _decoded(path):
+    for *_, pixels in timed_frames(path):
         yield pixels
 
 
-def _decoded(path: Path) -> Iterator[tuple[int, Any, Pixels]]:
-    """Yield how many frames a video says to have, a frame, and its pixels."""
+def timed_frames(path: Path) -> Iterator[tuple[int, int, Pixels]]:
+    """
+    Yield how many frames a video says to have, and of each its time (ns) and RGB pixels.
+
+    Raises DataError as :func:`read_video`.
+    """
     try:
         with av.open(str(path)) as file:
             stream = file.streams.video[0]
@@ -148,7 +157,8 @@ def _decoded(path: Path) -> Iterator[tuple[int, Any, Pixels]]:
                                 f'{MOST_PIXELS} pixels are read')
             coder.options = {'max_pixels': str(MOST_PIXELS)}
             for frame in file.decode(video=0):
-                yield stream.frames, frame, frame.to_ndarray(format='rgb24')
+                stamp_ns = round((frame.pts or 0) * frame.time_base * 10**9)
+                yield stream.frames, stamp_ns, frame.to_ndarray(format='rgb24')
     except (av.FFmpegError, IndexError) as error:
         raise DataError(f'{path} is not a video that can be read: {error}') from error
 
@@ -192,8 +202,7 @@ def blur_video(source: Path, target: Path, blur: Blur,
     def frames() -> Iterator[tuple[int, Any]]:
         nonlocal hit
         first_ns = None
-        for number, (total, frame, pixels) in enumerate(_decoded(source), 1):
-            stamp_ns = round((frame.pts or 0) * frame.time_base * 10**9)
+        for number, (total, stamp_ns, pixels) in enumerate(timed_frames(source), 1):
             first_ns = stamp_ns if first_ns is None else first_ns
             second = (stamp_ns - first_ns) * 1e-9
             if blur.from_s <= second <= (float('inf') if blur.to_s is None else blur.to_s):

@@ -7,7 +7,7 @@ radians, stamps integer nanoseconds.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from arena_robot.core.errors import DataError
 from arena_robot.core.observation import Floats
 from arena_robot.recording.bag.base import Decoder, Topic
-from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.bag.topic_stats import header_stamp_ns
 from arena_robot.recording.episode.views import (
     STEP,
@@ -26,6 +25,9 @@ from arena_robot.recording.episode.views import (
 )
 from arena_robot.robots.arms import DOF, ROBOTS, robot_of_joints
 from arena_robot.safety.urdf import CameraMount
+
+if TYPE_CHECKING:    # videos are written where no bag is read, without mcap
+    from arena_robot.recording.bag.reader import BagReader
 
 Stamps = NDArray[np.int64]
 
@@ -140,7 +142,7 @@ class EpisodeTracks:
     mounts: Mapping[str, CameraMount] = field(default_factory=dict)
 
 
-def load_tracks(bag: BagReader, decoder: Decoder) -> EpisodeTracks:
+def load_tracks(bag: 'BagReader', decoder: Decoder) -> EpisodeTracks:
     """Read an episode. Raises DataError when a message does not fit its type."""
     rows: dict[str, list[Any]] = {STEP: [], CHUNK: [], ARM: [], GRIPPER: [], INFO: []}
     names = [t.name for t in bag.of_type(*rows)]
@@ -173,7 +175,7 @@ def nearest(stamps: Stamps, wanted: Stamps) -> Stamps:
     return np.asarray(np.where(wanted - left <= right - wanted, after - 1, after), np.int64)
 
 
-def _views(bag: BagReader, named: Iterable[Any]) -> dict[str, ViewTrack]:
+def _views(bag: 'BagReader', named: Iterable[Any]) -> dict[str, ViewTrack]:
     views = episode_views(bag, named)
     stamps: dict[str, list[tuple[int, int]]] = {view.topic.name: [] for view in views.values()}
     for message in bag.messages(stamps):

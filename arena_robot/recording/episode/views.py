@@ -6,16 +6,18 @@ Where the camera was is read from the bag's tf_static.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.spatial.transform import Rotation
 
 from arena_robot.core.observation import EYES, ROLES, Floats, view
 from arena_robot.recording.bag.base import Decoder, Topic
-from arena_robot.recording.bag.reader import BagReader
 from arena_robot.robots.arms import BASE_LINK, FLANGE_LINK
 from arena_robot.safety.urdf import CameraMount, pose_of_matrix
+
+if TYPE_CHECKING:    # videos are written where no bag is read, without mcap
+    from arena_robot.recording.bag.reader import BagReader
 
 STEP = 'arena_msgs/msg/StepRecord'
 IMAGE = 'sensor_msgs/msg/Image'
@@ -35,7 +37,7 @@ class EpisodeView:
     frame_id: str = ''
 
 
-def episode_views(bag: BagReader, views: Iterable[Any]) -> dict[str, EpisodeView]:
+def episode_views(bag: 'BagReader', views: Iterable[Any]) -> dict[str, EpisodeView]:
     """
     Return the views of an episode by name; ``views`` are the views of its EpisodeInfo.
 
@@ -67,7 +69,7 @@ def view_of(topic: str) -> tuple[str, str] | None:
     return None
 
 
-def _by_topic_names(bag: BagReader) -> dict[str, EpisodeView]:
+def _by_topic_names(bag: 'BagReader') -> dict[str, EpisodeView]:
     """
     Find views in topic names; compressed ones are preferred to raw ones.
 
@@ -85,13 +87,13 @@ def _by_topic_names(bag: BagReader) -> dict[str, EpisodeView]:
     return views
 
 
-def _carrier(bag: BagReader, topic: str) -> Topic | None:
+def _carrier(bag: 'BagReader', topic: str) -> Topic | None:
     """Return the topic that holds a view's images: its JPEGs, or the raw ones."""
     carriers = [bag.topics[name] for name in (topic + JPEGS, topic) if name in bag.topics]
     return max(carriers, key=lambda t: bag.metadata.counts.get(t.name, 0), default=None)
 
 
-def fixed_frames(bag: BagReader, decoder: Decoder) -> dict[str, tuple[str, Floats]]:
+def fixed_frames(bag: 'BagReader', decoder: Decoder) -> dict[str, tuple[str, Floats]]:
     """Return the parent of each fixed frame, and its pose (4, 4) in it; the last one counts."""
     names = [topic.name for topic in bag.of_type(TF) if topic.name.endswith('/tf_static')]
     frames: dict[str, tuple[str, Floats]] = {}
