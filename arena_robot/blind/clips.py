@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
-from google.protobuf.message import DecodeError
 
 from arena_robot.core import jpeg
 from arena_robot.core.clock import Clock
@@ -27,7 +26,6 @@ from arena_robot.core.openable import Openable
 from arena_robot.policy.grpc import wire
 from arena_robot.policy.openpi import wire as openpi_wire
 from arena_robot.policy.openpi.answering import Message
-from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.recording.episode.frames import (
     MOST_PIXELS,
     rgb_frame,
@@ -75,11 +73,9 @@ def pictures_of_frame(frame: Message) -> Pictures:
 
 
 def pictures_of_call(request: Message) -> Pictures:
-    """Return the pictures in a request of ``Infer``. Raises DataError."""
-    try:
-        seen = wire.observation_of_request(pb.InferRequest.FromString(request))
-    except (DecodeError, PolicyRefused) as error:
-        raise DataError(f'no observation: {error}') from error
+    """Return the pictures in the bytes of an ``InferRequest``. Raises PolicyRefused."""
+    assert isinstance(request, bytes)    # gRPC has no texts
+    seen = wire.observation_of_request(wire.request_from_bytes(request))
     return {name: image.pixels for name, image in seen.images.items()}
 
 

@@ -12,7 +12,7 @@ from websockets.sync.client import connect as websocket
 from websockets.sync.server import serve
 
 from arena_robot.blind.arms import common_metadata, common_spec
-from arena_robot.blind.clips import TrialClips, pictures_of_frame
+from arena_robot.blind.clips import TrialClips, pictures_of_call, pictures_of_frame
 from arena_robot.blind.study import Design
 from arena_robot.blind.trials import read_study
 from arena_robot.core.clock import ManualClock
@@ -352,6 +352,8 @@ def test_damaged_pictures_disturb_neither_the_trial_nor_its_video(tmp_path):
             clips.add('1', query, pictures_of_frame)
             clips.add('2', DAMAGED['a text'], pictures_of_frame)    # sooner than is looked at
             assert number < 20
+            clips._clock.advance_ns(10**8)
+            clips.add('1', b'no request', pictures_of_call)
         clips.end('1')
     frame, = timed_frames(tmp_path / clips.clip('1'))
     assert frame[2].shape == (240, 320, 3)

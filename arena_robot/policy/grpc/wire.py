@@ -120,6 +120,15 @@ def check_size(observation: bytes, spec: PolicySpec) -> None:
                             f'{height}x{width} (height x width) it has at most {most}')
 
 
+def request_from_bytes(data: bytes) -> pb.InferRequest:
+    """Return the request in ``data``; raises PolicyRefused when it cannot be read."""
+    try:
+        request: pb.InferRequest = pb.InferRequest.FromString(data)
+    except DecodeError as error:
+        raise PolicyRefused(f'the request is no arena.policy.v1.InferRequest: {error}') from error
+    return request
+
+
 def observation_of_request(request: pb.InferRequest) -> Observation:
     """Return the observation of a request; raises PolicyRefused when it cannot be read."""
     seen = observation_from_bytes(request.observation, request.episode_seed)
