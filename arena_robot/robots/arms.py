@@ -134,7 +134,8 @@ class Robot:
     ``name`` is what joint and frame names begin with, and the value of ``robot_type``.
     ``joint_velocity`` (7,) rad/s, ``joint_acceleration`` (7,) rad/s² and ``joint_torque`` (7,) N m
     are the maker's limits; those of position are ``limits.hardware_*``. ``limits`` is what a
-    station allows unless it says less; ``links`` are the moving ones, first to last.
+    station allows unless it says less; ``links`` are the moving ones, first to last, whose meshes
+    are in ``mesh_folder`` of the share folders where franka_description is installed.
     """
 
     name: str
@@ -144,6 +145,7 @@ class Robot:
     joint_acceleration: tuple[float, ...]
     joint_torque: tuple[float, ...]
     links: tuple[Link, ...]
+    mesh_folder: str
     reset_joints: tuple[float, ...] = RESET_JOINTS
     dh: tuple[tuple[float, float, float], ...] = FRANKA_DH
     flange_m: float = FRANKA_FLANGE_M
@@ -169,6 +171,7 @@ class Robot:
         return f'{self.arm_name(prefix)}{FLANGE_LINK}'
 
 
+MESHES = 'franka_description/meshes/robot_arms'
 # Masses and inertias, as Franka publishes them.
 PANDA_LINKS = (
     Link(2.7907, (0.00033, -0.02204, -0.04762),
@@ -211,7 +214,8 @@ PANDA = Robot(
         hardware_upper=(2.8973, 1.7628, 2.8973, -0.0698, 2.8973, 3.7525, 2.8973)),
     joint_velocity=(2.175, 2.175, 2.175, 2.175, 2.61, 2.61, 2.61),
     joint_acceleration=(15.0, 7.5, 10.0, 12.5, 15.0, 20.0, 20.0),
-    joint_torque=(87.0, 87.0, 87.0, 87.0, 12.0, 12.0, 12.0), links=PANDA_LINKS)
+    joint_torque=(87.0, 87.0, 87.0, 87.0, 12.0, 12.0, 12.0), links=PANDA_LINKS,
+    mesh_folder=f'{MESHES}/fer')
 FR3 = Robot(
     'fr3', 'Franka Research 3',
     ArmLimits(
@@ -221,7 +225,8 @@ FR3 = Robot(
         hardware_upper=(2.7437, 1.7837, 2.9007, -0.1518, 2.8065, 4.5169, 3.0159)),
     joint_velocity=(2.62, 2.62, 2.62, 2.62, 5.26, 4.18, 5.26),
     joint_acceleration=(10.0,) * DOF,
-    joint_torque=(87.0, 87.0, 87.0, 87.0, 12.0, 12.0, 12.0), links=FR3_LINKS)
+    joint_torque=(87.0, 87.0, 87.0, 87.0, 12.0, 12.0, 12.0), links=FR3_LINKS,
+    mesh_folder=f'{MESHES}/fr3')
 ROBOTS = {robot.name: robot for robot in (PANDA, FR3)}
 
 

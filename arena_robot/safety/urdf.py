@@ -1,21 +1,33 @@
-"""URDF of an arm, its gripper and cameras, from the table of robots; shapes are plain."""
+"""URDF of an arm, its gripper and cameras, from the table of robots."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from arena_robot.core.observation import Floats
-from arena_robot.robots.arms import DOF, Robot
+from arena_robot.robots.arms import DOF, Link, Robot
 from arena_robot.robots.cameras import OPTICAL_RPY
 from arena_robot.robots.grippers import ROBOTIQ_2F85, GripperModel, prefixed
 from arena_robot.safety.kinematics import pose_of, rotation_of
 from arena_robot.safety.limits import robot_of
 
-# Radius and length (m) of the cylinder that stands for a link, along its z axis, and its centre.
-SHAPES = ((0.09, 0.14, 0.07), (0.06, 0.28, -0.19), (0.06, 0.12, 0.0), (0.06, 0.20, -0.12),
-          (0.06, 0.12, 0.0), (0.05, 0.26, -0.26), (0.05, 0.08, 0.0), (0.045, 0.06, 0.05),
-          (0.03, 0.01, 0.0))
+Point = tuple[float, float, float]
+# Of links 1 to 7 the capsule of least volume around Franka's collision meshes of FER and FR3, to
+# the millimetre: radius (m), and the middles (m) of its round ends in the link's frame.
+CAPSULES: tuple[tuple[float, Point, Point], ...] = (
+    (0.078, (0.0, 0.0, -0.142), (0.0, -0.052, 0.0)),
+    (0.078, (0.0, 0.0, 0.053), (0.0, -0.143, 0.0)),
+    (0.071, (0.0, 0.004, -0.085), (0.083, 0.042, 0.0)),
+    (0.071, (0.004, -0.005, 0.044), (-0.081, 0.084, 0.002)),
+    (0.070, (0.0, 0.011, -0.239), (0.0, 0.065, 0.0)),
+    (0.077, (0.084, 0.007, -0.003), (0.021, 0.013, 0.009)),
+    (0.051, (-0.005, -0.005, 0.073), (0.034, 0.032, 0.081)))
+# The box around link 0: its middle and size (m).
+BASE_BOX = (-0.041, 0.0, 0.07), (0.228, 0.192, 0.142)
+# The palm, and the finger in its own frame, as capsules.
+HAND = (0.04, (0.0, 0.0, 0.04), (0.0, 0.0, 0.06)), (0.01, (0.0, 0.0, 0.015), (0.0, 0.0, 0.045))
 CAMERA_BOX = (0.03, 0.12, 0.03)  # m: x forward, y left, z up
 # The same as a matrix.
 _OPTICAL_IN_BODY = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
@@ -31,10 +43,12 @@ class FixedFrame:
 
 
 def urdf(robot_type: str, prefix: str = '', gripper: GripperModel | None = ROBOTIQ_2F85,
-         frames: Sequence[FixedFrame] = ()) -> str:
+         frames: Sequence[FixedFrame] = (), meshes: bool = False) -> str:
     """
     Return the URDF of an arm: links 0 to 8, seven revolute joints, and a gripper at the flange.
 
+    Moving links have their masses and inertias; link 0 has none, as KDL wants of a root. Shapes,
+    seen and for collision, are capsules; with ``meshes`` those of the package franka_description.
     ``frames`` are further fixed frames, such as those of cameras; those that do not hang on the
     arm are left out. Limits of position and speed are the maker's; the forward kinematics is
     :func:`arena_robot.safety.kinematics.frames`. Raises ConfigError for an unknown robot.
@@ -42,7 +56,7 @@ def urdf(robot_type: str, prefix: str = '', gripper: GripperModel | None = ROBOT
     robot = robot_of(robot_type)
     name = robot.arm_name(prefix)
     lines = ['<?xml version="1.0"?>', f'<robot name="{name}">',
-             *(_link(f'{name}_link{i}', *shape) for i, shape in enumerate(SHAPES)),
+             *_links(robot, name, meshes),
              *_joints(robot, prefix, name),
              *(_gripper(gripper, name, prefix) if gripper else ())]
     for frame in connected(link_names(robot_type, prefix, gripper), frames):
@@ -99,8 +113,9 @@ def _joints(robot: Robot, prefix: str, name: str) -> Iterator[str]:
 def _gripper(gripper: GripperModel, name: str, prefix: str) -> Iterator[str]:
     base, finger, joint, base_joint = (prefixed(part, prefix) for part in (
         gripper.base_link, gripper.finger_link, gripper.joint, gripper.base_joint))
-    yield _link(base, 0.04, 0.1, 0.05)
-    yield _link(finger, 0.01, 0.05, 0.03)
+    for link, inertia, capsule in zip((base, finger), gripper.links, HAND, strict=True):
+        shape = _capsule(*capsule)
+        yield _link(link, shape, shape, inertia)
     yield _fixed(base_joint, f'{name}_link{DOF + 1}', base, 0.0)
     x, y, z = gripper.joint_at
     yield (f'<joint name="{joint}" type="revolute"><parent link="{base}"/>'
@@ -110,13 +125,11 @@ def _gripper(gripper: GripperModel, name: str, prefix: str) -> Iterator[str]:
 
 
 def _frame(frame: FixedFrame) -> Iterator[str]:
-    size = ' '.join(map(repr, CAMERA_BOX))
+    size = _text(CAMERA_BOX)
     yield (f'<link name="{frame.child}"><visual><geometry><box size="{size}"/></geometry></visual>'
            '</link>' if frame.child.endswith('_camera_link') else f'<link name="{frame.child}"/>')
-    place, turn = (' '.join(repr(float(v)) for v in part)
-                   for part in (frame.pose[:3], frame.pose[3:]))
     yield (f'<joint name="{frame.child}_joint" type="fixed"><parent link="{frame.parent}"/>'
-           f'<child link="{frame.child}"/><origin xyz="{place}" rpy="{turn}"/></joint>')
+           f'<child link="{frame.child}"/>{_origin(frame.pose[:3], frame.pose[3:])}</joint>')
 
 
 def _fixed(joint: str, parent: str, child: str, z: float) -> str:
@@ -124,10 +137,48 @@ def _fixed(joint: str, parent: str, child: str, z: float) -> str:
             f'<child link="{child}"/><origin xyz="0 0 {z!r}" rpy="0 0 0"/></joint>')
 
 
-def _link(name: str, radius: float, length: float, z: float) -> str:
-    shape = (f'<origin xyz="0 0 {z!r}" rpy="0 0 0"/><geometry><cylinder radius="{radius!r}" '
-             f'length="{length!r}"/></geometry>')
-    return f'<link name="{name}"><visual>{shape}</visual></link>'
+def _links(robot: Robot, name: str, meshes: bool) -> Iterator[str]:
+    base = [f'{_origin(BASE_BOX[0])}<geometry><box size="{_text(BASE_BOX[1])}"/></geometry>']
+    shapes = [base, *(_capsule(*capsule) for capsule in CAPSULES)]
+    for i, (shape, link) in enumerate(zip(shapes, (None, *robot.links), strict=True)):
+        seen, solid = ([f'<geometry><mesh filename="package://{robot.mesh_folder}/{kind}/link{i}.'
+                        f'{extension}"/></geometry>']
+                       for kind, extension in (('visual', 'dae'), ('collision', 'stl'))
+                       ) if meshes else (shape, shape)
+        yield _link(f'{name}_link{i}', seen, solid, link)
+    yield f'<link name="{name}_link{DOF + 1}"/>'
+
+
+def _link(name: str, seen: Sequence[str], solid: Sequence[str], inertia: Link | None) -> str:
+    return ''.join([f'<link name="{name}">', inertial(inertia) if inertia else '',
+                    *(f'<visual>{shape}</visual>' for shape in seen),
+                    *(f'<collision>{shape}</collision>' for shape in solid), '</link>'])
+
+
+def inertial(link: Link) -> str:
+    """Return a link's mass and its inertia about its centre of mass, as URDF."""
+    xx, yy, zz, xy, xz, yz = link.inertia
+    return (f'<inertial>{_origin(link.com)}<mass value="{link.mass!r}"/><inertia ixx="{xx!r}" '
+            f'ixy="{xy!r}" ixz="{xz!r}" iyy="{yy!r}" iyz="{yz!r}" izz="{zz!r}"/></inertial>')
+
+
+def _capsule(radius: float, start: Point, end: Point) -> list[str]:
+    """Return a capsule as URDF has it: a cylinder and two spheres."""
+    middle, way = np.add(start, end) / 2, np.subtract(end, start)
+    length = float(np.linalg.norm(way))
+    turn = (0.0, math.acos(way[2] / length), math.atan2(way[1], way[0]))
+    return [f'{_origin(middle, turn)}<geometry><cylinder radius="{radius!r}" '
+            f'length="{length!r}"/></geometry>',
+            *(f'{_origin(point)}<geometry><sphere radius="{radius!r}"/></geometry>'
+              for point in (start, end))]
+
+
+def _origin(place: Sequence[float] | Floats, turn: Sequence[float] = (0.0, 0.0, 0.0)) -> str:
+    return f'<origin xyz="{_text(place)}" rpy="{_text(turn)}"/>'
+
+
+def _text(numbers: Sequence[float] | Floats) -> str:
+    return ' '.join(repr(float(number)) for number in numbers)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from arena_robot.safety.describe import TABLES, updated
 from arena_robot.safety.kinematics import flange_pose, frames
 from arena_robot.safety.limits import limits_for, move_duration_s, robot_of
 from arena_robot.safety.same_robot import require_description, require_pose
-from arena_robot.safety.urdf import urdf
+from arena_robot.safety.urdf import CAPSULES, urdf
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [path for folder, kinds in (('arena_robot', ('py', 'js', 'html')), ('config', ('yaml',)),
@@ -47,6 +47,12 @@ GEN3 = (('0 0 0.15643', '3.1416 0 0'), ('0 0.005375 -0.12838', '1.5708 0 0'),
         ('0 -0.21038 -0.006375', '-1.5708 0 0'), ('0 0.006375 -0.21038', '1.5708 0 0'),
         ('0 -0.20843 -0.006375', '-1.5708 0 0'), ('0 0.00017505 -0.10593', '1.5708 0 0'),
         ('0 -0.10593 -0.00017505', '-1.5708 0 0'))
+
+# Lowest and highest x, y, z (mm) of Franka's collision meshes of links 1 to 7, FER and FR3.
+MESH_BOUNDS = (((-55, -130, -192), (55, 55, 55)), ((-55, -194, -55), (56, 56, 129)),
+               ((-56, -55, -123), (138, 112, 55)), ((-138, -55, -55), (55, 124, 111)),
+               ((-55, -55, -265), (55, 132, 52)), ((-48, -51, -46), (132, 82, 56)),
+               ((-44, -44, 50), (81, 81, 107)))
 
 
 @pytest.mark.parametrize('what', HOMES)
@@ -193,15 +199,17 @@ def test_the_drivers_own_pose_must_be_the_robots():
         require_pose(dataclasses.replace(state(), q=np.zeros(6)), PANDA)
 
 
+def loaded(text):
+    """Return a description in MuJoCo; Franka's inertia of a Panda's link 4 is no body's."""
+    return mujoco.MjModel.from_xml_string(text.replace(
+        '</robot>', '<mujoco><compiler fusestatic="false" balanceinertia="true"/></mujoco>'
+        '</robot>'))
+
+
 @pytest.mark.parametrize('prefix', ['', 'left'])
 @pytest.mark.parametrize('robot_type', list(ROBOTS))
 def test_forward_kinematics_is_equal_to_the_nanometre(robot_type, prefix):
-    text = urdf(robot_type, prefix).replace('<visual>', '<collision>').replace(
-        '</visual>', '</collision>').replace(
-        '<robot name', '<robot xmlns:m="m" name').replace(
-        '</robot>', '<mujoco><compiler fusestatic="false" balanceinertia="true" '
-        'boundmass="0.1" boundinertia="0.01"/></mujoco></robot>')
-    model = mujoco.MjModel.from_xml_string(text)
+    model = loaded(urdf(robot_type, prefix))
     data, rng = mujoco.MjData(model), np.random.default_rng(3)
     robot = ROBOTS[robot_type]
     limits = robot.limits
@@ -216,6 +224,60 @@ def test_forward_kinematics_is_equal_to_the_nanometre(robot_type, prefix):
             body = data.body(f'{robot.arm_name(prefix)}_link{i}')
             np.testing.assert_allclose(body.xpos, mine[i - 1][:3, 3], atol=1e-9)
             np.testing.assert_allclose(body.xmat.reshape(3, 3), mine[i - 1][:3, :3], atol=1e-9)
+
+
+@pytest.mark.parametrize(('robot', 'moving_kg'), [(PANDA, 13.786), (FR3, 15.495)])
+def test_every_moving_link_has_its_mass_and_inertia_and_the_root_has_none(robot, moving_kg):
+    text = urdf(robot.name)
+    links = {link.get('name'): link for link in ET.fromstring(text).iter('link')}
+    assert links[robot.base_frame()].find('inertial') is None
+    model, masses = loaded(text), {}
+    for name, link in links.items():
+        if (inertial := link.find('inertial')) is not None:
+            i = {key: float(v) for key, v in inertial.find('inertia').items()}
+            matrix = np.array([[i['ixx'], i['ixy'], i['ixz']], [i['ixy'], i['iyy'], i['iyz']],
+                               [i['ixz'], i['iyz'], i['izz']]])
+            assert np.all(np.linalg.eigvalsh(matrix) > 0.0), name
+            masses[name] = float(inertial.find('mass').get('value'))
+            assert model.body(name).mass[0] == masses[name]
+            assert link.find('collision') is not None
+    assert sum(m for name, m in masses.items() if robot.name in name) == pytest.approx(
+        moving_kg, abs=1e-3)
+    assert sum(m for name, m in masses.items() if 'robotiq' in name) == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize('i', range(7))
+def test_a_links_capsule_is_around_frankas_mesh_and_little_larger(i):
+    radius, *ends = CAPSULES[i]
+    low, high = np.array(MESH_BOUNDS[i]) / 1000
+    below, above = np.min(ends, axis=0) - radius, np.max(ends, axis=0) + radius
+    assert np.all((below <= low) & (below > low - 0.045))
+    assert np.all((above >= high) & (above < high + 0.045))
+
+
+@pytest.mark.parametrize('robot', ROBOTS.values(), ids=ROBOTS)
+def test_an_arm_at_its_reset_pose_touches_itself_only_at_its_base(robot):
+    model = loaded(urdf(robot.name))
+    data = mujoco.MjData(model)
+
+    def touching(q):
+        data.qpos[[model.joint(name).qposadr[0] for name in robot.joint_names()]] = q
+        mujoco.mj_forward(model, data)
+        return {tuple(sorted(model.body(model.geom_bodyid[g]).name for g in contact.geom))
+                for contact in data.contact}
+    base = tuple(f'{robot.name}_link{i}' for i in (0, 1))
+    assert touching(robot.reset_joints) == {base}
+    folded = np.array([0.0, 1.7, 0.0, -3.0, 0.0, 0.6, 0.0])
+    assert touching(folded) > {base}
+
+
+def test_the_shapes_are_frankas_meshes_where_they_are_installed():
+    root = ET.fromstring(urdf('panda', meshes=True))
+    files = [mesh.get('filename') for mesh in root.iter('mesh')]
+    folder = 'package://franka_description/meshes/robot_arms/fer'
+    assert files == [f'{folder}/{kind}' for i in range(8)
+                     for kind in (f'visual/link{i}.dae', f'collision/link{i}.stl')]
+    assert not list(ET.fromstring(urdf('panda')).iter('mesh'))
 
 
 def test_the_links_are_one_tree():

@@ -195,6 +195,12 @@ def _camera_dies(bench):
     bench.sink.at[3] = die
 
 
+def _gripper_dies(bench):
+    def gone(max_age_s=0.2):
+        raise StaleData('newest gripper state is 0.4 s old')
+    bench.sink.at[3] = lambda: setattr(bench.gripper, 'state', gone)
+
+
 def _arm_dies(bench):
     def die():
         bench.arm.fail = DriverError('no route to the arm')
@@ -233,6 +239,7 @@ def _bug(bench):
 @pytest.mark.parametrize(('harm', 'end', 'detail'), [
     (_policy_dies, EndReason.POLICY_ERROR, 'gone'),
     (_camera_dies, EndReason.DRIVER_ERROR, 'left camera'),
+    (_gripper_dies, EndReason.DRIVER_ERROR, 'newest gripper state'),
     (_arm_dies, EndReason.DRIVER_ERROR, 'no route'),
     (_unsafe, EndReason.SAFETY_STOP, 'too near the table'),
     (_bad_shape, EndReason.POLICY_ERROR, r'\(N, 8\), got \(2, 3\)'),

@@ -36,7 +36,7 @@ from arena_robot.drivers.franka.wire import (
 from arena_robot.drivers.sim.arm_control import Phase
 from arena_robot.drivers.sim.station import SimStation
 from arena_robot.robots.arms import DOF, Robot
-from arena_robot.safety.urdf import joint_origins
+from arena_robot.safety.urdf import inertial, joint_origins
 
 FOR_EVER_S = 1e9        # the station itself must not hold: the box decides
 RECOVERY_TICKS = 100    # ms that an error recovery takes
@@ -246,14 +246,10 @@ class FciBox:
 def box_urdf(robot: Robot) -> str:
     """Return the text, with ``link0`` to ``link8`` and ``joint1`` to ``joint8``."""
     lines = [f'<?xml version="1.0"?><robot name="{robot.name}"><link name="link0"/>']
-    limits, links = robot.limits, robot.links
+    limits = robot.limits
     for i, ((x, y, z), roll) in enumerate(joint_origins(robot)):
-        xx, yy, zz, xy, xz, yz = links[i].inertia
-        centre = ' '.join(map(repr, links[i].com))
         lines.append(
-            f'<link name="link{i + 1}"><inertial><origin xyz="{centre}" rpy="0 0 0"/>'
-            f'<mass value="{links[i].mass!r}"/><inertia ixx="{xx!r}" ixy="{xy!r}" ixz="{xz!r}" '
-            f'iyy="{yy!r}" iyz="{yz!r}" izz="{zz!r}"/></inertial></link>'
+            f'<link name="link{i + 1}">{inertial(robot.links[i])}</link>'
             f'<joint name="joint{i + 1}" type="revolute"><origin rpy="{roll!r} 0 0" '
             f'xyz="{x!r} {y!r} {z!r}"/><parent link="link{i}"/><child link="link{i + 1}"/>'
             f'<axis xyz="0 0 1"/><limit effort="{robot.joint_torque[i]!r}" '

@@ -15,6 +15,7 @@ from arena_robot.core.observation import Floats
 from arena_robot.nodes.lib import convert, qos
 from arena_robot.nodes.lib.part_node import PartNode
 from arena_robot.nodes.lib.part_params import ArmParams, gripper_of
+from arena_robot.recording.bag.base import share_folders
 from arena_robot.robots.arms import DOF, Robot
 from arena_robot.robots.grippers import prefixed
 from arena_robot.safety.limits import robot_of
@@ -28,8 +29,9 @@ class ArmTransforms:
     """
     Publishes the URDF on ``robot_description`` (latched) and the links' poses on ``tf``.
 
-    Frames are named as the joints are: a prefix, the robot, and links 0 to 8. The description has
-    the fixed frames of others that hang on the arm too, as their ``tf_static`` says: cameras.
+    Its shapes are Franka's meshes where the package franka_description is installed. Frames are
+    named as the joints are: a prefix, the robot, and links 0 to 8. The description has the fixed
+    frames of others that hang on the arm too, as their ``tf_static`` says: cameras.
     With ``publish_tf: false`` the links' poses are left to a robot_state_publisher.
     """
 
@@ -41,6 +43,8 @@ class ArmTransforms:
         self._origins = joint_origins(robot)
         self._tf: Publisher | None = None
         self._params, self._description = v, ''
+        self._meshes = any((folder / robot.mesh_folder / 'visual' / 'link0.dae').is_file()
+                           for folder in share_folders())
         self._gripper = gripper_of(v)
         self._own = link_names(v.robot_type, v.arm_prefix, self._gripper)
         self._frames: dict[str, FixedFrame] = {}
@@ -76,7 +80,8 @@ class ArmTransforms:
 
     def _describe(self) -> None:
         v = self._params
-        description = urdf(v.robot_type, v.arm_prefix, self._gripper, list(self._frames.values()))
+        description = urdf(v.robot_type, v.arm_prefix, self._gripper, list(self._frames.values()),
+                           self._meshes)
         if description != self._description:
             self._description = description
             self._text.publish(String(data=description))
