@@ -38,9 +38,7 @@ from arena_robot.ranking.task.buckets import TaskOptions  # noqa: E402
 from arena_robot.ranking.task.em import TaskModel  # noqa: E402
 
 LIMITS_S = {'bt 612 x 7': 1e-3, 'davidson 612 x 7': 1e-3, 'task T=60, one start': 10e-3,
-            'bt 1000000 x 200': 0.3, 'bt bootstrap x 1000': 0.5,
-            'bt bootstrap 50000 x 1000': 20.0}
-MOST_MB = 1000.0
+            'bt 1000000 x 200': 0.3, 'bt bootstrap x 1000': 0.5}
 WORDS = {1.0: 'A', 0.5: 'tie', 0.0: 'B'}
 
 
@@ -221,12 +219,6 @@ def memory_mb(name):
     return int(next(line for line in lines if line.startswith(name)).split()[1]) / 1024
 
 
-def bootstrap_mb():
-    """Return the largest resident memory of this process after the bootstrap of 1000 policies."""
-    bootstrap(BradleyTerry(), drawn(1000, 50_000), 1000)
-    return memory_mb('VmHWM')
-
-
 def alone(call, *arguments):
     """Return the result of a call in a new process; None where a library is missing."""
     with multiprocessing.get_context('spawn').Pool(1) as one:
@@ -238,7 +230,7 @@ def alone(call, *arguments):
 
 def table_of_cases():
     """Print the times of the methods beside those of peers; return the missed limits."""
-    small, large, many = drawn(7, 612), drawn(200, 1_000_000), drawn(1000, 50_000)
+    small, large = drawn(7, 612), drawn(200, 1_000_000)
     plain, elo = BradleyTerry(), Elo(orders=0)
     all_iterations = TaskOptions(buckets=60, iterations=60, tolerance=0.0)
     bt = (('evalica', evalica_bt, 2), ('choix', choix_lists, 1), ('choix', choix_dense, 5),
@@ -257,8 +249,7 @@ def table_of_cases():
         'task T=60, one start': (lambda: TaskModel(all_iterations)(small), 20),
         'bt 1000000 x 200': (lambda: plain(large), 5),
         'bt bootstrap x 1000': (lambda: bootstrap(plain, small, 1000), 10),
-        'elo 612 x 7, 100 orders': (lambda: Elo(orders=100)(small), 5),
-        'bt bootstrap 50000 x 1000': (lambda: bootstrap(plain, many, 1000), 1)}
+        'elo 612 x 7, 100 orders': (lambda: Elo(orders=100)(small), 5)}
     missed = []
     for name, (call, runs) in cases.items():
         seconds, _ = best_s(call, runs)
@@ -273,9 +264,6 @@ def table_of_cases():
 def main():
     missed = table_of_cases()
     missed += from_frames(drawn(200, 1_000_000), 3)
-    used = alone(bootstrap_mb)
-    print(f'bt bootstrap 50000 x 1000  {used:8.0f} MB | limit {MOST_MB:.0f} MB')
-    missed += ['memory of the bootstrap'] if used > MOST_MB else []
     for what in ('bt', 'choix dense', 'bt with intervals'):
         found = alone(growth, what)
         print(f'{what + " 10000000 x 1000":33}', 'not installed' if found is None else
