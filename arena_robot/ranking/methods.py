@@ -106,9 +106,6 @@ METHODS: Table[RankingMethod] = Table('ranking method', 'arena_robot.ranking_met
     'task': RankingMethod(
         _task(), _SOLVING, 'mixture over latent kinds of task', seeded=True, on_site=True,
         measured=True),
-    'task_davidson': RankingMethod(
-        _task(variant='davidson'), f'mean {_WINNING}', 'task with the ties of Davidson',
-        seeded=True),
     'task_paper': RankingMethod(
         _task(variant='paper'), _SOLVING, 'Algorithm 2 of RoboArena as printed', seeded=True),
     'progress': RankingMethod(

@@ -106,7 +106,7 @@ def test_intervals_can_count_evaluators_as_one_observation_each(tables, capsys):
 
 
 @pytest.mark.parametrize('method', [
-    'elo', 'elo_online', 'bt', 'bt_shrunk', 'davidson', 'task', 'task_davidson', 'task_paper',
+    'elo', 'elo_online', 'bt', 'bt_shrunk', 'davidson', 'task', 'task_paper',
     'task_partial', 'progress', 'progress_gls', 'bt_robust'])
 def test_every_method_runs_from_the_command_line(tables, capsys, method):
     code, out, _ = ask(capsys, 'rank', '--sessions', tables[0], '--episodes', tables[1],

@@ -1,34 +1,29 @@
 """
-Likelihood of a verdict given a latent task bucket: two models and their derivatives.
+Likelihood of a verdict given a latent task bucket, and its derivatives.
 
 A bucket t gives policy p the log-odds z_pt = θ_p + ψ_pt - τ_t and q = σ(z). With the outcome
 a ∈ {1, ½, 0} of the first policy i over the second j, the verdict's log-likelihood is
 
-``solve``:     a log q_i + (1-a) log(1-q_i) + (1-a) log q_j + a log(1-q_j)
-``davidson``:  log of e^{d/2}, κ or e^{-d/2}, over their sum, with d = z_it - z_jt
+    a log q_i + (1-a) log(1-q_i) + (1-a) log q_j + a log(1-q_j)
 
-The first is what the paper prints (win q_i (1-q_j), loss q_j (1-q_i), tie their geometric mean)
-without its factor 2 ν_tie, which cancels from every responsibility: the probabilities do not sum
-to one over the outcomes, so it is a composite likelihood: it scores each policy's half of the
-verdict against solving or failing on its own. τ stays in it, and with one bucket its maximum is
-the logit of the win rate. Normalising gives the second, a mixture of Davidson models in which τ
-cancels. Where a rollout has a progress score s, either gains -w (s - q)² / (2 σ²).
+That is what the paper prints (win q_i (1-q_j), loss q_j (1-q_i), tie their geometric mean) without
+its factor 2 ν_tie, which cancels from every responsibility: the probabilities do not sum to one
+over the outcomes, so it is a composite likelihood: it scores each policy's half of the verdict
+against solving or failing on its own. τ stays in it, and with one bucket its maximum is the logit
+of the win rate. Where a rollout has a progress score s, it gains -w (s - q)² / (2 σ²).
 
-The options, the fitted parameters and the E-step are here too: all variants share them.
+The options, the fitted parameters and the E-step are here too: both variants share them.
 """
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.special import expit
 
-from arena_robot.core.errors import RankingError
 from arena_robot.ranking.base import Comparisons, Floats, Ints
-from arena_robot.ranking.pairwise.davidson import outcome_probabilities
 
-MOST_CELLS = 50_000_000
 DENSE_FEATURES = 4_000      # beyond that, skipping the zeros beats a threaded dense product
 
 
@@ -83,32 +78,8 @@ def _rows(table: Floats, weight: Floats, n: int, precision: float) -> VerdictRow
     return VerdictRows(first, second, table[:, 2], weight, took, there, score, scored, precision)
 
 
-class BucketModel(Protocol):
-    """Interface of a bucket model: log-likelihood of rows in buckets, and its derivatives."""
-
-    rows: VerdictRows
-    uses_difficulty: bool
-
-    def log_likelihood(self, z: Floats, log_kappa: float) -> Floats:
-        """Return (R, T) the log-likelihood of every row in every bucket."""
-
-    def derivatives(self, z: Floats, log_kappa: float, share: Floats, *, exact: bool = False,
-                    ) -> tuple[Floats, Floats]:
-        """
-        Return the gradient (n, T) by z and minus the Hessian, (n, T) if diagonal or (T, n, n).
-
-        Both are of Σ ``share`` (R, T) log-likelihood. Unless ``exact``, the scores' part of the
-        Hessian is Gauss–Newton's, which is never negative.
-        """
-
-    def kappa_step(self, z: Floats, log_kappa: float, share: Floats) -> float:
-        """Return the Newton step in log κ."""
-
-
 class SolveModel:
     """Each policy solves or fails by itself; see the module."""
-
-    uses_difficulty = True
 
     def __init__(self, rows: VerdictRows) -> None:
         self.rows = rows
@@ -120,17 +91,22 @@ class SolveModel:
         self._turned: Any = dense.T if dense.size <= DENSE_FEATURES else csr_array(dense.T)
         self._constant = -rows.precision / 2 * (rows.score ** 2).sum(axis=1)[:, None]
 
-    def log_likelihood(self, z: Floats, log_kappa: float = 0.0) -> Floats:
-        """Return (R, T); does not depend on κ."""
+    def log_likelihood(self, z: Floats) -> Floats:
+        """Return (R, T) the log-likelihood of every row in every bucket."""
         parts = [z, np.logaddexp(0.0, z)]
         if self.rows.precision > 0:
             q = expit(z)
             parts += [q, q * q]
         return np.asarray(self._features @ np.vstack(parts) + self._constant)
 
-    def derivatives(self, z: Floats, log_kappa: float, share: Floats, *, exact: bool = False,
+    def derivatives(self, z: Floats, share: Floats, *, exact: bool = False,
                     ) -> tuple[Floats, Floats]:
-        """Return gradient and minus Hessian, both (n, T)."""
+        """
+        Return the gradient and minus the diagonal of the Hessian by z, both (n, T).
+
+        Both are of Σ ``share`` (R, T) log-likelihood, whose Hessian is diagonal. Unless
+        ``exact``, the scores' part of it is Gauss–Newton's, which is never negative.
+        """
         q = expit(z)
         v, n, k = q * (1 - q), len(z), self.rows.precision
         sums = self._turned @ share
@@ -143,67 +119,6 @@ class SolveModel:
             if exact:
                 curvature = curvature - (score - scored * q) * v * (1 - 2 * q)
         return gradient, curvature
-
-    def kappa_step(self, z: Floats, log_kappa: float, share: Floats) -> float:
-        """Return 0: this model has no κ."""
-        return 0.0
-
-
-class DavidsonModel:
-    """Win, tie and loss normalised within the bucket; see the module."""
-
-    def __init__(self, rows: VerdictRows) -> None:
-        self.rows = rows
-        count, n = rows.took.shape
-        if count * n * n > MOST_CELLS:
-            raise RankingError(f'the davidson variant of TASK was asked to fit {count} different '
-                               f'verdicts of {n} policies; it holds {MOST_CELLS // n // n} at '
-                               'most; use the solve variant')
-        self.uses_difficulty = rows.precision > 0
-        self._tie = (rows.outcome == 0.5).astype(float)[:, None]
-        self._sign = np.zeros_like(rows.there)
-        at = np.arange(len(rows.first))
-        self._sign[at, rows.first], self._sign[at, rows.second] = 1.0, -1.0
-        self._pairs = (self._sign[:, :, None] * self._sign[:, None, :]).reshape(count, n * n)
-
-    def log_likelihood(self, z: Floats, log_kappa: float) -> Floats:
-        """Return (R, T)."""
-        rows = self.rows
-        d = z[rows.first] - z[rows.second]
-        far = np.abs(d)
-        log_z = far / 2 + np.log1p(np.exp(log_kappa - far / 2) + np.exp(-far))
-        value = (rows.outcome[:, None] - 0.5) * d + self._tie * log_kappa - log_z
-        if rows.precision > 0:
-            q = expit(z)
-            value = value + rows.precision * (rows.score @ q - rows.scored @ (q * q) / 2
-                                              - (rows.score ** 2).sum(axis=1)[:, None] / 2)
-        return np.asarray(value)
-
-    def derivatives(self, z: Floats, log_kappa: float, share: Floats, *, exact: bool = False,
-                    ) -> tuple[Floats, Floats]:
-        """Return the gradient (n, T) and minus the Hessian (T, n, n)."""
-        rows, n = self.rows, len(z)
-        win, tie, _ = outcome_probabilities(z[rows.first] - z[rows.second], np.exp(log_kappa))
-        expected = win + tie / 2
-        gradient = self._sign.T @ (share * (rows.outcome[:, None] - expected))
-        weight = share * (win + tie / 4 - expected ** 2)
-        curvature = (weight.T @ self._pairs).reshape(-1, n, n)
-        if rows.precision > 0:
-            q = expit(z)
-            v, k = q * (1 - q), rows.precision
-            left = rows.score.T @ share - (rows.scored.T @ share) * q
-            gradient = gradient + k * left * v
-            extra = (rows.scored.T @ share) * v * v - (left * v * (1 - 2 * q) if exact else 0)
-            curvature[:, np.arange(n), np.arange(n)] += k * extra.T
-        return gradient, curvature
-
-    def kappa_step(self, z: Floats, log_kappa: float, share: Floats) -> float:
-        """Return the Newton step in log κ, at most 1; without a tie κ shrinks towards 0."""
-        rows = self.rows
-        _, tie, _ = outcome_probabilities(z[rows.first] - z[rows.second], np.exp(log_kappa))
-        slope = float((share * (self._tie - tie)).sum())
-        bend = float((share * tie * (1 - tie)).sum())
-        return float(np.clip(slope / max(bend, 1e-12), -1.0, 1.0)) if log_kappa > -20 else 0.0
 
 
 @dataclass(frozen=True)
@@ -235,13 +150,12 @@ class TaskOptions:
 
 @dataclass(frozen=True)
 class TaskState:
-    """Parameters: θ (n,), ψ (n, T), τ (T,), ν (T,), log κ; ``value`` is the objective."""
+    """Parameters: θ (n,), ψ (n, T), τ (T,), ν (T,); ``value`` is the objective."""
 
     theta: Floats
     psi: Floats
     tau: Floats
     nu: Floats
-    log_kappa: float
     value: float = -np.inf
     log_likelihood: float = -np.inf
     iterations: int = 0
@@ -258,10 +172,10 @@ class TaskState:
         return np.asarray(self.z @ self.nu)
 
 
-def expect(model: BucketModel, state: TaskState, options: TaskOptions,
+def expect(model: SolveModel, state: TaskState, options: TaskOptions,
            ) -> tuple[TaskState, Floats]:
     """E-step: the state with its objective, and w_n γ_nt (R, T)."""
-    logs = model.log_likelihood(state.z, state.log_kappa)
+    logs = model.log_likelihood(state.z)
     top = logs.max(axis=1, keepdims=True)
     share = np.exp(logs - top) * state.nu
     total = share.sum(axis=1, keepdims=True)
@@ -270,5 +184,4 @@ def expect(model: BucketModel, state: TaskState, options: TaskOptions,
     penalty = (options.l2_theta * float(state.theta @ state.theta)
                + options.l2_psi * float((state.psi * state.psi).sum())) / 2
     share *= weight[:, None] / total
-    return TaskState(state.theta, state.psi, state.tau, state.nu, state.log_kappa,
-                     value - penalty, value), share
+    return TaskState(state.theta, state.psi, state.tau, state.nu, value - penalty, value), share

@@ -11,9 +11,8 @@ Each iteration takes the responsibilities γ, one joint Newton step in (θ, ψ, 
 ν_t = mean γ_t. The step is joint because θ, ψ and τ move the same z: separate steps would apply
 the same correction two or three times. A step that lowers the objective is halved.
 
-Three variants. ``solve`` (the default) is the composite likelihood that the printed outcome
-probabilities imply. ``davidson`` normalises them; τ then vanishes and preferences alone cannot
-tell an easy bucket from a hard one. ``paper`` is Algorithm 2 as printed.
+Two variants. ``solve`` (the default) is the composite likelihood that the printed outcome
+probabilities imply. ``paper`` is Algorithm 2 as printed.
 
 Differences from the paper: ∂Q/∂θ_p is a sum over the trials in which p is first PLUS a sum over
 those in which it is second (B.2 prints a minus). θ, ψ and τ are not identified separately, only z
@@ -44,11 +43,8 @@ from arena_robot.ranking.counts import (
     shrunk_warnings,
     vote_warnings,
 )
-from arena_robot.ranking.pairwise.davidson import expected_share
 from arena_robot.ranking.pairwise.prior import established
 from arena_robot.ranking.task.buckets import (
-    BucketModel,
-    DavidsonModel,
     SolveModel,
     TaskOptions,
     TaskState,
@@ -57,7 +53,7 @@ from arena_robot.ranking.task.buckets import (
     make_rows,
 )
 
-VARIANTS = ('solve', 'davidson', 'paper')
+VARIANTS = ('solve', 'paper')
 TAU_RIDGE = 1e-6
 
 
@@ -94,7 +90,7 @@ class TaskModel:
                          if self.partial else 0.0)
         if options.variant == 'paper':
             return fit_paper(rows, options, known)
-        model: BucketModel = (DavidsonModel if options.variant == 'davidson' else SolveModel)(rows)
+        model = SolveModel(rows)
         runs = [run_em(model, options, np.random.default_rng([options.seed, k]))
                 for k in range(max(1, options.restarts))]
         best = max(runs, key=lambda run: run.value)
@@ -103,7 +99,7 @@ class TaskModel:
         diagnostics = _diagnostics(options, counts, runs, best, one_bucket, model)
         diagnostics = replace(diagnostics, warnings=known + diagnostics.warnings)
         anchor = established(counts)
-        return Fit(best.score - best.score[anchor].mean(), _solve(model, best), diagnostics,
+        return Fit(best.score - best.score[anchor].mean(), solved(best), diagnostics,
                    anchor=anchor)
 
 
@@ -112,14 +108,12 @@ def start_state(n: int, options: TaskOptions, rng: np.random.Generator) -> TaskS
     t = options.buckets
     psi = rng.normal(0.0, options.start_psi, (n, t)) if t > 1 else np.zeros((n, t))
     return TaskState(rng.normal(0.0, options.start, n), psi, rng.normal(0.0, options.start, t),
-                     np.full(t, 1.0 / t), float(np.log(0.5)))
+                     np.full(t, 1.0 / t))
 
 
-def run_em(model: BucketModel, options: TaskOptions, rng: np.random.Generator) -> TaskState:
+def run_em(model: SolveModel, options: TaskOptions, rng: np.random.Generator) -> TaskState:
     """Run one start until the scores converge or the iterations are used up."""
     state = start_state(model.rows.took.shape[1], options, rng)
-    if not model.uses_difficulty:
-        state = replace(state, tau=np.zeros_like(state.tau))
     state, share = expect(model, state, options)
     iteration, change, score = 0, np.inf, _centred(state.score)
     while iteration < options.iterations and not change < options.tolerance:
@@ -129,31 +123,26 @@ def run_em(model: BucketModel, options: TaskOptions, rng: np.random.Generator) -
     return replace(state, iterations=iteration, change=change)
 
 
-def _climb(model: BucketModel, state: TaskState, share: Floats, options: TaskOptions,
+def _climb(model: SolveModel, state: TaskState, share: Floats, options: TaskOptions,
            ) -> tuple[TaskState, Floats]:
-    slope, bend = model.derivatives(state.z, state.log_kappa, share)
-    step = joint_step(state.theta, state.psi, state.tau, slope, bend,
-                      (options.l2_theta, options.l2_psi), model.uses_difficulty)
+    slope, bend = model.derivatives(state.z, share)
+    step = joint_step(state, slope, bend, (options.l2_theta, options.l2_psi))
     clip = options.step_clip
     d_theta, d_psi, d_tau = (np.clip(d, -clip, clip) for d in step)
-    d_kappa = model.kappa_step(state.z, state.log_kappa, share)
     nu = share.sum(axis=0) / share.sum()
     for halving in range(20):
         f = 0.5 ** halving
         new = TaskState(state.theta + f * d_theta, state.psi + f * d_psi, state.tau + f * d_tau,
-                        nu, state.log_kappa + f * d_kappa)
+                        nu)
         new, after = expect(model, new, options)
         if new.value >= state.value - 1e-9:
             return new, after
     return state, share
 
 
-def _solve(model: BucketModel, state: TaskState) -> Floats:
-    if model.uses_difficulty:
-        return np.asarray(expit(state.z) @ state.nu)
-    kappa = float(np.exp(state.log_kappa))
-    shares = [expected_share(z, kappa) for z in state.z.T]
-    return np.asarray(np.array(shares).T @ state.nu)
+def solved(state: TaskState) -> Floats:
+    """Return (n,) the probability of each policy to solve a task: Σ_t ν_t σ(z_pt)."""
+    return np.asarray(expit(state.z) @ state.nu)
 
 
 def _check(options: TaskOptions, comparisons: Comparisons, partial: bool) -> None:
@@ -169,7 +158,7 @@ def _check(options: TaskOptions, comparisons: Comparisons, partial: bool) -> Non
 
 
 def _diagnostics(options: TaskOptions, counts: PairCounts, runs: list[TaskState],
-                 best: TaskState, one_bucket: TaskState, model: BucketModel) -> Diagnostics:
+                 best: TaskState, one_bucket: TaskState, model: SolveModel) -> Diagnostics:
     gain = best.log_likelihood - one_bucket.log_likelihood
     n, converged = counts.n, best.change < options.tolerance
     warnings = []
@@ -188,8 +177,6 @@ def _diagnostics(options: TaskOptions, counts: PairCounts, runs: list[TaskState]
         'bucket_parameters': options.buckets * (n + 2) + n,
         'one_bucket_log_likelihood': one_bucket.log_likelihood, 'bucket_gain': gain,
         'restart_log_likelihoods': [run.log_likelihood for run in runs]}
-    if options.variant == 'davidson':
-        details['kappa'] = float(np.exp(best.log_kappa))
     return Diagnostics(converged, best.iterations, best.log_likelihood, tuple(warnings), details)
 
 
@@ -197,62 +184,29 @@ def _centred(x: Floats) -> Floats:
     return np.asarray(x - x.mean())
 
 
-def joint_step(theta: Floats, psi: Floats, tau: Floats, slope: Floats, bend: Floats,
-               ridges: tuple[float, float], with_tau: bool) -> tuple[Floats, Floats, Floats]:
+def joint_step(state: TaskState, slope: Floats, bend: Floats, ridges: tuple[float, float],
+               ) -> tuple[Floats, Floats, Floats]:
     """
     Return the Newton steps in θ (n,), ψ (n, T) and τ (T,).
 
-    ``slope`` (n, T) and ``bend``, (n, T) or (T, n, n), are gradient and minus Hessian by z;
-    ``ridges`` are λ_θ, λ_ψ. ψ and then τ are eliminated, which leaves a system of n unknowns; a
-    tiny ridge on τ keeps empty buckets still.
+    ``slope`` and ``bend`` (n, T) are gradient and minus Hessian by z; ``ridges`` are λ_θ, λ_ψ. ψ
+    and then τ are eliminated, which leaves a system of n unknowns; a tiny ridge on τ keeps empty
+    buckets still.
     """
     l2_theta, l2_psi = ridges
-    g_psi = slope - l2_psi * psi
-    g_theta = slope.sum(axis=1) - l2_theta * theta
-    g_tau = -slope.sum(axis=0) - TAU_RIDGE * tau
-    if bend.ndim == 2:
-        return _diagonal(bend, g_theta, g_psi, g_tau, l2_theta, l2_psi)
-    return _full(bend, g_theta, g_psi, g_tau, l2_theta, l2_psi, with_tau)
-
-
-def _diagonal(h: Floats, g_theta: Floats, g_psi: Floats, g_tau: Floats, l2_theta: float,
-              l2_psi: float) -> tuple[Floats, Floats, Floats]:
-    inner = h + l2_psi
-    left = h * (l2_psi / inner)
-    moved = h * g_psi / inner
+    g_psi = slope - l2_psi * state.psi
+    inner = bend + l2_psi
+    left = bend * (l2_psi / inner)
+    moved = bend * g_psi / inner
     across = left.sum(axis=0) + TAU_RIDGE
-    r_theta = g_theta - moved.sum(axis=1)
-    r_tau = g_tau + moved.sum(axis=0)
+    r_theta = slope.sum(axis=1) - l2_theta * state.theta - moved.sum(axis=1)
+    r_tau = moved.sum(axis=0) - slope.sum(axis=0) - TAU_RIDGE * state.tau
     scaled = left / across
     matrix = -(scaled @ left.T)
-    matrix.flat[::len(h) + 1] += left.sum(axis=1) + l2_theta
+    matrix.flat[::len(bend) + 1] += left.sum(axis=1) + l2_theta
     d_theta = np.linalg.solve(matrix, r_theta + scaled @ r_tau)
     d_tau = (r_tau + d_theta @ left) / across
-    d_psi = (g_psi - h * (d_theta[:, None] - d_tau)) / inner
-    return d_theta, d_psi, d_tau
-
-
-def _full(h: Floats, g_theta: Floats, g_psi: Floats, g_tau: Floats, l2_theta: float,
-          l2_psi: float, with_tau: bool) -> tuple[Floats, Floats, Floats]:
-    n = h.shape[1]
-    inverse = np.linalg.inv(h + l2_psi * np.eye(n))
-    left = l2_psi * (inverse @ h)
-    moved = (h @ (inverse @ g_psi.T[:, :, None]))[:, :, 0]
-    r_theta = g_theta - moved.sum(axis=0)
-    matrix = left.sum(axis=0) + l2_theta * np.eye(n)
-    d_tau = np.zeros(len(h))
-    if with_tau:
-        border = left.sum(axis=2)
-        across = border.sum(axis=1) + TAU_RIDGE
-        r_tau = g_tau + moved.sum(axis=1)
-        scaled = border / across[:, None]
-        d_theta = np.linalg.solve(matrix - scaled.T @ border, r_theta + r_tau @ scaled)
-        d_tau = (r_tau + border @ d_theta) / across
-    else:
-        d_theta = np.linalg.solve(matrix, r_theta)
-    pull = (h @ (d_theta[None, :, None] - d_tau[:, None, None]))[:, :, 0]
-    d_psi = (inverse @ (g_psi.T - pull)[:, :, None])[:, :, 0].T
-    return d_theta, d_psi, d_tau
+    return d_theta, (g_psi - bend * (d_theta[:, None] - d_tau)) / inner, d_tau
 
 
 def fit_paper(rows: VerdictRows, options: TaskOptions, warnings: tuple[str, ...] = ()) -> Fit:
@@ -260,7 +214,7 @@ def fit_paper(rows: VerdictRows, options: TaskOptions, warnings: tuple[str, ...]
     model, rng = SolveModel(rows), np.random.default_rng(options.seed)
     n, t = rows.took.shape[1], options.buckets
     state = TaskState(np.asarray(rng.normal(0.0, options.start, n)), np.zeros((n, t)),
-                      rng.normal(0.0, options.start, t), np.full(t, 1.0 / t), 0.0)
+                      rng.normal(0.0, options.start, t), np.full(t, 1.0 / t))
     tie, clip, change, iteration = 0.5, options.step_clip, np.inf, 0
     while iteration < options.iterations and change >= options.tolerance:
         iteration += 1
@@ -274,7 +228,7 @@ def fit_paper(rows: VerdictRows, options: TaskOptions, warnings: tuple[str, ...]
     if not converged:
         warnings = (*warnings, f'stopped at {iteration} iterations with theta still changing by '
                                f'{change:.1e}')
-    return Fit(state.theta, np.asarray(expit(state.z) @ state.nu), Diagnostics(
+    return Fit(state.theta, solved(state), Diagnostics(
         converged, iteration, state.log_likelihood, warnings,
         {'variant': 'paper', 'buckets': t, 'nu_tie': tie, 'rows': len(rows.weight)}))
 
@@ -282,16 +236,16 @@ def fit_paper(rows: VerdictRows, options: TaskOptions, warnings: tuple[str, ...]
 def _sweep(model: SolveModel, state: TaskState, share: Floats, options: TaskOptions, clip: float,
            ) -> TaskState:
     theta, psi, tau = state.theta, state.psi, state.tau
-    slope, bend = model.derivatives(theta[:, None] + psi - tau, 0.0, share)
+    slope, bend = model.derivatives(theta[:, None] + psi - tau, share)
     theta = theta + np.clip((slope.sum(axis=1) - options.l2_theta * theta)
                             / (bend.sum(axis=1) + options.l2_theta), -clip, clip)
-    slope, bend = model.derivatives(theta[:, None] + psi - tau, 0.0, share)
+    slope, bend = model.derivatives(theta[:, None] + psi - tau, share)
     psi = psi + np.clip((slope - options.l2_psi * psi) / (bend + options.l2_psi), -clip, clip)
-    slope, bend = model.derivatives(theta[:, None] + psi - tau, 0.0, share)
+    slope, bend = model.derivatives(theta[:, None] + psi - tau, share)
     tau = tau - np.clip(slope.sum(axis=0) / np.maximum(bend.sum(axis=0), 1e-12), -clip, clip)
     nu = share.sum(axis=0) / share.sum()
     return TaskState(theta - theta.mean(), psi - psi.mean(axis=1, keepdims=True),
-                     tau - tau.mean(), nu, 0.0)
+                     tau - tau.mean(), nu)
 
 
 def _tie(model: SolveModel, state: TaskState, share: Floats, tie: float) -> float:
