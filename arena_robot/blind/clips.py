@@ -25,7 +25,7 @@ from arena_robot.core.observation import Pixels
 from arena_robot.core.openable import Openable
 from arena_robot.policy.grpc import wire
 from arena_robot.policy.openpi import wire as openpi_wire
-from arena_robot.policy.openpi.answering import Message
+from arena_robot.policy.openpi.passing import Message
 from arena_robot.recording.episode.frames import (
     MOST_PIXELS,
     rgb_frame,
