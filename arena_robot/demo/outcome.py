@@ -8,6 +8,7 @@ from arena_robot.core.errors import DataError
 from arena_robot.demo.display import BOLD, DIM, GREEN, RED, Display
 from arena_robot.demo.plan import Plan, PoolMember
 from arena_robot.ranking.base import Comparisons
+from arena_robot.ranking.counts import mean_progress
 from arena_robot.ranking.intervals.choice import difference
 from arena_robot.ranking.methods import METHODS, rank_comparable
 from arena_robot.ranking.recommended import RECOMMENDED
@@ -18,7 +19,7 @@ from arena_robot.ranking.standings import (
     shown_order,
     stated_interval,
 )
-from arena_robot.reports.tournament import Gap, TournamentReport, mean_progress, write_report
+from arena_robot.reports.tournament import Gap, TournamentReport, write_report
 from arena_robot.reports.tournament_records import Record, read_record
 
 REPLICATES, SEED, LEVEL = 1000, 0, 0.95

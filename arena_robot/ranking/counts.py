@@ -122,6 +122,18 @@ def numbered(values: Ints) -> tuple[Ints, int]:
     return place, len(different)
 
 
+def mean_progress(comparisons: Comparisons) -> dict[str, float]:
+    """Return the mean progress, 0 to 1, of each policy that was scored."""
+    policies = np.concatenate([comparisons.first, comparisons.second])
+    scores = np.concatenate([comparisons.score_first, comparisons.score_second])
+    scored = np.isfinite(scores)
+    n = len(comparisons.items)
+    counts = np.bincount(policies[scored], minlength=n)
+    sums = np.bincount(policies[scored], scores[scored], minlength=n)
+    return {name: float(sums[k] / counts[k]) for k, name in enumerate(comparisons.items)
+            if counts[k]}
+
+
 def groups(counts: PairCounts, *, beaten: bool = False) -> list[list[str]]:
     """
     Return the groups of policies that can be compared with each other, largest first.

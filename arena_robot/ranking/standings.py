@@ -248,6 +248,25 @@ def place_words(standings: Standings, k: int) -> str:
     return f'{standings.ranks[k]}{"=" if same > 1 else ""}'
 
 
+def headline(standings: Standings) -> str:
+    """
+    Return what the standings say, in one sentence: which policies may be the best.
+
+    A policy may be the best where no other is told apart as better.
+    """
+    known = [k for k in standings.order if not is_few(standings, k)]
+    if standings.rank_low is None or not known:
+        return f'These sessions are too few to tell {len(standings.items)} policies apart.'
+    first = [standings.items[k] for k in known if standings.rank_low[k] == 1]
+    behind = [standings.items[k] for k in known if standings.rank_low[k] > 1]
+    if len(first) == 1:
+        return f'{first[0]} is the best of {len(known)} policies.'
+    if not behind:
+        return f'The {len(known)} policies cannot be told apart yet.'
+    rest = f'{behind[0]} is' if len(behind) == 1 else f'{len(behind)} are'
+    return f'{len(first)} of {len(known)} policies may be the best; {rest} behind.'
+
+
 def axis_ends(standings: Standings) -> tuple[float, float]:
     """Return the ends of the axis on which :func:`shown` places the bars."""
     ends = np.concatenate([standings.scores, standings.low, standings.high])

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-import numpy as np
 
 import arena_robot
 from arena_robot.core.errors import DataError
 from arena_robot.core.files import write_text
 from arena_robot.ranking.base import Comparisons
-from arena_robot.ranking.counts import count_pairs
+from arena_robot.ranking.counts import count_pairs, mean_progress
 from arena_robot.ranking.plots import plot_standings, plot_win_matrix
 from arena_robot.ranking.standings import (
     RELAYED,
@@ -128,18 +127,6 @@ def _elsewhere(tournament: TournamentReport) -> dict[str, Any]:
     return {'words': not_relayed(counts), 'all': len(tournament.records), 'numbers': [
         number for number, record in enumerate(tournament.records, 1)
         if record.verdict.origin != RELAYED]}
-
-
-def mean_progress(comparisons: Comparisons) -> dict[str, float]:
-    """Return the mean progress, 0 to 1, of each policy that was scored."""
-    means = {}
-    for k, name in enumerate(comparisons.items):
-        scores = np.concatenate([comparisons.score_first[comparisons.first == k],
-                                 comparisons.score_second[comparisons.second == k]])
-        scores = scores[np.isfinite(scores)]
-        if len(scores):
-            means[name] = float(scores.mean())
-    return means
 
 
 def _matrix(tournament: TournamentReport) -> dict[str, Any]:

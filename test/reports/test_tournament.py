@@ -16,6 +16,7 @@ from arena_robot.core.episode import Preference
 from arena_robot.core.errors import DataError
 from arena_robot.core.pair import commitment
 from arena_robot.ranking.base import Comparisons
+from arena_robot.ranking.counts import mean_progress
 from arena_robot.ranking.methods import METHODS, rank
 from arena_robot.records.audit_file import write_audit
 from arena_robot.reports.tournament import (
@@ -23,7 +24,6 @@ from arena_robot.reports.tournament import (
     TournamentReport,
     axes,
     line,
-    mean_progress,
     write_report,
 )
 from arena_robot.reports.tournament_records import (

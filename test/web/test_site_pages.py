@@ -290,7 +290,7 @@ def test_the_browser_computes_the_commitment_and_the_cursor_follows(place, brows
     a_citation_leads_to_its_moment(place, browser, times)
 
 
-@pytest.mark.parametrize(('path', 'columns'), [('/', 6), ('/policies', 7), ('/rules', 9),
+@pytest.mark.parametrize(('path', 'columns'), [('/', 7), ('/policies', 7), ('/rules', 9),
                                                ('/api', 3)])
 def test_a_phone_shows_every_column(place, browser, path, columns):
     from selenium.webdriver.support.ui import WebDriverWait

@@ -55,6 +55,31 @@ def place(tmp_path_factory):
     made.close()
 
 
+def test_the_first_page_sorts_names_the_newest_and_has_seven_places_to_go(place):
+    def order(column):
+        page = place.get(f'/?sort={column}').text
+        rows = page[page.index('<tbody'):page.index('</tbody')]
+        return re.findall('/policies/([^"]+)"', rows), page
+
+    by_score, page = order('score')
+    by_comparisons, _ = order('comparisons')
+    by_progress, _ = order('progress')
+    imported = {'elsewhere', 'nowhere'}    # fewer comparisons, and nobody scored their progress
+    assert by_score[0] == 'elsewhere'
+    assert set(by_comparisons[2:]) == set(by_progress[2:]) == imported
+    assert 'These sessions are too few to tell 4 policies apart.' in page
+    assert page.count('aria-sort="descending"') == 1
+    newest = page[page.index('Newest evaluations'):]
+    assert newest.count('class="task"') == 3
+    assert place.sessions[-1] in newest
+    navigation = page[page.index('<nav'):page.index('</nav>')]
+    assert navigation.count('<a ') <= 7
+    assert navigation.count('aria-current="page"') == 1
+    refused = httpx.get(f'{place.web.address}/?sort=colour')
+    assert refused.status_code == 400
+    assert 'known: score, comparisons, progress' in refused.text
+
+
 def test_of_an_imported_policy_only_what_is_known_is_shown(place):
     page = place.get('/policies/elsewhere').text
     assert 'not known here' in page

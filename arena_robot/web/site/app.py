@@ -40,17 +40,18 @@ from arena_robot.server.transparency.log import TransparencyLog
 from arena_robot.web.bounds import FORM_BYTES, HeadAsGet
 from arena_robot.web.site import view_models
 from arena_robot.web.site.audit_pages import AuditIndex, add_audit_pages
-from arena_robot.web.site.category_pages import add_category_pages
+from arena_robot.web.site.category_pages import add_category_pages, category_leaders
 from arena_robot.web.site.charts import add_charts, add_share_charts
 from arena_robot.web.site.downloads import Notes, add_api_page, add_downloads
 from arena_robot.web.site.history import History, MethodChanges, add_history
 from arena_robot.web.site.log import add_log
 from arena_robot.web.site.recorded import AuditCurves
 from arena_robot.web.site.report_pages import add_citation_checks, add_report_pages
-from arena_robot.web.site.result_pages import add_result_pages
+from arena_robot.web.site.result_pages import add_result_pages, film_pairs
 from arena_robot.web.site.session_page import add_session_page
 
 RULES_S = 10.0    # what became of sessions that do not count changes without a verdict
+NEWEST, NEWEST_S = 3, 10.0    # evaluations on the first page; their videos may come later
 HERE = Path(__file__).parent
 HEADERS = {
     'Content-Security-Policy': "default-src 'self'; style-src 'self' 'unsafe-inline'; "
@@ -154,11 +155,19 @@ def _public_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) -> Non
     methods = [name for name, row in METHODS.rows().items() if row.on_site]
 
     @app.get('/', response_class=HTMLResponse, include_in_schema=False)
-    def leaderboard(request: Request, method: str = RECOMMENDED,
-                    open_source: bool = False) -> Response:
+    def leaderboard(request: Request, method: str = RECOMMENDED, open_source: bool = False,
+                    sort: str = 'score') -> Response:
         board = view_models.board(parts.results, method, open_source)
+        if sort not in view_models.SORTS:
+            raise DataError(f"cannot sort by '{sort:.40}'; known: {', '.join(view_models.SORTS)}")
+        kept = parts.results.kept
         return pages.TemplateResponse(request, 'leaderboard.html', {
             'board': board, 'method': method, 'methods': methods, 'open_source': open_source,
+            'rows': board.sorted_by(sort), 'sort': sort,
+            'leaders': kept.get('leaders', lambda: category_leaders(parts.results)),
+            'films': kept.get('films', lambda: film_pairs(parts.browse, Filter(), 1), NEWEST_S),
+            'newest': kept.get('newest', lambda: parts.browse.page(Filter(limit=NEWEST)),
+                               NEWEST_S),
             'announcement': parts.methods.announcement()})
 
     @app.get('/matrix', response_class=HTMLResponse, include_in_schema=False)

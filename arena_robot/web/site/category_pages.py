@@ -55,6 +55,21 @@ def category_rows(results: Results, category: str) -> list[CategoryRow]:
                                           row.view.name))
 
 
+def category_leaders(results: Results) -> list[tuple[str, str]]:
+    """
+    Return the categories in which one policy is best, and that policy.
+
+    Its pooled share is above that of every other policy there, the intervals apart.
+    """
+    leaders = []
+    for category in CATEGORIES:
+        shares = [(row.pooled, row.view.name) for row in category_rows(results, category)
+                  if row.pooled is not None]
+        if len(shares) > 1 and shares[0][0].low > max(share.high for share, _ in shares[1:]):
+            leaders.append((category, shares[0][1]))
+    return leaders
+
+
 def add_category_pages(app: FastAPI, pages: Jinja2Templates, results: Results, browse: Browse,
                        categories: Categories, caller: Callable[[str], Caller]) -> None:
     """Add the pages to the site."""

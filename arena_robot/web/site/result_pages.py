@@ -1,7 +1,7 @@
 """Pages of results beside the leaderboard: all policies, two policies, groups of sessions."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, Response
@@ -98,13 +98,15 @@ def elsewhere(results: Results, first: str, second: str) -> str:
     return not_relayed(results.origins_of_pair(first, second))
 
 
-def film_pairs(browse: Browse, first: str, second: str) -> list[FilmPair]:
-    """Return the newest sessions of two policies that have a video of both."""
+def film_pairs(browse: Browse, wanted: Filter, most: int = SHOWN_PAIRS) -> list[FilmPair]:
+    """Return the newest sessions that pass a filter and have a video of both policies."""
     pairs: list[FilmPair] = []
-    for e in browse.page(Filter(policy=first, against=second, limit=4 * SHOWN_PAIRS)).evaluations:
+    for e in browse.page(replace(wanted, limit=4 * SHOWN_PAIRS)).evaluations:
+        if len(pairs) == most:
+            break
         videos = browse.videos(e.id)
         common = [path for path in videos.get('A', []) if path in videos.get('B', [])]
-        if common and len(pairs) < SHOWN_PAIRS:
+        if common:
             pairs.append(FilmPair(e.id, e.prompt, (e.policy_a, e.policy_b), (
                 f'/files/{e.id}/A/{common[0]}', f'/files/{e.id}/B/{common[0]}')))
     return pairs
@@ -127,7 +129,8 @@ def add_result_pages(app: FastAPI, pages: Jinja2Templates, results: Results,
             total, by_category = met_views(results, a, b)
             shown |= {'total': total, 'chance': win_chance(results, a, b),
                       'elsewhere': elsewhere(results, a, b),
-                      'films': film_pairs(browse, a, b), 'by_category': by_category,
+                      'films': film_pairs(browse, Filter(policy=a, against=b)),
+                      'by_category': by_category,
                       'page': browse.page(Filter(policy=a, against=b, limit=10))}
         return pages.TemplateResponse(request, 'versus.html', shown)
 

@@ -1,6 +1,7 @@
 """View models of the site's pages: leaderboard rows with bars, matrix cells with colours."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
@@ -10,10 +11,11 @@ from markupsafe import Markup, escape
 from arena_robot.core.clock import to_utc
 from arena_robot.core.episode import EndReason
 from arena_robot.core.errors import RankingError
+from arena_robot.ranking.counts import mean_progress
 from arena_robot.ranking.intervals.needed import SessionsNeeded, needed_words
 from arena_robot.ranking.methods import METHODS
 from arena_robot.ranking.recommended import RECOMMENDED
-from arena_robot.ranking.standings import Shown, axis_ends, basis_words, shown
+from arena_robot.ranking.standings import Shown, axis_ends, basis_words, headline, shown
 from arena_robot.reports.audit_agreement import mean_words
 from arena_robot.server.results.standings import Results
 from arena_robot.server.store.browse import Filter
@@ -32,6 +34,7 @@ class Row:
     A line of the leaderboard; ``shown`` are interval and ranks in words, and its bar.
 
     ``elsewhere`` says how many comparisons did not pass a relay: '3 imported', '' for none.
+    ``progress`` is its mean progress, 0 to 1, None where nobody scored it.
     """
 
     policy: str
@@ -41,6 +44,12 @@ class Row:
     solve: float
     n: int
     elsewhere: str = ''
+    progress: float | None = None
+
+
+SORTS: dict[str, Callable[[Row], float]] = {
+    'score': lambda row: -row.score, 'comparisons': lambda row: -row.n,
+    'progress': lambda row: math.inf if row.progress is None else -row.progress}
 
 
 @dataclass(frozen=True)
@@ -50,8 +59,9 @@ class Board:
 
     ``about`` is a sentence on the method and its intervals, ``basis`` what they are based on.
     ``method`` is the one that was used, ``instead`` says why it is not the one that was asked for.
-    ``axis`` are the ends of the bars' axis. ``needed`` says how many more sessions are needed
-    until it is known who is first, ``fragility`` on how few verdicts that hangs.
+    ``axis`` are the ends of the bars' axis. ``headline`` says in a sentence what the standings
+    show. ``needed`` says how many more sessions are needed until it is known who is first,
+    ``fragility`` on how few verdicts that hangs.
     """
 
     rows: tuple[Row, ...]
@@ -66,6 +76,17 @@ class Board:
     axis: tuple[float, float] = (0.0, 0.0)
     needed: str = ''
     fragility: str = ''
+    headline: str = ''
+
+    @property
+    def zero(self) -> float | None:
+        """Where zero is on the axis, in per cent; None where it is not."""
+        first, last = self.axis
+        return -100.0 * first / (last - first) if first < 0.0 < last else None
+
+    def sorted_by(self, column: str) -> list[Row]:
+        """Return the rows by a column of ``SORTS``; those of which nothing is stated come last."""
+        return sorted(self.rows, key=lambda row: (row.shown.left is None, SORTS[column](row)))
 
 
 @dataclass(frozen=True)
@@ -100,15 +121,17 @@ def board(results: Results, method: str, open_source: bool) -> Board:
     look, details = shown(standings), standings.diagnostics.details
     # Where all are imported, the page says it once.
     elsewhere = details.get('not_relayed', {}) if len(details.get('origins', {})) > 1 else {}
-    rows = [Row(standings.items[k], int(standings.ranks[k]), float(standings.scores[k]), look[k],
-                float(standings.solve[k]), int(standings.counts[k]),
-                elsewhere.get(standings.items[k], ''))
-            for k in standings.order]
+    progress = results.kept.get('progress', lambda: mean_progress(results.votes()))
+    rows = [Row(name, int(standings.ranks[k]), float(standings.scores[k]), look[k],
+                float(standings.solve[k]), int(standings.counts[k]), elsewhere.get(name, ''),
+                progress.get(name))
+            for k, name in ((k, standings.items[k]) for k in standings.order)]
     # Where nothing can be told, a place among the others would tell something.
     rows.sort(key=lambda row: row.shown.left is None)
     return Board(tuple(rows), row.unit, tuple(not_placed), standings.diagnostics.warnings, '',
                  f'{row.description}.', basis_words(standings), method, '', axis_ends(standings),
-                 _needed(details.get('needed')), details.get('fragility', ''))
+                 _needed(details.get('needed')), details.get('fragility', ''),
+                 headline(standings))
 
 
 def _needed(needed: dict[str, Any] | None) -> str:
