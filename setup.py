@@ -27,6 +27,6 @@ setup(
     # One executable per node, with the node's name, for `ros2 run`.
     entry_points={'console_scripts': [
         'arena = arena_robot.cli.main:main',
-        *(f'{name} = {module}:main' for name, module in MODULES.items()),
+        *(f'{name} = {NAME}.nodes.executables:main' for name in MODULES),
     ]},
 )

@@ -8,7 +8,13 @@ the evaluator's page.
 import sys
 from pathlib import Path
 
-from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, OpaqueFunction
+from launch.actions import (
+    DeclareLaunchArgument,
+    IncludeLaunchDescription,
+    OpaqueFunction,
+    PopLaunchConfigurations,
+    PushLaunchConfigurations,
+)
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch.substitutions import LaunchConfiguration
 
@@ -16,7 +22,7 @@ from arena_robot.nodes.station.files import refuse_unknown_arguments
 from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
 
 HERE = Path(__file__).resolve().parent
-BOOLEAN = ['true', 'false']
+BOOLEAN = ['true', 'false', 'True', 'False']
 ARGUMENTS = [
     DeclareLaunchArgument('namespace', default_value='', description='namespace of the station'),
     DeclareLaunchArgument('params_file',
@@ -42,8 +48,9 @@ def generate_launch_description() -> LaunchDescription:
     given = {name: LaunchConfiguration(name) for name in (
         'namespace', 'params_file', 'use_respawn', 'log_level', 'use_sim_time')}
     return LaunchDescription([
-        *ARGUMENTS, OpaqueFunction(function=_checked),
+        PushLaunchConfigurations(), *ARGUMENTS, OpaqueFunction(function=_checked),
         IncludeLaunchDescription(
             PythonLaunchDescriptionSource(str(HERE / 'station.launch.py')),
             launch_arguments={**given, 'session': 'true',
-                              'record': LaunchConfiguration('record')}.items())])
+                              'record': LaunchConfiguration('record')}.items()),
+        PopLaunchConfigurations()])

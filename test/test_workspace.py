@@ -23,7 +23,8 @@ JAZZY = {
     'ros2param', 'ros2service', 'ros2topic', 'rosbag2_storage_mcap', 'rosgraph_msgs',
     'rosidl_default_generators', 'rosidl_default_runtime', 'sensor_msgs', 'std_msgs', 'std_srvs',
     'tf2_msgs', 'trajectory_msgs'}
-ROSDEP = {'python3-numpy', 'python3-opencv', 'python3-pytest', 'python3-scipy', 'python3-serial',
+ROSDEP = {'mcap-ros2-support', 'python3-grpcio', 'python3-numpy', 'python3-opencv',
+          'python3-protobuf', 'python3-pytest', 'python3-scipy', 'python3-serial',
           'python3-typing-extensions', 'python3-yaml'}
 
 
@@ -33,8 +34,9 @@ def keys_of(file):
 
 
 def test_rosdep_knows_every_key():
-    keys = keys_of('package.xml') | keys_of('arena_msgs/package.xml')
-    assert keys - JAZZY - ROSDEP == {'arena_msgs'}
+    own = keys_of('package.xml')
+    assert (own | keys_of('arena_msgs/package.xml')) - JAZZY - ROSDEP == {'arena_msgs'}
+    assert own >= ROSDEP
 
 
 def test_what_the_package_imports_of_ros_is_a_key():

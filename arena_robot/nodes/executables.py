@@ -1,4 +1,12 @@
-"""The executables of `ros2 run arena_robot ...`, one per node, and the modules they run."""
+"""
+The executables of `ros2 run arena_robot ...`, one per node, and the modules they run.
+
+`python -m arena_robot.nodes.executables arm_node --ros-args ...` is the same without ROS's tools.
+"""
+
+import sys
+from importlib import import_module
+from pathlib import Path
 
 MODULES = {
     'arm_node': 'arena_robot.nodes.arm.node',
@@ -11,3 +19,29 @@ MODULES = {
     'session_node': 'arena_robot.nodes.session.node',
     'sim_station': 'arena_robot.nodes.simulation.node',
 }
+# Nodes that need more than the extra of a lab's station.
+EXTRAS = {'ranking_node': 'server', 'sim_station': 'sim'}
+ROS = ('rclpy', 'arena_msgs', 'tf2_msgs', 'rcl_interfaces', 'ament_index_python')
+
+
+def main() -> int:
+    """Run the node that this program is named after; say what to install where it cannot be."""
+    if Path(sys.argv[0]).stem == Path(__file__).stem:
+        del sys.argv[0]
+    name = Path(sys.argv[0]).name
+    try:
+        module = import_module(MODULES[name])
+    except ImportError as error:
+        package = (error.name or '').partition('.')[0]
+        if package == 'arena_robot':
+            raise
+        how = ("source ROS 2's setup.bash and your workspace's" if package in ROS else
+               "in the folder of arena_robot: pip install --constraint requirements-station.txt "
+               f"'.[{EXTRAS.get(name, 'lab')}]'")
+        sys.stderr.write(f'{name} needs a package: {error}; {how}\n')
+        return 2    # as for bad configuration: starting it again would not help
+    return int(module.main())
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,5 +1,6 @@
 """What station.launch.py gives its nodes, with stand-ins for the modules of ROS's launch."""
 
+import os
 import runpy
 import sys
 from itertools import pairwise
@@ -10,12 +11,17 @@ import pytest
 import yaml
 from station_programs import ROOT, SIM
 
+from arena_robot.core.errors import ConfigError
+
+LAB = ROOT / 'config' / 'stations' / 'example_lab.yaml'
+
 NAMES = {
     'launch': ('LaunchContext', 'LaunchDescription', 'LaunchDescriptionEntity'),
-    'launch.actions': ('DeclareLaunchArgument', 'ExecuteProcess', 'LogInfo', 'OpaqueFunction',
+    'launch.actions': ('DeclareLaunchArgument', 'EmitEvent', 'ExecuteProcess', 'LogInfo',
+                       'OpaqueFunction', 'PopLaunchConfigurations', 'PushLaunchConfigurations',
                        'SetLaunchConfiguration', 'TimerAction'),
     'launch.conditions': ('IfCondition',), 'launch.event_handlers': ('OnShutdown',),
-    'launch.events': (), 'launch.events.process': ('ProcessExited',),
+    'launch.events': (), 'launch.events.process': ('ProcessExited', 'ShutdownProcess'),
     'launch.substitutions': ('LaunchConfiguration',),
     'launch_ros': (), 'launch_ros.actions': ('Node',)}
 
@@ -24,14 +30,15 @@ class Made(SimpleNamespace):
     """Any class of launch: keeps what it was made with."""
 
     def __init__(self, *words, **values):
-        super().__init__(words=words, **values)
+        super().__init__(words=words, **{'name': words[0] if words else '', **values})
 
 
 class Context:
-    """A launch context: arguments, and what is done at the end."""
+    """A launch context: arguments, environment, and what is done at the end."""
 
-    def __init__(self, **given):
+    def __init__(self, environment=None, **given):
         self.launch_configurations, self.handlers = given, []
+        self.environment = environment or {}
         self.register_event_handler = self.handlers.append
 
 
@@ -48,8 +55,10 @@ def launched(monkeypatch):
 
     def evaluate(**given):
         context = Context(**{**defaults, 'params_file': str(SIM), 'session': 'true', **given})
+        launch_file['_checked'](context)
         nodes = [*launch_file['_nodes'](context), *launch_file['_session'](context),
                  *asked_for(context)]
+        context.started = nodes
         return context, {node.executable: node.arguments for node in nodes}
 
     def asked_for(context):
@@ -96,3 +105,39 @@ def test_rviz_is_started_with_the_names_of_the_station_when_asked(launched, aske
         for handler in context.handlers:
             handler.on_shutdown(None, context)
         assert not Path(path).exists()
+
+
+@pytest.mark.parametrize(('given', 'added'), [
+    ({}, {'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST'}), ({'ROS_STATIC_PEERS': '10.0.0.2'}, {})])
+def test_each_node_hears_this_machine_only_unless_the_environment_chooses(launched, given, added):
+    before = dict(os.environ)
+    context, _ = launched(environment=given, use_rviz='true')
+    assert [node.additional_env for node in context.started] == [added] * len(context.started)
+    assert dict(os.environ) == before
+
+
+@pytest.mark.parametrize(('name', 'value', 'words'), [
+    ('respawn_delay', 'soon', "respawn_delay must be a number of 0 or more, found 'soon'"),
+    ('joint_state_rate', '-5', "joint_state_rate must be a number of 0 or more, found '-5'"),
+    ('arm_prefix', 'left/', "arm_prefix 'left/' cannot begin the names of joints and frames")])
+def test_an_argument_that_means_nothing_is_refused_in_words(launched, name, value, words):
+    with pytest.raises(ConfigError, match=words):
+        launched(**{name: value})
+
+
+def test_python_writes_true_with_a_capital(launched):
+    context, nodes = launched(params_file=str(LAB), session='false', use_fake_hardware='True',
+                              load_gripper='False')
+    assert "gripper_type:=''" in nodes['arm_node']
+    assert 'use_fake_hardware:=true' in nodes['arm_node']
+    assert context.launch_configurations['use_fake_hardware'] == 'true'
+
+
+def test_a_parents_namespace_is_that_of_the_files_sections(launched, tmp_path):
+    path = tmp_path / 'lab.yaml'
+    path.write_text('/left/lab/arm_node: {ros__parameters: {}}\n')
+    _, nodes = launched(params_file=str(path), session='false', ros_namespace='/left',
+                        namespace='lab')
+    assert list(nodes) == ['arm_node']
+    with pytest.raises(ConfigError, match="in the namespace '/right/lab'"):
+        launched(params_file=str(path), session='false', ros_namespace='right', namespace='lab')

@@ -1,5 +1,7 @@
 """Timelines, trajectories, rates and station files, without a running station."""
 
+import os
+import subprocess
 import sys
 import threading
 import time
@@ -24,7 +26,7 @@ from arena_robot.nodes.gripper import GripperNode
 from arena_robot.nodes.lib import diagnostics, part_node
 from arena_robot.nodes.lib.convert import time_of
 from arena_robot.nodes.lib.part_node import PartNode
-from arena_robot.nodes.lib.part_params import PartParams
+from arena_robot.nodes.lib.part_params import ArmParams, CameraParams, GripperParams, PartParams
 from arena_robot.nodes.lib.spin import Spin
 from arena_robot.nodes.lib.timeline import RosClock, ShiftedTime
 from arena_robot.nodes.station.files import nodes_in
@@ -213,9 +215,28 @@ class Fake(NodeProcess):
         return [sys.executable, '-c', self.name]
 
 
-def test_the_supervisor_reports_a_bad_exit_and_does_not_restart_bad_configuration():
-    supervisor = Supervisor([Fake('x', 'raise SystemExit(2)')], respawn_delay_s=0.0)
+def test_bad_configuration_of_a_process_ends_all_with_its_code():
+    goes_on = Fake('y', 'import time; time.sleep(600)')
+    supervisor = Supervisor([goes_on, Fake('x', 'raise SystemExit(2)')], respawn_delay_s=0.0)
     assert supervisor.run() == 2
+
+
+def test_a_node_whose_packages_are_missing_says_what_to_install(tmp_path):
+    (tmp_path / 'mcap.py').write_text(
+        "raise ModuleNotFoundError(\"No module named 'mcap'\", name='mcap')\n")
+    done = subprocess.run(NodeProcess('recorder_node', 'recorder_node').command(), timeout=60,
+                          env={**os.environ, 'PYTHONPATH': str(tmp_path)}, text=True,
+                          capture_output=True, check=False)
+    assert (done.returncode, done.stderr.count('\n')) == (2, 1), done.stderr
+    assert "recorder_node needs a package: No module named 'mcap'" in done.stderr
+    assert "pip install --constraint requirements-station.txt '.[lab]'" in done.stderr
+
+
+@pytest.mark.parametrize('kind', [ArmParams, GripperParams, CameraParams])
+def test_a_prefix_that_no_frame_can_begin_with_is_refused(kind):
+    assert kind(arm_prefix='left').arm_prefix == 'left'
+    with pytest.raises(ConfigError, match="arm_prefix 'left/' cannot begin"):
+        kind(arm_prefix='left/')
 
 
 def test_the_supervisor_starts_a_dead_process_again(tmp_path):

@@ -14,6 +14,7 @@ import pytest
 from ros_tools import ROSBAG2, environment, need_ros_tools, ros2
 from station_programs import ROOT
 
+from arena_robot.nodes.lib.spin import CHOSEN, SAID
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.robots.arms import PANDA, RESET_JOINTS
 
@@ -34,7 +35,7 @@ class Launched:
 
     def __init__(self, file, *words, cwd=ROOT, home=None, prefix=None):
         folders = {'HOME': str(home), 'ROS_LOG_DIR': str(home)} if home else {}
-        variables = environment()
+        variables = {name: value for name, value in environment().items() if name not in CHOSEN}
         if prefix:
             variables['AMENT_PREFIX_PATH'] = (
                 f"{prefix}{os.pathsep}{variables['AMENT_PREFIX_PATH']}")
@@ -251,6 +252,56 @@ def test_a_configuration_error_is_not_repeated(tmp_path):
         said = launched.end()
     assert 'reset_joints needs 7 numbers, found 2' in said
     assert said.count('process started with pid') == 1
+    assert launched.popen.returncode == 1
+
+
+# A lab's own launch file: a program before and one after, and what they see of ours.
+PARENT = """
+import sys
+from launch import LaunchDescription
+from launch.actions import ExecuteProcess, IncludeLaunchDescription, LogInfo
+from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch.substitutions import LaunchConfiguration
+SHOW = ("import os, time; from pathlib import Path; print('sees', sorted(n for n in os.environ if "
+        "n.startswith(('ROS_AUTOMATIC', 'FAST'))), flush=True)\\n"
+        "while not Path('{end}').exists(): time.sleep(0.1)\\nprint('went on', flush=True)")
+
+def generate_launch_description():
+    lab = lambda: ExecuteProcess(cmd=[sys.executable, '-c', SHOW], output='screen', name='lab')
+    return LaunchDescription([
+        lab(), IncludeLaunchDescription(
+            PythonLaunchDescriptionSource('{launch}/station.launch.py'), launch_arguments={{
+                'namespace': '{name}', 'params_file': '{file}', 'arm_prefix': 'left'}}.items()),
+        LogInfo(msg=['autostart ', LaunchConfiguration('autostart', default='is not set')]),
+        lab()])
+"""
+
+
+@pytest.mark.parametrize('wrong', [False, True])
+def test_a_launch_file_that_includes_ours_keeps_its_own(tmp_path, wrong):
+    end, file, parent = (tmp_path / name for name in ('end', 'lab.yaml', 'lab.launch.py'))
+    name = f'lab_{uuid.uuid4().hex[:6]}'
+    unknown = 'comand_timeout: 0.5' if wrong else ''
+    file.write_text('/**/gripper_node: {ros__parameters: {}}\n'
+                    f'/**/arm_node: {{ros__parameters: {{{unknown}}}}}\n')
+    parent.write_text(PARENT.format(launch=LAUNCH, end=end, file=file, name=name))
+    launched = Launched(parent)
+    try:
+        launched.until(lambda: launched.log.count('sees []') == 2)
+        launched.until(lambda: launched.log.count('active, backend sim') == 2 if not wrong
+                       else launched.log.count('process has') == 2)
+        end.touch()
+        if wrong:
+            launched.popen.wait(60.0)
+        else:
+            launched.until(lambda: launched.log.count('] went on') == 2)
+    finally:
+        said = launched.end()
+    assert SAID in said
+    assert said.count('] went on') == 2
+    assert 'autostart is not set' in said
+    assert launched.popen.returncode == int(wrong), said
+    assert ('arm_node has ended with a configuration error: the station ends' in said) == wrong
 
 
 def test_a_session_starts_from_any_folder_and_records_where_the_file_says(tmp_path):

@@ -12,6 +12,7 @@ A wrong type, a value out of range, and an unknown name raise ConfigError.
 """
 
 import dataclasses
+import re
 from array import array
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -45,6 +46,8 @@ _KEY = 'param'
 # How a parameter may change while its node runs; of a list each number.
 ANY, DOWN, UP = (f'may {how} while running' for how in ('change', 'only be lowered',
                                                         'only be raised'))
+# What names of joints, links and frames may begin with.
+_PREFIX = re.compile('([A-Za-z][A-Za-z0-9_]*)?')
 # What the names of a driver's own parameters begin with.
 DRIVER = 'driver.'
 
@@ -184,6 +187,13 @@ def refuse_unknown(node: Node, but: tuple[str, ...] = ()) -> None:
             known = [p for p in node._parameters if not p.startswith('qos_overrides')]
             raise ConfigError(f"{node.get_fully_qualified_name()}: unknown parameter '{name}'."
                               f'{nearest(name, set(known) - set(_ALWAYS))}')
+
+
+def require_prefix(prefix: str) -> None:
+    """Raise ConfigError for an arm_prefix with which no name of a joint or frame can begin."""
+    if not _PREFIX.fullmatch(prefix):
+        raise ConfigError(f"arm_prefix '{prefix}' cannot begin the names of joints and frames: "
+                          'take letters, digits and _, a letter first')
 
 
 def is_set(node: Node, name: str) -> bool:

@@ -16,6 +16,7 @@ from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from lifecycle_msgs.msg import State as StateId
 from rclpy.callback_groups import CallbackGroup, MutuallyExclusiveCallbackGroup
+from rclpy.exceptions import InvalidHandle
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.publisher import Publisher
 from rclpy.service import Service
@@ -134,6 +135,8 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
             self.get_logger().error(f'cannot configure: {error}')
             self._release()
             return FAILED
+        except InvalidHandle:    # the program ends
+            return FAILED
         except Exception:    # rclpy itself says nothing of it
             self.get_logger().fatal(f'cannot configure: {traceback.format_exc()}')
             raise
@@ -147,6 +150,7 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
         self._thread = threading.Thread(target=self._stream, daemon=True,
                                         name=f'stream {self.get_name()}')
         self._thread.start()
+        self.get_logger().info(f'active, backend {self.params.chosen_backend}')
         return super().on_activate(state)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:

@@ -11,7 +11,15 @@ from arena_robot.core.jpeg import QUALITY
 from arena_robot.core.observation import ROLES
 from arena_robot.drivers.table import GRIPPER_MODELS
 from arena_robot.nodes.lib.images import ENCODINGS, TRANSPORTS
-from arena_robot.nodes.lib.parameters import ANY, DOWN, UP, Parameters, by_name, param
+from arena_robot.nodes.lib.parameters import (
+    ANY,
+    DOWN,
+    UP,
+    Parameters,
+    by_name,
+    param,
+    require_prefix,
+)
 from arena_robot.robots.arms import DOF, PANDA, RESET_JOINTS, ROBOTS, ArmLimits
 from arena_robot.robots.cameras import STYLES
 from arena_robot.robots.grippers import ROBOTIQ_2F85, GripperModel, prefixed
@@ -37,6 +45,9 @@ class PartParams(Parameters):
         'sim', 'driver of the part: sim, replay, franka_rs, libfranka, robotiq, droid_nuc, an '
         'installed one, module:Class')
     use_fake_hardware: bool = param(False, 'use the backend sim instead of backend')
+
+    def __post_init__(self) -> None:
+        require_prefix(getattr(self, 'arm_prefix', ''))
 
     @property
     def chosen_backend(self) -> str:

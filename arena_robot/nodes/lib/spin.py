@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType, TracebackType
 
@@ -225,9 +225,13 @@ def _sentence(error: str) -> str:
             'enclave as docs/operations.md says, and set both variables')
 
 
+def local_only(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what limits discovery to this machine; nothing where the environment has a range."""
+    return {} if any(name in environment for name in CHOSEN) else {RANGE: LOCAL}
+
+
 def stay_local() -> str:
     """Limit discovery to this machine; return a sentence about it, '' where a range was chosen."""
-    if any(name in os.environ for name in CHOSEN):
-        return ''
-    os.environ[RANGE] = LOCAL
-    return SAID
+    added = local_only(os.environ)
+    os.environ.update(added)
+    return SAID if added else ''

@@ -16,8 +16,8 @@ from arena_robot.core.config import read_yaml
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.process import Process, end_all
 from arena_robot.drivers.part import Opened
-from arena_robot.nodes.executables import MODULES
-from arena_robot.nodes.station.files import override_keys
+from arena_robot.nodes import executables
+from arena_robot.nodes.station.files import CONFIGURATION_ERROR, override_keys
 
 if TYPE_CHECKING:    # a station without the simulator imports this
     from arena_robot.nodes.simulation.governor import SessionPace
@@ -46,7 +46,7 @@ class NodeProcess:
     def command(self) -> list[str]:
         """Return the command line."""
         rename = [] if self.executable == 'sim_station' else ['-r', f'__node:={self.name}']
-        return [sys.executable, '-m', MODULES[self.executable], '--ros-args',
+        return [sys.executable, '-m', executables.__name__, self.executable, '--ros-args',
                 *rename, *self.arguments]
 
 
@@ -97,6 +97,8 @@ class Supervisor:
     """
     Runs processes, restarts a process that exits, and ends all: the session node, then the others.
 
+    A process that ends with a configuration error ends all of them.
+
     ``interrupt_s`` is how long they may take to end: a recorder finishes its bag.
     """
 
@@ -119,7 +121,11 @@ class Supervisor:
                         continue
                     del running[node]
                     worst = worst or code
-                    if self.respawn and code not in (0, 2):
+                    if code == CONFIGURATION_ERROR:
+                        log.error('%s ended with a configuration error: the station ends',
+                                  node.name)
+                        return code
+                    if self.respawn and code:
                         log.error('%s ended with %s; starting it again in %g s', node.name, code,
                                   self.respawn_delay_s)
                         due[node] = time.monotonic() + self.respawn_delay_s
