@@ -14,7 +14,7 @@ import pytest
 from ros_tools import ROSBAG2, environment, need_ros_tools, ros2
 from station_programs import ROOT
 
-from arena_robot.nodes.lib.spin import CHOSEN, SAID
+from arena_robot.nodes.lib.spin import CHOSEN, PROFILE_VARIABLES, SAID
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.robots.arms import PANDA, RESET_JOINTS
 
@@ -35,7 +35,8 @@ class Launched:
 
     def __init__(self, file, *words, cwd=ROOT, home=None, prefix=None):
         folders = {'HOME': str(home), 'ROS_LOG_DIR': str(home)} if home else {}
-        variables = {name: value for name, value in environment().items() if name not in CHOSEN}
+        variables = {name: value for name, value in environment().items()
+                     if name not in (*CHOSEN, *PROFILE_VARIABLES)}
         if prefix:
             variables['AMENT_PREFIX_PATH'] = (
                 f"{prefix}{os.pathsep}{variables['AMENT_PREFIX_PATH']}")
