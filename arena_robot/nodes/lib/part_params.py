@@ -47,7 +47,7 @@ class PartParams(Parameters):
     use_fake_hardware: bool = param(False, 'use the backend sim instead of backend')
 
     def __post_init__(self) -> None:
-        require_prefix(getattr(self, 'arm_prefix', ''))
+        require_prefix(str(by_name(self).get('arm_prefix', '')))
 
     @property
     def chosen_backend(self) -> str:
