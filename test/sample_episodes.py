@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from arena_robot.core.episode import CONTROL_RATE_HZ, MAX_STEPS
 from arena_robot.core.jpeg import to_jpeg
@@ -20,8 +21,10 @@ from arena_robot.core.observation import ROLES, Pixels
 from arena_robot.recording.bag.base import Message, Qos, Topic, read_definition, share_folders
 from arena_robot.recording.bag.codec import Codec
 from arena_robot.recording.bag.writer import BagWriter
-from arena_robot.robots.arms import PANDA
+from arena_robot.recording.episode.views import TF
+from arena_robot.robots.arms import PANDA, ROBOTS, Robot
 from arena_robot.robots.grippers import ROBOTIQ_2F85
+from arena_robot.safety.urdf import CameraMount, camera_frames, matrix_of
 
 _BASE = PANDA.base_frame()
 
@@ -31,10 +34,10 @@ POTENTIAL_TOPIC = '/sim_station/potential'
 VIEWS = ('left_left', 'left_right', 'right_left', 'right_right', 'wrist_left', 'wrist_right')
 
 
-def arm_joints(q: Sequence[float]) -> dict[str, Any]:
-    """Return the fields of an ArmState message for a Panda that rests at ``q`` (7,) rad."""
+def arm_joints(q: Sequence[float], robot: Robot = PANDA) -> dict[str, Any]:
+    """Return the fields of an ArmState message for an arm that rests at ``q`` (7,) rad."""
     still = [0.0] * len(q)
-    return {'joint_names': PANDA.joint_names(), 'q': list(q), 'q_desired': list(q), 'dq': still,
+    return {'joint_names': robot.joint_names(), 'q': list(q), 'q_desired': list(q), 'dq': still,
             'tau': still, 'tau_ext': still}
 
 
@@ -43,8 +46,9 @@ class SampleEpisode:
     """
     Settings of the synthetic episode.
 
-    ``steps`` ticks of 15 Hz, arm states at ``state_hz``, pictures of ``width`` by ``height``;
-    ``start_ns`` is the stamp of the first tick. With ``potential`` a simulated station's potential
+    ``steps`` ticks of ``rate_hz`` of a ``robot`` in the table of arms, arm states at ``state_hz``,
+    pictures of ``width`` by ``height``; ``start_ns`` is the stamp of the first tick. With
+    ``potential`` a simulated station's potential
     is recorded too: it rises, and falls by a quarter in the middle. With ``still`` arm and gripper
     rest at zero, that is requested, and all is dark. ``sent`` are hashes of observations, by step.
     """
@@ -63,6 +67,8 @@ class SampleEpisode:
     cameras: tuple[str, ...] = ROLES
     still: bool = False
     sent: Mapping[int, str] = field(default_factory=dict)
+    robot: str = PANDA.name
+    rate_hz: float = CONTROL_RATE_HZ
 
 
 class SampleMaker:
@@ -70,6 +76,7 @@ class SampleMaker:
 
     def __init__(self, sample: SampleEpisode, folders: Sequence[Path] | None = None) -> None:
         self.sample = sample
+        self.robot, self.tick_ns = ROBOTS[sample.robot], round(1e9 / sample.rate_hz)
         self.folders = share_folders() if folders is None else folders
         self.codec = Codec()
         self._topics: dict[str, Topic] = {}
@@ -118,20 +125,20 @@ class SampleMaker:
 
     def _states(self) -> Iterator[tuple[str, int, dict[str, Any]]]:
         sample = self.sample
-        for k in range(sample.steps * sample.state_hz // 15):
+        for k in range(int(sample.steps * sample.state_hz / sample.rate_hz)):
             stamp = sample.start_ns + k * 10**9 // sample.state_hz
             q = self.q(stamp)
             yield '/arm_node/arm_state', stamp, {
-                'header': header(stamp, _BASE), 'robot_mode': 2, **arm_joints(q),
+                'header': header(stamp, _BASE), 'robot_mode': 2, **arm_joints(q, self.robot),
                 'cartesian_position': [0.4, 0.0, 0.3 + 0.05 * q[0], 3.14, 0.0, q[6]],
                 'control_command_success_rate': 1.0}
             yield '/joint_states', stamp, {
                 'header': header(stamp, ''), 'position': q,
-                'name': PANDA.joint_names()}
+                'name': self.robot.joint_names()}
 
     def _ticks(self) -> Iterator[tuple[str, int, dict[str, Any]]]:
         for k in range(self.sample.steps):
-            stamp = self.sample.start_ns + k * TICK_NS
+            stamp = self.sample.start_ns + k * self.tick_ns
             seen = stamp - 20_000_000 if k else stamp
             yield '/gripper_node/gripper_state', stamp, {
                 'header': header(stamp, 'robotiq_85_base_link'), 'position': self.gripper(k),
@@ -163,18 +170,18 @@ class SampleMaker:
                 'observation_age_s': (stamp - seen) * 1e-9, 'skew_s': (stamp - seen) * 1e-9,
                 'action_space': self.sample.space, 'requested': action,
                 'chunk_index': k // length, 'chunk_step': k % length,
-                'joint_names': PANDA.joint_names(), 'q_sent': action[:7],
-                'gripper_sent': action[7], 'loop_s': TICK_NS * 1e-9 if k else 0.0,
+                'joint_names': self.robot.joint_names(), 'q_sent': action[:7],
+                'gripper_sent': action[7], 'loop_s': self.tick_ns * 1e-9 if k else 0.0,
                 'inference_s': 0.0 if k % length else 0.05,
                 'clamps': [] if k % 10 else [{'reason': 'step_limit', 'asked': action,
                                               'sent': action, 'detail': 'made up'}]}
 
     def _infos(self) -> Iterator[tuple[str, int, dict[str, Any]]]:
         sample = self.sample
-        end = sample.start_ns + (sample.steps - 1) * TICK_NS
+        end = sample.start_ns + (sample.steps - 1) * self.tick_ns
         base = {'session_id': sample.session_id, 'slot': sample.slot, 'prompt': sample.prompt,
-                'station': 'sample', 'robot_type': 'panda', 'backend': 'sample',
-                'control_rate_hz': CONTROL_RATE_HZ, 'max_steps': MAX_STEPS,
+                'station': 'sample', 'robot_type': sample.robot, 'backend': 'sample',
+                'control_rate_hz': sample.rate_hz, 'max_steps': MAX_STEPS,
                 'started': _time(sample.start_ns)}
         name = '/session_node/episode_info'
         if sample.cameras != ROLES:
@@ -187,8 +194,11 @@ class SampleMaker:
 
     def image_topic(self, view: str) -> str:
         """Return the raw topic of a view, named as a ZED wrapper does."""
-        camera = self.sample.cameras[ROLES.index(role_of(view))]
-        return f"/{camera}/zed_node/{view.rsplit('_', 1)[1]}/color/rect/image"
+        return f"/{self.camera(role_of(view))}/zed_node/{view.rsplit('_', 1)[1]}/color/rect/image"
+
+    def camera(self, role: str) -> str:
+        """Return the name of the camera of a role."""
+        return self.sample.cameras[ROLES.index(role)]
 
     def jpeg_topic(self, view: str) -> str:
         """Return the topic of a view's JPEGs."""
@@ -211,11 +221,76 @@ class SampleMaker:
         return 0.0 if self.sample.still else float(k // 15 % 2)
 
     def _action(self, k: int) -> list[float]:
-        return [*self.q(self.sample.start_ns + k * TICK_NS), self.gripper(k)]
+        return [*self.q(self.sample.start_ns + k * self.tick_ns), self.gripper(k)]
 
     def _jpeg(self, k: int, view: str) -> np.ndarray:
         shown = picture(k, view, self.sample.width, self.sample.height)
         return _encode(shown * (not self.sample.still))
+
+
+class MountedMaker(SampleMaker):
+    """
+    The sample of cameras with optical frames; ``poses`` are parent and pose in it by role.
+
+    ``serials`` by role make each camera's node report its number and publish its CameraInfo.
+    """
+
+    def __init__(self, sample: SampleEpisode, folders: Sequence[Path],
+                 poses: Mapping[str, tuple[str, Sequence[float]]],
+                 serials: Mapping[str, str] | None = None) -> None:
+        super().__init__(sample, folders)
+        self.poses, self.serials = poses, serials or {}
+
+    def topics(self) -> dict[str, Topic]:
+        """Return the sample's topics, and those of transforms, numbers and CameraInfos."""
+        more = {'/lab/tf_static': self._topic('/lab/tf_static', TF, LATCHED)}
+        if self.serials:
+            more['/diagnostics'] = self._topic(
+                '/diagnostics', 'diagnostic_msgs/msg/DiagnosticArray', Qos())
+            more |= {name: self._topic(name, 'sensor_msgs/msg/CameraInfo', Qos())
+                     for view in VIEWS for name in (self.info_topic(view),)}
+        return {**more, **super().topics()}
+
+    def messages(self) -> Iterator[Message]:
+        """Yield what is published once, then the sample's messages."""
+        frames = [transform(frame) for role, (parent, pose) in self.poses.items()
+                  for frame in camera_frames(role, CameraMount(parent, tuple(pose)),
+                                             optical(role), 0.12)]
+        once: list[tuple[str, dict[str, Any]]] = [('/lab/tf_static', {'transforms': frames})]
+        if self.serials:
+            once.append(('/diagnostics', {'status': [
+                {'name': f'{self.camera(role)}/zed_node: images', 'hardware_id': f'lab/{number}'}
+                for role, number in self.serials.items()]}))
+            once += [(self.info_topic(view), {'k': [200.0, 0, 160, 0, 200.0, 90, 0, 0, 1]})
+                     for view in VIEWS]
+        topics, stamp = self.topics(), self.sample.start_ns
+        for name, fields in once:
+            yield Message(name, stamp, stamp, 1, self.codec.encode(topics[name].type, fields))
+        yield from super().messages()
+
+    def _infos(self) -> Iterator[tuple[str, int, dict[str, Any]]]:
+        for name, stamp, fields in super()._infos():
+            views = [{**named, 'frame_id': optical(role_of(named['view']))[named['eye']]}
+                     for named in fields['views']]
+            yield name, stamp, {**fields, 'views': views}
+
+    def info_topic(self, view: str) -> str:
+        """Return the topic of the CameraInfo of a view."""
+        return self.image_topic(view).removesuffix('image') + 'camera_info'
+
+
+def optical(role: str) -> dict[str, str]:
+    """Return the optical frames of a camera by eye."""
+    return {eye: f'{role}_{eye}_camera_frame_optical' for eye in ('left', 'right')}
+
+
+def transform(frame: Any) -> dict[str, Any]:
+    """Return the fields of a ``geometry_msgs/TransformStamped``."""
+    pose = matrix_of(frame.pose)
+    x, y, z, w = Rotation.from_matrix(pose[:3, :3]).as_quat()
+    return {'header': {'frame_id': frame.parent}, 'child_frame_id': frame.child, 'transform': {
+        'translation': dict(zip('xyz', pose[:3, 3], strict=True)),
+        'rotation': {'x': x, 'y': y, 'z': z, 'w': w}}}
 
 
 def picture(k: int, view: str, width: int, height: int) -> Pixels:

@@ -5,33 +5,31 @@ import h5py
 import numpy as np
 import pytest
 from sample_episodes import (
-    LATCHED,
     TICK_NS,
     VIEWS,
+    MountedMaker,
     SampleEpisode,
     SampleMaker,
     picture,
-    role_of,
 )
 
 from arena_robot.core.errors import DataError
 from arena_robot.core.observation import ROLES
-from arena_robot.recording.bag.base import Message, Topic, read_definition, share_folders
+from arena_robot.recording.bag.base import Topic, share_folders
 from arena_robot.recording.bag.codec import Codec
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.bag.writer import BagWriter
 from arena_robot.recording.episode import frames
 from arena_robot.recording.episode.derive import derive, step_arrays, video_name
 from arena_robot.recording.episode.tracks import load_tracks, nearest
-from arena_robot.recording.episode.views import TF, view_of
+from arena_robot.recording.episode.views import view_of
 from arena_robot.recording.formats.droid import export_droid
 from arena_robot.recording.formats.exporting import sources
 from arena_robot.records.episode_file import ClampReport, InferenceReport, Spread, read_episode
-from arena_robot.safety.urdf import CameraMount, camera_frames, matrix_of, pose_of_matrix
+from arena_robot.safety.urdf import matrix_of, pose_of_matrix
 
 POSES = {'left': ('panda_link0', (0.4, -0.6, 0.5, -2.0, 0.1, 0.3)),
          'wrist': ('panda_link8', (0.07, 0.02, 0.05, 0.1, -0.2, 1.5))}
-TOPIC = '/lab/tf_static'
 
 
 @pytest.fixture(scope='module')
@@ -232,53 +230,12 @@ def test_the_replay_drivers_play_what_was_derived(derived, maker):
     assert np.abs(track.picture(21).astype(int) - made).mean() < 4.0
 
 
-class Maker(SampleMaker):
-    """The sample with views that have optical frames, and with two cameras' transforms."""
-
-    def topics(self):
-        definition = read_definition(TF, self.folders)
-        self.codec.teach(TF, definition)
-        return {TOPIC: Topic(TOPIC, TF, definition, self.codec.type_hash(TF), (LATCHED,)),
-                **super().topics()}
-
-    def messages(self):
-        for count, (role, (parent, pose)) in enumerate(POSES.items(), 1):
-            frames = camera_frames(role, CameraMount(parent, pose), optical(role), 0.12)
-            stamp = self.sample.start_ns
-            yield Message(TOPIC, stamp, stamp, count, self.codec.encode(
-                TF, {'transforms': [transform(frame) for frame in frames]}))
-        yield from super().messages()
-
-    def _infos(self):
-        for name, stamp, fields in super()._infos():
-            views = [{**named, 'frame_id': optical(role_of(named['view']))[named['eye']]}
-                     for named in fields['views']]
-            yield name, stamp, {**fields, 'views': views}
-
-
-def optical(role):
-    return {eye: f'{role}_{eye}_camera_frame_optical' for eye in ('left', 'right')}
-
-
-def transform(frame):
-    from scipy.spatial.transform import Rotation
-    pose = matrix_of(frame.pose)
-    x, y, z, w = Rotation.from_matrix(pose[:3, :3]).as_quat()
-    return {'header': {'frame_id': frame.parent}, 'child_frame_id': frame.child, 'transform': {
-        'translation': dict(zip('xyz', pose[:3, 3], strict=True)),
-        'rotation': {'x': x, 'y': y, 'z': z, 'w': w}}}
-
-
 @pytest.fixture(scope='module')
 def mounted(tmp_path_factory):
     folder = tmp_path_factory.mktemp('mounts') / 'session' / 'A'
-    maker = Maker(SampleEpisode(steps=6, width=64, height=36, cameras=(
-        'cam_l', 'cam_r', 'cam_w')), share_folders())
-    with BagWriter(folder, {'session_id': 'x', 'slot': 'A'}) as bag:
-        for topic in maker.topics().values():
-            bag.add_topic(topic)
-        for message in maker.messages():
-            bag.write(message)
+    maker = MountedMaker(SampleEpisode(steps=6, width=64, height=36, cameras=(
+        'cam_l', 'cam_r', 'cam_w')), share_folders(), POSES)
+    maker.write(folder)
     return folder
 
 
@@ -298,10 +255,10 @@ def test_the_droid_export_has_poses_in_the_base(mounted, tmp_path):
     with h5py.File(folder / 'trajectory.h5') as file:
         group = file['observation/camera_extrinsics']
         flange = file['observation/robot_state/cartesian_position'][:]
-        np.testing.assert_allclose(group['left_left'][:], [POSES['left'][1]] * 6, atol=1e-6)
-        for pose, hand in zip(group['wrist_left'][:], flange, strict=True):
+        np.testing.assert_allclose(group['camera_left_left'][:], [POSES['left'][1]] * 6, atol=1e-6)
+        for pose, hand in zip(group['camera_wrist_left'][:], flange, strict=True):
             np.testing.assert_allclose(matrix_of(pose), matrix_of(hand) @ matrix_of(
                 POSES['wrist'][1]), atol=1e-6)
-        np.testing.assert_allclose(group['wrist_left_gripper_offset'][:], [POSES['wrist'][1]] * 6,
-                                   atol=1e-6)
-        assert 'right_left' not in group
+        np.testing.assert_allclose(group['camera_wrist_left_gripper_offset'][:],
+                                   [POSES['wrist'][1]] * 6, atol=1e-6)
+        assert 'camera_right_left' not in group

@@ -1,8 +1,10 @@
 """What is exported holds what was recorded; imports bring it back; jobs change nothing."""
 
+import hashlib
 import json
 import os
 import shutil
+from dataclasses import replace
 
 import av
 import h5py
@@ -14,34 +16,19 @@ from roboarena_tables import SAMPLE, WHOLE, needs_whole
 from sample_episodes import TICK_NS, SampleEpisode, SampleMaker, picture
 
 from arena_robot.cli.main import main
-from arena_robot.core.episode import Preference
 from arena_robot.core.errors import DataError
-from arena_robot.core.pair import Reveal
-from arena_robot.core.verdict import Verdict
 from arena_robot.recording.episode.frames import read_video
+from arena_robot.recording.formats import lerobot
 from arena_robot.recording.formats.exporting import sources
 from arena_robot.recording.formats.lerobot import export_lerobot
+from arena_robot.records.audit_file import EpisodeAudit, write_audit
 from arena_robot.records.importing import read_evaluations, session_file
 from arena_robot.records.roboarena_files import read_dump
-from arena_robot.records.session_file import SessionFile, read_session, write_session
+from arena_robot.records.session_file import read_session
 
 ID = SampleEpisode().session_id
 LONG = pytest.mark.skipif('ARENA_TEST_WALKS' not in os.environ,
                           reason='the layouts share the code that runs two jobs: make walks')
-
-
-@pytest.fixture(scope='module')
-def session(message_folders, pristine, tmp_path_factory):
-    """Return a session with both episodes, scored and revealed."""
-    folder = tmp_path_factory.mktemp('sessions') / ID
-    shutil.copytree(pristine, folder / 'A')
-    SampleMaker(SampleEpisode(slot='B', steps=20), message_folders).write(folder / 'B')
-    write_session(folder, SessionFile(
-        ID, station='lab', evaluator='e1', prompt='from the session',
-        created='2026-01-02T03:04:05.000+00:00', updated='2026-01-02T03:14:05.000+00:00',
-        verdict=Verdict(0.25, 1.0, preference=Preference.B, explanation='B was surer'),
-        reveal=Reveal('00', 'first policy', 'second')))
-    return folder
 
 
 def test_a_droid_trajectory_has_the_recorded_rows(session, maker, tmp_path, capsys):
@@ -56,7 +43,7 @@ def test_a_droid_trajectory_has_the_recorded_rows(session, maker, tmp_path, caps
         assert file['action/gripper_position'].shape == (30,)
         assert 'joint_velocity' not in file['action']
         assert file.attrs['current_task'] == maker.sample.prompt
-        seen = file['observation/timestamp/cameras/wrist_left_frame_received'][:]
+        seen = file['observation/timestamp/cameras/camera_wrist_frame_received'][:]
     start = maker.sample.start_ns
     assert stamps.tolist() == [(start + k * TICK_NS) // 10**6 for k in range(30)]
     assert joints[7].tolist() == maker.q(maker.state_stamp(start + 7 * TICK_NS))
@@ -64,7 +51,10 @@ def test_a_droid_trajectory_has_the_recorded_rows(session, maker, tmp_path, caps
     about = json.loads((folder / f'metadata_{ID}.json').read_text())
     assert (about['policy'], about['success'], about['partial_success']) \
         == ('first policy', False, 0.25)
-    assert len(list(read_video(folder / 'recordings/MP4/wrist_left.mp4'))) == 30
+    shown = list(read_video(folder / 'recordings/MP4/camera_wrist.mp4'))
+    made = np.hstack([picture(12, f'wrist_{eye}', 320, 180) for eye in ('left', 'right')])
+    assert (len(shown), shown[12].shape) == (30, (180, 640, 3))
+    assert np.abs(shown[12].astype(int) - made).mean() < 4.0
     assert main(['episode', 'export', str(session), '--format', 'droid', '--output',
                  str(tmp_path)]) == 2
 
@@ -129,22 +119,31 @@ def test_a_dump_with_one_slot_names_both_policies_and_comes_back(session, tmp_pa
 
 
 def lerobot_rows(root, info, episode):
-    """Return the rows of an episode, after a look at its table and its videos."""
+    """Return the rows of an episode, after a look at its table and its part of the videos."""
     path = info['data_path'].format(chunk_index=episode['data/chunk_index'],
                                     file_index=episode['data/file_index'])
     table = pq.read_table(root / path)
     assert set(table.column_names) == {n for n, f in info['features'].items()
                                        if f['dtype'] != 'video'}
     length = episode['dataset_to_index'] - episode['dataset_from_index']
-    assert length == episode['length'] == table.num_rows
+    rows = [row for row in table.to_pylist() if row['episode_index'] == episode['episode_index']]
+    assert length == episode['length'] == len(rows)
     for key, feature in info['features'].items():
         if feature['dtype'] == 'video':
-            video = root / info['video_path'].format(
-                video_key=key, chunk_index=0, file_index=episode[f'videos/{key}/file_index'])
-            frames = list(read_video(video))
+            begin, end = (round(info['fps'] * episode[f'videos/{key}/{side}_timestamp'])
+                          for side in ('from', 'to'))
+            frames = list(read_video(lerobot_video(root, info, episode, key)))[begin:end]
             assert len(frames) == length
             assert list(frames[0].shape) == feature['shape']
-    return table.to_pylist()
+            made = picture(11, f"{key.rpartition('.')[2]}_left", 320, 180).astype(int)
+            assert np.abs(frames[11].astype(int) - made).mean() < 4.0
+    return rows
+
+
+def lerobot_video(root, info, episode, key):
+    return root / info['video_path'].format(
+        video_key=key, chunk_index=episode[f'videos/{key}/chunk_index'],
+        file_index=episode[f'videos/{key}/file_index'])
 
 
 def test_a_lerobot_dataset_is_whole_and_consistent(session, maker, tmp_path):
@@ -170,10 +169,9 @@ def test_a_lerobot_dataset_is_whole_and_consistent(session, maker, tmp_path):
         np.max([r['action'] for r in rows], axis=0)[:7].tolist())
     assert np.shape(stats['observation.images.wrist']['mean']) == (3, 1, 1)
     assert 0.2 < stats['observation.images.wrist']['mean'][0][0][0] < 0.8
-    shown = list(read_video(root / 'videos/observation.images.wrist/chunk-000/file-000.mp4'))
-    made = picture(12, 'wrist_left', 320, 180).astype(int)
-    assert np.abs(shown[12].astype(int) - made).mean() < 4.0
-    assert episodes[1]['policy'] == 'second'
+    with av.open(str(lerobot_video(root, info, episodes[1], 'observation.images.wrist'))) as video:
+        stamps = [frame.time for frame in video.decode(video=0)]
+    assert stamps == pytest.approx([k / 15 for k in range(50)], abs=1e-4)
     with pytest.raises(DataError, match='not empty'):
         export_lerobot(sources(session), root)
 
@@ -191,6 +189,66 @@ def test_episodes_of_two_action_spaces_become_a_dataset_each(message_folders, pr
         info = json.loads((out / space / 'meta/info.json').read_text())
         assert (info['action_space'], info['total_frames'], info['total_episodes']) == (
             space, frames, 1)
+
+
+@pytest.mark.parametrize('limit', ['TABLE_MB', 'VIDEO_MB'])
+def test_lerobot_files_end_at_their_limit(limit, session, tmp_path, monkeypatch):
+    monkeypatch.setattr(lerobot, limit, 0)
+    monkeypatch.setattr(lerobot, 'CHUNK_FILES', 1)
+    export_lerobot(sources(session), tmp_path)
+    info = json.loads((tmp_path / 'meta/info.json').read_text())
+    episodes = pq.read_table(tmp_path / 'meta/episodes/chunk-000/file-000.parquet').to_pylist()
+    assert [row['index'] for e in episodes for row in lerobot_rows(tmp_path, info, e)] == list(
+        range(50))
+    files = {kind: len(list((tmp_path / kind).rglob('file-000.*'))) for kind in ('data', 'videos')}
+    assert files == ({'data': 2, 'videos': 3} if limit == 'TABLE_MB' else
+                     {'data': 1, 'videos': 6})
+
+
+def test_lerobot_statistics_are_of_all_frames_and_of_each_episode(session, tmp_path):
+    export_lerobot(sources(session), tmp_path)
+    stats = json.loads((tmp_path / 'meta/stats.json').read_text())
+    table = pq.read_table(tmp_path / 'data/chunk-000/file-000.parquet')
+    episodes = pq.read_table(tmp_path / 'meta/episodes/chunk-000/file-000.parquet').to_pylist()
+    action = np.array(table['action'].to_pylist())
+    names = ['count', 'max', 'mean', 'min', 'q01', 'q10', 'q50', 'q90', 'q99', 'std']
+    assert {key: sorted(of) for key, of in stats.items()} == dict.fromkeys(stats, names)
+    for part, of in ((action, {name: stats['action'][name] for name in names}),
+                     (action[30:], {name: episodes[1][f'stats/action/{name}'] for name in names})):
+        assert of['count'] == [len(part)]
+        np.testing.assert_allclose(of['std'], part.std(0), atol=1e-6)
+        np.testing.assert_allclose(of['q01'], np.quantile(part, 0.01, 0), atol=1e-6)
+        np.testing.assert_allclose(of['q99'], np.quantile(part, 0.99, 0), atol=1e-6)
+    seen = np.stack([picture(k % 30, 'left_left', 320, 180)[::4, ::4] for k in (0, 15, 30, 45)])
+    wanted = seen.reshape(-1, 3) / 255.0
+    got = stats['observation.images.left']
+    assert (got['count'], np.shape(got['q50'])) == ([4], (3, 1, 1))
+    np.testing.assert_allclose(np.ravel(got['mean']), wanted.mean(0), atol=0.01)
+    np.testing.assert_allclose(np.ravel(got['std']), wanted.std(0), atol=0.01)
+
+
+def test_lerobot_episodes_carry_verdict_origin_and_audit(session, tmp_path):
+    folder, root = tmp_path / ID, tmp_path / 'out'
+    shutil.copytree(session, folder)
+    audit = EpisodeAudit('x', 'judge', 'm', 'ok', 'c', 0.1, 0.1, times_s=(0.0, 1.0),
+                         phi=(0.0, 0.5))
+    write_audit(folder / 'B', audit)
+    write_audit(folder / 'A', replace(audit, status='failed', judge='broken'))
+    export_lerobot(sources(folder), root)
+    a, b = pq.read_table(root / 'meta/episodes/chunk-000/file-000.parquet').to_pylist()
+    assert (a['policy'], a['partial_success'], a['success'], a['preference']) == (
+        'first policy', 0.25, False, 'B')
+    assert (b['policy'], b['success'], b['valid'], b['end_reason'], b['explanation']) == (
+        'second', True, True, 'stopped', 'B was surer')
+    assert b['bag_sha256'] == hashlib.sha256(
+        (folder / 'B' / 'B_0.mcap').read_bytes()).hexdigest() != a['bag_sha256']
+    progress = pq.read_table(root / 'sarm_progress.parquet')
+    assert progress.schema.metadata[b'reward_model_path'] == b'judge'
+    assert (progress['index'].to_pylist(), progress['frame_index'].to_pylist()) == (
+        list(range(30, 50)), list(range(20)))
+    for head in ('sparse', 'dense'):
+        assert progress[f'progress_{head}'].to_pylist() == pytest.approx(
+            [min(k / 30, 0.5) for k in range(20)], abs=1e-6)
 
 
 def test_before_the_reveal_only_the_letters_are_exported(session, tmp_path):

@@ -31,10 +31,9 @@ def run_export(args: argparse.Namespace) -> int:
     Write episodes in other data formats: DROID, RoboArena, LeRobot.
 
     droid: trajectory.h5 and MP4s, one folder per episode. roboarena: the tree of RoboArena's data
-    dumps. lerobot: one LeRobotDataset v3.0 with all episodes, or one for each action space in a
-    folder with its name. Policies are named A and B until the session's session.json contains the
-    reveal. --jobs and --cluster are for droid and roboarena: a LeRobotDataset grows episode by
-    episode.
+    dumps. lerobot: one LeRobotDataset v3.0 with all episodes, or one for each action space, robot
+    and rate in a folder with its name. Policies are named A and B until the session's
+    session.json contains the reveal.
     """
     from arena_robot.cli.terminal import ProgressBar
     from arena_robot.recording.formats.exporting import sources

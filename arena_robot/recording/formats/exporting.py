@@ -1,6 +1,6 @@
 """Common parts of all exports: an episode's rows, and videos with one frame per step."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,11 @@ from arena_robot.recording.bag.base import Decoder
 from arena_robot.recording.bag.codec import Codec
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.episode.derive import observed
-from arena_robot.recording.episode.frames import video_frames, write_video
+from arena_robot.recording.episode.frames import rgb_frame, video_frames, write_video
 from arena_robot.recording.episode.tracks import EpisodeTracks, load_tracks
 from arena_robot.records.episode_file import episodes
 from arena_robot.records.session_file import SessionFile, has_session, read_session
-
-TICK_NS = int(1e9 / CONTROL_RATE_HZ)
+from arena_robot.robots.arms import robot_of_joints
 
 
 @dataclass(frozen=True)
@@ -88,6 +87,17 @@ class EpisodeExport:
         """The instruction."""
         return str(self.tracks.info.get('prompt') or self.source.session.prompt)
 
+    @property
+    def rate_hz(self) -> float:
+        """The nominal rate of the recorded control loop; DROID's where no EpisodeInfo says it."""
+        return round(float(self.tracks.info.get('control_rate_hz') or CONTROL_RATE_HZ), 3)
+
+    @property
+    def robot(self) -> str:
+        """The recorded robot's name in the table of arms; empty where nothing names it."""
+        by_joints = robot_of_joints(self.tracks.arm.joint_names)
+        return by_joints.name if by_joints else str(self.tracks.info.get('robot_type', ''))
+
     def rows(self) -> ExportRows:
         """Return each step's observation and request. Raises DataError without an arm."""
         seen = observed(self.tracks)
@@ -105,11 +115,19 @@ class EpisodeExport:
                 if (right_eyes or name.endswith('_left')) and name in self.tracks.views
                 and np.isin(steps.image_stamps[:, column], self.tracks.views[name].stamps).all()]
 
-    def write_step_video(self, view: str, path: Path, size: tuple[int, int] | None = None) -> None:
-        """Write a video at 15 Hz whose frame k is the image of step k; ``size`` (w, h)."""
-        count = len(self.tracks.steps.index)
-        frames = ((k * TICK_NS, frame) for k, frame in enumerate(self._shown(view)))
-        if len(write_video(path, frames, size=size)) != count:
+    def write_step_video(self, view: str, path: Path, size: tuple[int, int] | None = None,
+                         beside: str = '') -> None:
+        """
+        Write a video at the recorded rate whose frame k is the image of step k; ``size`` (w, h).
+
+        With ``beside`` each frame shows that view's image to the right of ``view``'s.
+        """
+        count, tick_ns = len(self.tracks.steps.index), 1e9 / self.rate_hz
+        frames: Iterable[Any] = self._shown(view)
+        if beside:
+            frames = map(_side_by_side, frames, self._shown(beside))
+        stamped = ((round(k * tick_ns), frame) for k, frame in enumerate(frames))
+        if len(write_video(path, stamped, self.rate_hz, size=size)) != count:
             raise DataError(f'{self.source.folder}: the pictures of {view} do not follow the '
                             'steps')
 
@@ -121,6 +139,10 @@ class EpisodeExport:
             while row < len(wanted) and wanted[row] == stamp:
                 yield frame
                 row += 1
+
+
+def _side_by_side(left: Any, right: Any) -> Any:
+    return rgb_frame(np.hstack([frame.to_ndarray(format='rgb24') for frame in (left, right)]))
 
 
 def new_folder(path: Path) -> Path:

@@ -1,27 +1,37 @@
 """
-Export to LeRobotDataset v3.0: parquet tables, one video per view and episode, ``meta/``.
+Export to LeRobotDataset v3.0: parquet tables and videos that episodes share, and ``meta/``.
 
-``timestamp`` is the nominal time that the format requires (frame over 15); the recorded time of
-each step is in ``true_timestamp``. ``action`` is the policy's request, so a dataset has one action
-space only: episodes of several make a dataset each.
+``timestamp`` is the nominal time that the format requires (frame over the recorded rate); the
+recorded time of each step is in ``true_timestamp``. ``action`` is the policy's request. A dataset
+has one action space, robot and rate only: episodes of several kinds make a dataset each.
+
+``meta/episodes`` has the verdict, the end and the origin of each episode. Where episodes were
+audited, ``sarm_progress.parquet`` has the judge's progress at each frame, as LeRobot's RA-BC reads
+it.
 """
 
 import functools
+import hashlib
+import itertools
 import json
-from collections.abc import Sequence
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
+from arena_robot import __version__
 from arena_robot.core.action import ActionSpace
-from arena_robot.core.episode import CONTROL_RATE_HZ
 from arena_robot.core.errors import DataError
 from arena_robot.core.files import write_text
-from arena_robot.core.observation import Pixels
+from arena_robot.core.observation import Floats
 from arena_robot.core.parallel import HERE, Workers
 from arena_robot.recording.episode.frames import read_video
 from arena_robot.recording.formats.exporting import (
@@ -30,83 +40,105 @@ from arena_robot.recording.formats.exporting import (
     new_folder,
     video_shape,
 )
+from arena_robot.records.audit_file import audits_of, read_audit
 from arena_robot.robots.action_spaces import JOINT_NUMBERS, POSE_NUMBERS
 
-FPS = int(CONTROL_RATE_HZ)
-_SAMPLE_EVERY = FPS    # a picture a second is enough for the statistics of its colours
+# LeRobot's own limits: files of a folder, and MB of a table's and of a video's file.
+CHUNK_FILES, TABLE_MB, VIDEO_MB = 1000, 100, 200
 DATA = 'data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet'
 VIDEO = 'videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4'
+PROGRESS = 'sarm_progress.parquet'
+QUANTILES = (0.01, 0.1, 0.5, 0.9, 0.99)
+# Columns of meta/episodes that may be empty in every episode, which leaves no type to infer.
+_OPTIONAL = {'partial_success': pa.float64(), 'success': pa.bool_(), 'preference': pa.string()}
+
+Numbers = NDArray[Any]
+Stats = dict[str, Numbers]
 
 
 def export_lerobot(sources: Sequence[ExportSource], output: Path,
                    at_work: Workers = HERE) -> list[Path]:
     """
-    Write ``sources`` as one dataset in ``output``, or as one for each action space below it.
+    Write ``sources`` as one dataset in ``output``, or as one of each kind below it.
 
+    A kind is an action space, a robot and a rate; a folder is named by those of them that differ.
     Returns the folders of the datasets. Raises DataError when episodes of a dataset differ in
     views, or ``output`` is not empty.
     """
-    by_space: dict[str, list[ExportSource]] = {}
-    keys: dict[str, set[str]] = {}
+    by_kind: dict[tuple[str, ...], list[ExportSource]] = {}
+    keys: dict[tuple[str, ...], set[str]] = {}
     for source in sources:
         with EpisodeExport(source) as episode:
-            space = episode.tracks.steps.space
+            kind = (episode.tracks.steps.space, episode.robot, f'{episode.rate_hz:g}hz')
             views = {_key(view) for view in episode.views()}
-            _agree(source, views, keys.setdefault(space, views))
-            by_space.setdefault(space, []).append(source)
-    if len(by_space) < 2:
+            _agree(source, views, keys.setdefault(kind, views))
+            by_kind.setdefault(kind, []).append(source)
+    if len(by_kind) < 2:
         return [_dataset(sources, output, at_work)]
     new_folder(output)
-    return [_dataset(episodes, output / space, at_work) for space, episodes in by_space.items()]
+    differing = [column for column, words in enumerate(zip(*by_kind, strict=True))
+                 if len(set(words)) > 1]
+    return [_dataset(episodes, output / '_'.join(kind[column] for column in differing), at_work)
+            for kind, episodes in by_kind.items()]
 
 
 @dataclass(frozen=True)
 class _EpisodePart:
-    """What one episode adds to a dataset; its videos are written already."""
+    """What one episode adds to a dataset; ``videos`` by key are its own until they are joined."""
 
     prompt: str
-    space: str
-    table: dict[str, Any]
+    table: dict[str, Numbers]
     row: dict[str, Any]
-    shapes: dict[str, tuple[int, int]]
-    samples: dict[str, list[Pixels]]
+    videos: dict[str, Path]
+    pictures: dict[str, Stats]
+    progress: dict[str, Floats]
+    info: dict[str, Any]
 
 
 def _dataset(sources: Sequence[ExportSource], output: Path, at_work: Workers) -> Path:
     root = new_folder(output)
-    parts = at_work.map(functools.partial(_part, root=root), list(enumerate(sources)))
-    tasks = list(dict.fromkeys(part.prompt for part in parts))
-    samples: dict[str, list[Pixels]] = {}
-    total = 0
-    for number, part in enumerate(parts):
-        count = len(part.table['index'])
-        part.table['index'] += total
-        part.table['task_index'][:] = tasks.index(part.prompt)
-        part.row.update({'dataset_from_index': total, 'dataset_to_index': total + count})
-        total += count
-        for key, frames in part.samples.items():
-            samples.setdefault(key, []).extend(frames)
-        _write(root / DATA.format(chunk_index=0, file_index=number),
-               pa.table(_columns(part.table)))
-    tables = [part.table for part in parts]
-    _write(root / 'meta/episodes/chunk-000/file-000.parquet',
-           pa.Table.from_pylist([part.row for part in parts]))
+    with tempfile.TemporaryDirectory(dir=root, prefix='.unfinished-') as work:
+        parts = at_work.map(functools.partial(_part, work=Path(work)), list(enumerate(sources)))
+        tasks = list(dict.fromkeys(part.prompt for part in parts))
+        _number(parts, tasks)
+        _write_tables(root, parts)
+        for key in parts[0].videos:
+            _join_videos(root, key, parts)
+    rows = pa.Table.from_pylist([{**part.row, **_flat(_part_stats(part))} for part in parts])
+    for name, kind in _OPTIONAL.items():
+        at = rows.column_names.index(name)
+        rows = rows.set_column(at, name, rows[name].cast(kind))
+    _write(root / 'meta/episodes/chunk-000/file-000.parquet', rows)
     _write(root / 'meta/tasks.parquet', _tasks(tasks))
-    _json(root / 'meta/stats.json', {**_stats(tables), **_picture_stats(samples)})
-    shapes = {key: shape for part in parts for key, shape in part.shapes.items()}
-    _json(root / 'meta/info.json', _info(tables, shapes, parts[0].space, len(tasks)))
+    _write_progress(root, parts)
+    whole = {name: _statistics(np.concatenate([part.table[name] for part in parts]))
+             for name in parts[0].table}
+    seen = {key: _merged([part.pictures[key] for part in parts]) for key in parts[0].pictures}
+    _json(root / 'meta/stats.json', {
+        name: {stat: value.tolist() for stat, value in stats.items()}
+        for name, stats in {**whole, **seen}.items()})
+    _json(root / 'meta/info.json', {
+        **parts[0].info, 'total_episodes': len(parts), 'total_tasks': len(tasks),
+        'total_frames': sum(part.row['length'] for part in parts),
+        'splits': {'train': f'0:{len(parts)}'}})
     return root
 
 
-def _part(numbered: tuple[int, ExportSource], root: Path) -> _EpisodePart:
-    """Write the videos of an episode; return the rest, its frames counted from 0."""
+def _part(numbered: tuple[int, ExportSource], work: Path) -> _EpisodePart:
+    """Write the videos of an episode into ``work``; return the rest, its frames counted from 0."""
     number, source = numbered
-    samples: dict[str, list[Pixels]] = {}
     with EpisodeExport(source) as episode:
-        shapes = _videos(episode, root, number, samples)
+        videos = {_key(view): work / f'{number}_{view}.mp4' for view in episode.views()}
+        for view in episode.views():
+            episode.write_step_video(view, videos[_key(view)])
+        table = _table(episode, number)
+        every = max(1, round(episode.rate_hz))    # a picture a second is enough for its colours
+        pictures = {key: _statistics(np.stack(
+            [frame[::4, ::4] for frame in itertools.islice(read_video(path), 0, None, every)]
+            ) / 255.0) for key, path in videos.items()}
         return _EpisodePart(
-            episode.prompt, episode.tracks.steps.space, _table(episode, number),
-            _episode(episode, number, list(shapes), source), shapes, samples)
+            episode.prompt, table, _episode(episode, number, source), videos, pictures,
+            _progress(episode, source.folder), _info(episode, table, videos))
 
 
 def _agree(source: ExportSource, keys: set[str], before: set[str]) -> None:
@@ -120,7 +152,18 @@ def _key(view: str) -> str:
     return f"observation.images.{view.removesuffix('_left')}"
 
 
-def _table(episode: EpisodeExport, number: int) -> dict[str, Any]:
+def _number(parts: Sequence[_EpisodePart], tasks: list[str]) -> None:
+    """Number the frames of all episodes, and their tasks."""
+    total = 0
+    for part in parts:
+        part.table['index'] += total
+        part.table['task_index'][:] = tasks.index(part.prompt)
+        part.row['dataset_from_index'] = total
+        total += part.row['length']
+        part.row['dataset_to_index'] = total
+
+
+def _table(episode: EpisodeExport, number: int) -> dict[str, Numbers]:
     rows, steps = episode.rows(), episode.tracks.steps
     count = len(steps.index)
     frames = np.arange(count)
@@ -130,47 +173,106 @@ def _table(episode: EpisodeExport, number: int) -> dict[str, Any]:
             'action': rows.requested.astype(np.float32),
             'action.joint_target': np.column_stack([steps.q_sent, steps.gripper_sent]
                                                    ).astype(np.float32),
-            'timestamp': (frames / FPS).astype(np.float32),
+            'timestamp': (frames / episode.rate_hz).astype(np.float32),
             'true_timestamp': (steps.stamps - steps.stamps[0]) * 1e-9,
             'frame_index': frames, 'episode_index': np.full(count, number),
             'index': frames.copy(), 'task_index': np.zeros_like(frames)}
 
 
-def _columns(table: dict[str, Any]) -> dict[str, pa.Array]:
-    return {name: pa.array(values) if values.ndim == 1 else pa.FixedSizeListArray.from_arrays(
-        pa.array(values.ravel()), values.shape[1]) for name, values in table.items()}
+def _columns(table: Mapping[str, Numbers]) -> pa.Table:
+    return pa.table({
+        name: pa.array(values) if values.ndim == 1 else pa.FixedSizeListArray.from_arrays(
+            pa.array(values.ravel()), values.shape[1]) for name, values in table.items()})
 
 
-def _videos(episode: EpisodeExport, root: Path, number: int, samples: dict[str, list[Pixels]]
-            ) -> dict[str, tuple[int, int]]:
-    shapes = {}
-    for view in episode.views():
-        path = root / VIDEO.format(video_key=_key(view), chunk_index=0, file_index=number)
+def _files(sizes: Sequence[int], limit_mb: int) -> Iterator[tuple[tuple[int, int], list[int]]]:
+    """Yield chunk and file, and the episodes that share it, in order, up to the limit."""
+    file, held, bytes_held = 0, [0], sizes[0]
+    for number, size in enumerate(sizes[1:], 1):
+        if bytes_held + size > limit_mb * 2**20:
+            yield divmod(file, CHUNK_FILES), held
+            file, held, bytes_held = file + 1, [], 0
+        held.append(number)
+        bytes_held += size
+    yield divmod(file, CHUNK_FILES), held
+
+
+def _write_tables(root: Path, parts: Sequence[_EpisodePart]) -> None:
+    tables = [_columns(part.table) for part in parts]
+    for (chunk, file), held in _files([table.nbytes for table in tables], TABLE_MB):
+        _write(root / DATA.format(chunk_index=chunk, file_index=file),
+               pa.concat_tables([tables[number] for number in held]))
+        for number in held:
+            parts[number].row.update({'data/chunk_index': chunk, 'data/file_index': file})
+
+
+def _join_videos(root: Path, key: str, parts: Sequence[_EpisodePart]) -> None:
+    """Join the videos of a view to files, without encoding them again."""
+    sizes = [part.videos[key].stat().st_size for part in parts]
+    for (chunk, file), held in _files(sizes, VIDEO_MB):
+        path = root / VIDEO.format(video_key=key, chunk_index=chunk, file_index=file)
         path.parent.mkdir(parents=True, exist_ok=True)
-        episode.write_step_video(view, path)
-        shapes[_key(view)] = video_shape(path)
-        every = read_video(path)
-        samples.setdefault(_key(view), []).extend(
-            frame[::4, ::4] for k, frame in enumerate(every) if k % _SAMPLE_EVERY == 0)
-    return shapes
+        with av.open(str(path), 'w', options={'movflags': '+faststart'}) as out:
+            stream, begin_s = None, 0.0
+            for number in held:
+                row, info = parts[number].row, parts[number].info
+                with av.open(str(parts[number].videos[key])) as video:
+                    source = video.streams.video[0]
+                    stream = stream or out.add_stream_from_template(source)
+                    stream.time_base = source.time_base
+                    for packet in video.demux(source):
+                        if packet.pts is not None:
+                            packet.pts += round(begin_s / source.time_base)
+                            packet.dts, packet.stream = packet.pts, stream
+                            out.mux(packet)
+                ends_s = begin_s + row['length'] / info['fps']
+                row.update({
+                    f'videos/{key}/chunk_index': chunk, f'videos/{key}/file_index': file,
+                    f'videos/{key}/from_timestamp': begin_s, f'videos/{key}/to_timestamp': ends_s})
+                begin_s = ends_s
 
 
-def _episode(episode: EpisodeExport, number: int, keys: list[str], source: ExportSource
-             ) -> dict[str, Any]:
-    count = len(episode.tracks.steps.index)
-    row: dict[str, Any] = {
-        'episode_index': number, 'tasks': [episode.prompt], 'length': count,
-        'data/chunk_index': 0, 'data/file_index': number,
-        'dataset_from_index': 0, 'dataset_to_index': count,
+def _episode(episode: EpisodeExport, number: int, source: ExportSource) -> dict[str, Any]:
+    """Return the episode's row: length and task, verdict and end, origin."""
+    session, slot = source.session, source.slot
+    score, preference = session.progress(slot), session.verdict.preference
+    total = hashlib.sha256()
+    for file in episode.bag.metadata.files:
+        total.update((source.folder / file.path).read_bytes())
+    return {
+        'episode_index': number, 'tasks': [episode.prompt],
+        'length': len(episode.tracks.steps.index),
         'meta/episodes/chunk_index': 0, 'meta/episodes/file_index': 0,
-        'session_id': source.session.session_id, 'slot': source.slot,
-        'policy': source.session.policy(source.slot),
-        'partial_success': source.session.progress(source.slot)}
-    for key in keys:
-        row.update({f'videos/{key}/chunk_index': 0, f'videos/{key}/file_index': number,
-                    f'videos/{key}/from_timestamp': 0.0,
-                    f'videos/{key}/to_timestamp': count / FPS})
-    return row
+        'partial_success': score, 'success': None if score is None else score == 1.0,
+        'preference': preference.value if preference else None,
+        'valid': session.verdict.valid, 'unsafe': session.verdict.of_slot('unsafe', slot),
+        'notes': session.verdict.of_slot('notes', slot),
+        'explanation': session.verdict.explanation,
+        'end_reason': str(episode.tracks.info.get('end_reason', '')),
+        'session_id': session.session_id, 'slot': slot, 'policy': session.policy(slot),
+        'station': session.station, 'bag_sha256': total.hexdigest()}
+
+
+def _progress(episode: EpisodeExport, folder: Path) -> dict[str, Floats]:
+    """Return the progress at each step by judge; a judge's times begin with the first step."""
+    steps = episode.tracks.steps.stamps
+    return {audit.judge: np.interp((steps - steps[0]) * 1e-9, audit.times_s, audit.phi)
+            for audit in map(read_audit, audits_of(folder)) if audit.valid}
+
+
+def _write_progress(root: Path, parts: Sequence[_EpisodePart]) -> None:
+    """Write the progress by the judge who audited the most episodes; of the others none."""
+    judges = Counter(judge for part in parts for judge in sorted(part.progress))
+    if not judges:
+        return
+    judge = judges.most_common(1)[0][0]
+    audited = [part for part in parts if judge in part.progress]
+    phi = np.concatenate([part.progress[judge] for part in audited]).astype(np.float32)
+    table = pa.table({
+        **{name: np.concatenate([part.table[name] for part in audited])
+           for name in ('index', 'episode_index', 'frame_index')},
+        'progress_sparse': phi, 'progress_dense': phi})
+    _write(root / PROGRESS, table.replace_schema_metadata({'reward_model_path': judge}))
 
 
 def _tasks(tasks: list[str]) -> pa.Table:
@@ -183,50 +285,65 @@ def _tasks(tasks: list[str]) -> pa.Table:
     return table.replace_schema_metadata({'pandas': json.dumps(pandas)})
 
 
-def _stats(tables: list[dict[str, Any]]) -> dict[str, Any]:
-    stats = {}
-    for name in tables[0]:
-        values = np.concatenate([t[name] for t in tables]).astype(np.float64)
-        values = values.reshape(len(values), -1)
-        stats[name] = {'min': values.min(0).tolist(), 'max': values.max(0).tolist(),
-                       'mean': values.mean(0).tolist(), 'std': values.std(0).tolist(),
-                       'count': [len(values)]}
-    return stats
+def _statistics(values: Numbers) -> Stats:
+    """Return statistics (D,) of (N, D) or (N,), or (3, 1, 1) of pictures (N, H, W, 3)."""
+    count, pictures = len(values), values.ndim == 4
+    plain = values.reshape(-1, 3 if pictures else values[0].size).astype(np.float64)
+    levels = np.quantile(plain, QUANTILES, axis=0)
+    stats = {'min': plain.min(0), 'max': plain.max(0), 'mean': plain.mean(0),
+             'std': plain.std(0), **{f'q{round(100 * q):02d}': level
+                                     for q, level in zip(QUANTILES, levels, strict=True)}}
+    if pictures:
+        stats = {name: value.reshape(3, 1, 1) for name, value in stats.items()}
+    return {**stats, 'count': np.array([count])}
 
 
-def _picture_stats(samples: dict[str, list[Pixels]]) -> dict[str, Any]:
-    """Return statistics of 0 to 1 by channel, shaped (3, 1, 1), over the sampled pictures."""
-    stats = {}
-    for key, frames in samples.items():
-        plain = np.stack(frames).reshape(-1, 3) / 255.0
-        stats[key] = {'count': [len(frames)], **{
-            name: getattr(plain, name)(0).reshape(3, 1, 1).tolist()
-            for name in ('min', 'max', 'mean', 'std')}}
-    return stats
+def _merged(parts: Sequence[Stats]) -> Stats:
+    """Return the statistics of all pictures; quantiles, as LeRobot's, are means of the parts'."""
+    counts = [int(part['count'][0]) for part in parts]
+    mean = np.average([part['mean'] for part in parts], 0, counts)
+    spread = np.average([part['std'] ** 2 + (part['mean'] - mean) ** 2 for part in parts],
+                        0, counts)
+    return {name: np.average([part[name] for part in parts], 0, counts) for name in parts[0]} | {
+        'min': np.min([part['min'] for part in parts], 0),
+        'max': np.max([part['max'] for part in parts], 0),
+        'mean': mean, 'std': np.sqrt(spread), 'count': np.array([sum(counts)])}
 
 
-def _info(tables: list[dict[str, Any]], shapes: dict[str, tuple[int, int]], space: str,
-          tasks: int) -> dict[str, Any]:
-    first, episodes = tables[0], len(tables)
+def _part_stats(part: _EpisodePart) -> dict[str, Stats]:
+    return {**{name: _statistics(values) for name, values in part.table.items()}, **part.pictures}
+
+
+def _flat(stats: Mapping[str, Stats]) -> dict[str, Any]:
+    return {f'stats/{name}/{stat}': value.tolist()
+            for name, values in stats.items() for stat, value in values.items()}
+
+
+def _info(episode: EpisodeExport, table: Mapping[str, Numbers], videos: Mapping[str, Path]
+          ) -> dict[str, Any]:
+    """Return what ``meta/info.json`` says of each episode of a dataset alike."""
+    space, rate = episode.tracks.steps.space, episode.rate_hz
+    fps = int(rate) if rate.is_integer() else rate
     names = {'observation.state': [*JOINT_NUMBERS, 'gripper'],
              'action.joint_target': [*JOINT_NUMBERS, 'gripper'],
              'observation.cartesian_position': list(POSE_NUMBERS),
              'action': [*ActionSpace(space).row.names, 'gripper']}
     features: dict[str, Any] = {
         name: {'dtype': str(values.dtype), 'shape': [values.shape[1] if values.ndim > 1 else 1],
-               'names': names.get(name), 'fps': FPS} for name, values in first.items()}
-    for key, (height, width) in shapes.items():
+               'names': names.get(name), 'fps': fps} for name, values in table.items()}
+    for key, path in videos.items():
+        height, width = video_shape(path)
         features[key] = {'dtype': 'video', 'shape': [height, width, 3],
                          'names': ['height', 'width', 'channels'], 'info': {
-                             'video.height': height, 'video.width': width, 'video.fps': FPS,
+                             'video.height': height, 'video.width': width, 'video.fps': fps,
                              'video.channels': 3, 'video.codec': 'h264',
                              'video.pix_fmt': 'yuv420p', 'video.is_depth_map': False,
                              'has_audio': False}}
-    return {'codebase_version': 'v3.0', 'robot_type': 'panda_droid', 'total_episodes': episodes,
-            'total_frames': sum(len(t['index']) for t in tables), 'total_tasks': tasks,
-            'chunks_size': 1000, 'data_files_size_in_mb': 100, 'video_files_size_in_mb': 200,
-            'fps': FPS, 'splits': {'train': f'0:{episodes}'}, 'data_path': DATA,
-            'video_path': VIDEO, 'action_space': space, 'features': features}
+    return {'codebase_version': 'v3.0', 'robot_type': episode.robot,
+            'chunks_size': CHUNK_FILES, 'data_files_size_in_mb': TABLE_MB,
+            'video_files_size_in_mb': VIDEO_MB, 'fps': fps, 'data_path': DATA,
+            'video_path': VIDEO, 'action_space': space,
+            'exported_by': f'arena_robot {__version__}', 'features': features}
 
 
 def _write(path: Path, table: pa.Table) -> None:

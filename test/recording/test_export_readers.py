@@ -1,0 +1,156 @@
+"""Exports have the recorded rate and robot, and are read by the code of who made the formats."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import av
+import h5py
+import pytest
+from sample_episodes import MountedMaker, SampleEpisode, picture
+
+from arena_robot.cli.main import main
+from arena_robot.core.episode import Preference
+from arena_robot.core.verdict import Verdict
+from arena_robot.recording.bag.base import share_folders
+from arena_robot.recording.formats.droid import export_droid
+from arena_robot.recording.formats.exporting import sources
+from arena_robot.recording.formats.lerobot import export_lerobot
+from arena_robot.records.audit_file import EpisodeAudit, write_audit
+from arena_robot.records.session_file import SessionFile, write_session
+
+ID = SampleEpisode().session_id
+POSES = {'left': ('fr3_link0', (0.4, 0.6, 0.5, -2.0, 0.1, 0.3)),
+         'right': ('fr3_link0', (0.4, -0.6, 0.5, -2.0, 0.1, 0.3)),
+         'wrist': ('fr3_link8', (0.07, 0.02, 0.05, 0.1, -0.2, 1.5))}
+SERIALS = {'left': '20000001', 'right': '20000002', 'wrist': '10000003'}
+
+
+@pytest.fixture(scope='module')
+def slow(message_folders, tmp_path_factory):
+    """Return a session of an FR3 at 10 Hz with numbered, calibrated cameras, one episode long."""
+    folder = tmp_path_factory.mktemp('slow') / ID
+    sample = SampleEpisode(steps=12, robot='fr3', rate_hz=10.0, width=64, height=36,
+                           cameras=('cam_l', 'cam_r', 'cam_w'))
+    MountedMaker(sample, share_folders(), POSES, SERIALS).write(folder / 'A')
+    write_session(folder, SessionFile(ID, station='lab', evaluator='e1', created='2026',
+                                      verdict=Verdict(0.25, 1.0, preference=Preference.B,
+                                                      explanation='B was surer')))
+    return folder
+
+
+def test_exports_tell_the_rate_and_the_robot_that_were_recorded(slow, session, tmp_path):
+    videos = []
+    for layout in ('droid', 'roboarena', 'lerobot'):
+        assert main(['episode', 'export', str(slow), '--format', layout, '--output',
+                     str(tmp_path / layout)]) == 0
+        videos += (tmp_path / layout).rglob('*.mp4')
+    assert len(videos) == 9
+    for path in videos:
+        with av.open(str(path)) as video:
+            assert video.streams.video[0].average_rate == 10
+            assert [frame.time for frame in video.decode(video=0)] == pytest.approx(
+                [k / 10 for k in range(12)], abs=1e-4)
+    info = json.loads((tmp_path / 'lerobot/meta/info.json').read_text())
+    assert (info['fps'], info['robot_type'], info['features']['action']['fps']) == (10, 'fr3', 10)
+    with h5py.File(tmp_path / 'droid' / f'{ID}_A' / 'trajectory.h5') as file:
+        assert (file.attrs['control_rate_hz'], file.attrs['robot_serial_number']) == (10, 'fr3')
+    both = export_lerobot([*sources(slow), *sources(session)], tmp_path / 'both')
+    assert [folder.name for folder in both] == ['fr3_10hz', 'panda_15hz']
+
+
+def test_a_droid_export_has_what_droids_readers_look_up(slow, tmp_path):
+    """The keys are those that its code asks for; `foreign_readers.py` runs that code."""
+    folder = export_droid(sources(slow)[0], tmp_path)
+    with h5py.File(folder / 'trajectory.h5') as file:
+        observation = file['observation']
+        kinds = {serial: kind[0] for serial, kind in observation['camera_type'].items()}
+        assert kinds == {'20000001': 1, '20000002': 1, '10000003': 0}
+        videos = folder / 'recordings' / 'MP4'
+        assert {path.stem for path in videos.glob('*.mp4')} == set(kinds)
+        for serial in kinds:
+            stamps = json.loads((videos / f'{serial}_timestamps.json').read_text())
+            assert stamps == observation['timestamp/cameras'][f'{serial}_frame_received'][
+                :].tolist()
+            for eye in ('left', 'right'):
+                assert observation['camera_extrinsics'][f'{serial}_{eye}'].shape == (12, 6)
+                assert observation['camera_intrinsics'][f'{serial}_{eye}'][3].tolist() == [
+                    [200, 0, 160], [0, 200, 90], [0, 0, 1]]
+        assert (file.attrs['user'], file.attrs['success']) == ('e1', False)
+        assert file['action/joint_position'].shape == (12, 7)
+    about = json.loads((folder / f'metadata_{ID}.json').read_text())
+    assert (about['wrist_cam_serial'], about['ext1_cam_serial'], about['left_mp4_path']) == (
+        '10000003', '20000001', 'recordings/MP4/20000001.mp4')
+    assert about['ext2_cam_extrinsics'] == pytest.approx(POSES['right'][1])
+
+
+def foreign(python, verb, place, checkout='', modules=''):
+    """Return what `foreign_readers.py` prints; skip where it has not what it needs."""
+    peers = os.environ.get('ARENA_PEERS', '')
+    if checkout and not Path(peers, checkout).is_dir():
+        pytest.skip(f'ARENA_PEERS names no folder with a checkout of {checkout}')
+    if not python or subprocess.run([python, '-c', f'import {modules}'], check=False,
+                                    capture_output=True, timeout=60).returncode:
+        pytest.skip(f'ARENA_LEROBOT names no Python that has {modules}')
+    done = subprocess.run(
+        [python, Path(__file__).with_name('foreign_readers.py'), verb, place, peers],
+        check=False, timeout=240, capture_output=True, text=True, env={
+            **os.environ, 'HF_HUB_OFFLINE': '1'})
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.timeout(300)
+def test_droids_own_readers_read_an_export(slow, tmp_path):
+    export_droid(sources(slow)[0], tmp_path)
+    found = foreign(sys.executable, 'droid', tmp_path, 'droid', 'cv2')
+    read = found[f'{ID}_A']
+    assert (read['length'], read['parsed'], read['with_pictures']) == (12, True, 72)
+    assert read['record']['ext1_cam_serial'] == '20000001'
+    assert read['cameras'] == {'hand_camera': 2, 'varied_camera': 4}
+    assert read['state'] == [6 + 1 + 7 + 7 + 8 * 6 + 6 * 9]
+    for serial, role in zip(SERIALS.values(), SERIALS, strict=True):
+        for eye in ('left', 'right'):
+            *shape, light = read['pictures'][f'{serial}_{eye}']
+            assert shape == [36, 64, 3]
+            assert light == pytest.approx(picture(11, f'{role}_{eye}', 64, 36).mean(), abs=4.0)
+
+
+@pytest.mark.timeout(300)
+def test_lerobot_loads_a_dataset_and_draws_a_batch(session, tmp_path):
+    folder, root = tmp_path / ID, tmp_path / 'out'
+    shutil.copytree(session, folder)
+    write_audit(folder / 'A', EpisodeAudit('x', 'judge', 'm', 'ok', 'c', 0.1, 0.1,
+                                           times_s=(0.0, 2.0), phi=(0.0, 1.0)))
+    export_lerobot(sources(folder), root)
+    read = foreign(os.environ.get('ARENA_LEROBOT'), 'lerobot', root, modules='lerobot')
+    assert (read['fps'], read['robot'], read['frames'], read['episodes']) == (15, 'panda', 50, 2)
+    assert read['shapes']['action'] == [4, 4, 8]
+    assert read['shapes']['observation.images.wrist'] == [4, 3, 180, 320]
+    assert read['tasks'] == [SampleEpisode().prompt] * 50
+    assert 'q99' in read['stats']['observation.images.wrist']
+    assert read['progress']['num_frames'] == 30
+    for k, light in enumerate(read['light']):
+        made = picture(k % 30, 'left_left', 320, 180).mean() / 255.0
+        assert light['observation.images.left'] == pytest.approx(made, abs=0.01)
+
+
+@pytest.mark.timeout(300)
+def test_roboarenas_server_takes_a_dump_and_lists_it(session, tmp_path):
+    assert main(['episode', 'export', str(session), '--format', 'roboarena', '--output',
+                 str(tmp_path)]) == 0
+    read = foreign(os.environ.get('ARENA_LEROBOT'), 'roboarena', tmp_path, 'roboarena_backend',
+                   'flask_cors, sqlalchemy, pandas')
+    assert [answer.get('status') for answer in read['answers']] == [
+        'success', 'success', 'terminated']
+    listed, = read['listed']
+    assert (listed['session_id'], listed['preference'], listed['longform_feedback']) == (
+        ID, 'B', 'B was surer')
+    assert listed['language_instruction'] == SampleEpisode().prompt
+    for slot, name, score in (('A', 'first_policy', 0.25), ('B', 'second', 1.0)):
+        policy = listed[f'policy{slot}']
+        assert (policy['name'], policy['partial_success']) == (name, score)
+        assert policy['wrist_video_url'].endswith('_video_wrist.mp4')
