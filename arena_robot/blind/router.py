@@ -47,6 +47,9 @@ QUERY_S = 300.0
 RESET_S = 10.0
 OPEN_S = 30.0    # for a policy's new connection before a trial
 RESET_DONE = 'reset successful'
+NO_CALLS = ('these policies cannot be called over gRPC, because one of them does not say its '
+            'action space; call them at ws://, or start arena blind with the action space in the '
+            'address, such as pi0=openpi://gpu1:8000?action_space=joint_velocity')
 
 
 class ArmPool(Openable):
@@ -117,41 +120,51 @@ class BlindRouter(Openable):
     Serves the robot: queries go to the policy on turn while a trial runs.
 
     ``frames`` and ``calls`` are where openpi's and RoboArena's clients, and clients of
-    ``arena.policy.v1``, are served. Without a spec that all policies share there are no ``calls``.
+    ``arena.policy.v1``, are served; each of both addresses knows by the first bytes what a caller
+    speaks. Without a spec that all policies share calls are refused.
     ``clips`` gets each query that is passed on.
     """
 
     def __init__(self, desk: StudyDesk, pool: ArmPool, frames: ServeOptions,
                  calls: ServeOptions, clips: TrialClips | None = None) -> None:
         self._desk, self._pool, self._clips = desk, pool, clips
-        self._frames = FrameServer(openpi_wire.pack(pool.metadata), self.frame, desk.left,
-                                   desk.stray, frames)
-        self._calls = None if pool.spec is None else CallServer(self.call, calls)
+        first = openpi_wire.pack(pool.metadata)
+        self._calls = CallServer(self.call, ServeOptions())
+        self._doors = [FrameServer(first, self.frame, desk.left, desk.stray, options)
+                       for options in (frames, calls)]
         self._hosts = frames.host, calls.host
 
     @property
     def addresses(self) -> dict[str, str]:
-        """Where a robot's program finds the router, by protocol."""
-        found = {'openpi and RoboArena': f'ws://{self._hosts[0]}:{self._frames.port}'}
-        if self._calls is not None:
-            found['gRPC'] = f'grpc://{self._hosts[1]}:{self._calls.port}'
+        """Where a robot's program finds the router, by protocol; each address speaks both."""
+        ports = [door.port for door in self._doors]
+        found = {'openpi and RoboArena': f'ws://{self._hosts[0]}:{ports[0]}'}
+        if self._pool.spec is not None:
+            found['gRPC'] = f'grpc://{self._hosts[1]}:{ports[1]}'
         return found
 
     def open(self) -> None:
         """Start serving; ConfigError when a port cannot be used."""
-        self._pool.run(self._frames.open(), OPEN_S)
-        if self._calls is not None:
-            try:
-                self._pool.run(self._calls.open(), OPEN_S)
-            except ConfigError:
-                self._pool.run(self._frames.close(), OPEN_S)
-                raise
+        self._pool.run(self._open(), OPEN_S)
 
     def close(self) -> None:
         """Stop serving; can be called twice."""
-        self._pool.run(self._frames.close(), OPEN_S)
-        if self._calls is not None:
-            self._pool.run(self._calls.close(), OPEN_S)
+        self._pool.run(self._close(), OPEN_S)
+
+    async def _open(self) -> None:
+        await self._calls.open()
+        try:
+            for door in self._doors:
+                door.call_port = self._calls.port
+                await door.open()
+        except ConfigError:
+            await self._close()
+            raise
+
+    async def _close(self) -> None:
+        for door in self._doors:
+            await door.close()
+        await self._calls.close()
 
     async def frame(self, caller: str, frame: Message) -> Message:
         """Answer a frame of openpi's protocol; an error is a text with its code."""
@@ -166,8 +179,10 @@ class BlindRouter(Openable):
 
     async def call(self, caller: str, method: str, request: bytes) -> bytes:
         """Answer a call of ``arena.policy.v1``; raises ArenaErrors."""
+        if self._pool.spec is None:
+            self._desk.stray(f'a program called over gRPC and got an error: {NO_CALLS}')
+            raise PolicyRefused(NO_CALLS)
         if method == 'GetSpec':
-            assert self._pool.spec is not None    # only then these calls are served
             return bytes(wire.spec_to_wire(self._pool.spec).SerializeToString())
         if method == 'Reset':
             return await self._reset(

@@ -12,7 +12,7 @@ from arena_robot.blind.desk import MOVES
 from arena_robot.blind.results import study_result
 from arena_robot.blind.study import DecisionRule, Stopping
 from arena_robot.blind.trials import read_study, study_seed
-from arena_robot.core.errors import ConfigError, Conflict, DataError, PolicyRefused
+from arena_robot.core.errors import ConfigError, Conflict, DataError, PolicyRefused, SessionError
 from arena_robot.records.session_file import JOURNAL
 
 
@@ -206,7 +206,7 @@ def test_a_changed_study_needs_a_reason(lab):
 
 
 def test_another_program_on_the_same_study_is_refused(lab):
-    with pytest.raises(Exception, match='is in use'), lab.new_desk():
+    with pytest.raises(SessionError, match='a session node or arena blind'), lab.new_desk():
         pass
 
 

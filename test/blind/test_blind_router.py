@@ -1,6 +1,8 @@
 """What passes through the router of a blind study, and when; on real sockets."""
 
+import contextlib
 import dataclasses
+import socket
 import threading
 
 import msgpack
@@ -201,10 +203,7 @@ def test_a_robot_that_connects_again_in_its_trial(lab, protocol, options):
     lab.press('start')
     with connect(lab.address(protocol), options) as robot:
         robot.infer(SEEN, 'e')
-    if protocol == 'grpc':    # which does not tell when a channel is closed
-        lab.clock.advance_ns(11 * 10**9)
-    else:
-        until(lambda: lab.desk._gone, 'the end of the connection')
+    until(lambda: lab.desk._gone, 'the end of the connection')
     with connect(lab.address(protocol), options) as robot:
         assert number_of(robot.infer(SEEN, 'e')) == lab.on_turn().number
     assert 'connected again' in lab.desk.notice
@@ -220,6 +219,48 @@ def test_a_caller_of_another_protocol_is_told(lab):
         assert caught.value.code == 426
         assert b'websocket protocol of openpi' in caught.value.read()
     assert 'over HTTP' in lab.desk.notice
+
+
+@every_client
+def test_each_address_speaks_every_protocol(lab, protocol, options):
+    """A program that calls the other one of both ports is served as at its own."""
+    other = {'openpi': 'gRPC', 'grpc': 'openpi and RoboArena'}[protocol]
+    address = f'{protocol}://127.0.0.1:{lab.ports[other]}'
+    lab.press('start')
+    with connect(address, options) as robot, connect(address, options) as second:
+        assert number_of(robot.infer(SEEN, 'e')) == lab.on_turn().number
+        with pytest.raises(PolicyRefused, match='another robot'):
+            second.infer(SEEN, 'e')
+
+
+def test_a_program_that_cannot_be_served_over_grpc_is_told_on_page_and_terminal(tmp_path):
+    def answer(connection):
+        connection.send(msgpack.packb({}))
+        for _ in connection:
+            pass
+
+    with serve(answer, '127.0.0.1', 0, compression=None) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        address = f'openpi://127.0.0.1:{server.socket.getsockname()[1]}'
+        with Lab(tmp_path, {}, addresses={'one': address, 'two': address}) as lab:
+            assert 'gRPC' not in lab.router.addresses
+            port = lab.ports['openpi and RoboArena']
+            with pytest.raises(PolicyError, match='does not say its action space'):
+                connect(f'grpc://127.0.0.1:{port}')
+            assert 'over gRPC and got an error' in lab.desk.shown()['notice']
+            assert lab.told == [lab.desk.notice]
+            assert address.partition('//')[2] not in lab.desk.notice
+        server.shutdown()
+        thread.join(5.0)
+
+
+def test_a_caller_that_says_nothing_is_let_go(lab, monkeypatch):
+    monkeypatch.setattr('arena_robot.policy.openpi.passing.FIRST_S', 0.2)
+    with socket.create_connection(('127.0.0.1', int(lab.ports['gRPC'])), 10.0) as caller:
+        caller.settimeout(10.0)
+        with contextlib.suppress(ConnectionResetError):
+            assert caller.recv(1) == b''
 
 
 def test_an_unknown_protocol_is_refused_before_the_study(tmp_path):

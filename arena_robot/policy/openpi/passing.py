@@ -2,7 +2,8 @@
 openpi's frames passed on as they are: a websocket server and a client for asyncio programs.
 
 Nothing here looks into a frame, so any robot, any cameras and any actions fit. openpi's clients
-and RoboArena's both speak to the server: they differ only in what the first frame tells them.
+and RoboArena's both speak to the server: they differ only in what the first frame tells them. A
+caller that speaks gRPC is connected to a gRPC server, byte for byte.
 """
 
 import asyncio
@@ -52,6 +53,58 @@ WRITE_BYTES = 1 << 20
 AnswerFrame = Callable[[str, Message], Awaitable[Message]]
 NOT_OPENPI = ('this address speaks the websocket protocol of openpi and RoboArena; use '
               'ws://host:port there, and the gRPC address for arena.policy.v1')
+HTTP2 = b'PRI '    # how every gRPC client begins
+FIRST_S = 10.0     # for a caller's first request
+LOCAL = '127.0.0.1'
+
+
+class CallPassage(asyncio.Protocol):
+    """A caller's connection to the gRPC server, which is at ``port`` of this machine."""
+
+    def __init__(self, caller: asyncio.Transport) -> None:
+        self._caller = caller
+        self._early: list[bytes] | None = []    # what came before the connection was made
+        self._transport: asyncio.Transport | None = None
+        self.name = ''
+
+    async def open(self, port: int) -> None:
+        """Connect; the caller is let go where nothing answers."""
+        try:
+            await asyncio.get_running_loop().create_connection(lambda: self, LOCAL, port)
+        except OSError as error:
+            log.warning('the gRPC server does not answer: %s', error)
+            self._caller.abort()
+
+    def send(self, data: bytes) -> None:
+        """Pass on what the caller said."""
+        if self._transport is None:
+            assert self._early is not None
+            self._early.append(data)
+        else:
+            self._transport.write(data)
+
+    def end(self) -> None:
+        """Let the server know that the caller left."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def connection_made(self, transport: Any) -> None:
+        """Send what has come, under the name that the server knows this connection by."""
+        self._transport, early, self._early = transport, self._early, None
+        self.name = f'ipv4:{LOCAL}:{transport.get_extra_info("sockname")[1]}'
+        transport.writelines(early or ())
+        if self._caller.is_closing():
+            transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        """Pass on what the server said."""
+        self._caller.write(data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Let the caller go with the server."""
+        self._caller.close()
+
+
 
 
 class LoopThread:
@@ -99,12 +152,51 @@ class CountedConnection(ServerConnection):
         super().connection_lost(exc)
 
 
+class EitherConnection(CountedConnection):
+    """A caller's connection, which speaks openpi's protocol or gRPC."""
+
+    def __init__(self, frames: 'FrameServer', *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._frames = frames
+        self._passage: CallPassage | None = None
+        self._silent: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait for the first request."""
+        super().connection_made(transport)
+        self._silent = self.loop.call_later(FIRST_S, self._give_up)
+
+    def data_received(self, data: bytes) -> None:
+        """Find out what the caller speaks by what it says first."""
+        if self._passage is None and self.request is None and data.startswith(HTTP2):
+            self._passage = self._frames.passage(self.transport)
+        if self._passage is not None:
+            self._passage.send(data)
+        else:
+            super().data_received(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End what was opened for the caller."""
+        super().connection_lost(exc)
+        if self._silent is not None:
+            self._silent.cancel()
+        if self._passage is not None:
+            self._passage.end()
+            self._frames.ended(self._passage)
+
+    def _give_up(self) -> None:
+        if self._passage is None and self.request is None:
+            self.transport.abort()
+
+
 class FrameServer:
     """
     Serves one port; ``answer`` gets the name of the caller's connection and each frame.
 
     ``first`` is the frame that every client gets first. ``left`` is called with the name of a
-    connection that ended, ``stray`` with a sentence about a caller of another protocol.
+    connection that ended, ``stray`` with a sentence about a caller of another protocol. Where
+    ``call_port`` is set before :meth:`open`, callers that speak gRPC are passed on to the server
+    at that port of this machine.
     """
 
     def __init__(self, first: bytes, answer: AnswerFrame, left: Callable[[str], None],
@@ -115,18 +207,23 @@ class FrameServer:
         self._numbers = itertools.count(1)
         self._counts: Counter[str] = Counter()
         self._server: Server | None = None
-        self.port = 0
+        self._passages: dict[CallPassage, asyncio.Transport] = {}
+        self._opening: set[asyncio.Task[None]] = set()
+        self.port = self.call_port = 0
 
     async def open(self) -> None:
         """Start serving; ConfigError when the port or a TLS file cannot be used."""
         options, tls = self._options, _served_tls(self._options)
+        connection = (partial(EitherConnection, self, self._counts) if self.call_port else
+                      partial(CountedConnection, self._counts))
         try:
             self._server = await serve(
                 self._converse, options.host, options.port, compression=None,
                 max_size=options.max_message_bytes, process_request=self._admit,
                 close_timeout=1.0, write_limit=WRITE_BYTES, logger=LINE_LOGGER, ssl=tls,
                 ssl_handshake_timeout=HANDSHAKE_S if tls else None,
-                create_connection=cast(Any, partial(CountedConnection, self._counts)))
+                open_timeout=None if self.call_port else FIRST_S,
+                create_connection=cast(Any, connection))
         except OSError as error:
             raise ConfigError(f'cannot serve at {options.host}:{options.port}: {error}'
                               ) from error
@@ -137,11 +234,27 @@ class FrameServer:
         server, self._server = self._server, None
         if server is None:
             return
+        for transport in self._passages.values():
+            transport.abort()
         server.close()
         try:
             await asyncio.wait_for(server.wait_closed(), grace_s)
         except asyncio.TimeoutError:
             log.warning('a call is still in the policy after %.3g s; not waiting for it', grace_s)
+
+    def passage(self, caller: asyncio.Transport) -> CallPassage:
+        """Return the connection to the gRPC server for a caller that speaks it."""
+        passage = CallPassage(caller)
+        self._passages[passage] = caller
+        task = asyncio.get_running_loop().create_task(passage.open(self.call_port))
+        self._opening.add(task)
+        task.add_done_callback(self._opening.discard)
+        return passage
+
+    def ended(self, passage: CallPassage) -> None:
+        """Forget a caller that spoke gRPC."""
+        del self._passages[passage]
+        self._left(passage.name)
 
     async def _converse(self, connection: ServerConnection) -> None:
         caller = f'websocket {next(self._numbers)}'

@@ -106,5 +106,5 @@ def lock_journal(file: int, path: Path) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        raise SessionError(f'{path} is in use by another session node; stop that one, or give '
-                           'this one its own data folder') from error
+        raise SessionError(f'{path} is in use by another program, a session node or arena '
+                           'blind; stop that one, or give this one its own folder') from error
