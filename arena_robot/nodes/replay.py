@@ -5,10 +5,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rclpy.node import Node
+from rclpy.parameter import Parameter
 from rclpy.publisher import Publisher
 from rclpy.qos import QoSProfile
 from rosgraph_msgs.msg import Clock
@@ -18,12 +20,12 @@ from arena_robot.core.errors import ArenaError, ConfigError, RecordingError
 from arena_robot.nodes.lib import convert, qos
 from arena_robot.nodes.lib.calls import answering
 from arena_robot.nodes.lib.endpoints import message_class, owner
-from arena_robot.nodes.lib.parameters import Parameters, declare, param, refuse_unknown
+from arena_robot.nodes.lib.parameters import ANY, Parameters, declare, param, refuse_unknown
 from arena_robot.nodes.lib.qos import read_overrides, to_profile
 from arena_robot.nodes.lib.spin import Spin, run_with
 from arena_robot.recording.bag.base import Message, Qos, Topic
 from arena_robot.recording.bag.playback import (
-    PausablePace,
+    Pace,
     Playing,
     TimingReport,
     chosen_topics,
@@ -137,38 +139,24 @@ class ReplayPublisher:
             publisher.publish(message.data)
 
 
-@dataclass(frozen=True)
-class Tempo:
-    """Recorded per real second, messages per real second, and the last recorded time."""
-
-    speed: float
-    rate_hz: float
-    end_ns: int
-
-
 class RecordedClock:
     """
-    Publishes the recorded time; it stands still in a pause and at the end.
+    Publishes the recorded time at ``rate_hz``, up to ``end_ns``; it stands still in a pause.
 
     Raises ConfigError where another node publishes /clock: its station would jump in time.
     """
 
-    def __init__(self, node: Node, pace: PausablePace, tempo: Tempo,
+    def __init__(self, node: Node, pace: Pace, rate_hz: float, end_ns: int,
                  stop: threading.Event) -> None:
         require_free(node, [CLOCK])
-        self._pace, self._tempo, self._stop = pace, tempo, stop
-        self._relation: tuple[int, int] | None = None
+        self._pace, self._rate_hz, self._end_ns, self._stop = pace, rate_hz, end_ns, stop
         self._ticks = qos.publisher(node, Clock, CLOCK, qos.CLOCK)
         self._thread = threading.Thread(target=self._run, daemon=True, name='recorded clock')
         self._over = threading.Event()
 
     def start(self) -> None:
-        """Begin to publish once :meth:`at` was called."""
+        """Begin to publish; the pace must have begun."""
         self._thread.start()
-
-    def at(self, pace_ns: int, recorded_ns: int) -> None:
-        """Store a time of the pace and the recorded time that belongs to it."""
-        self._relation = (pace_ns, recorded_ns)
 
     def end(self) -> None:
         """Publish nothing more."""
@@ -176,12 +164,9 @@ class RecordedClock:
         self._thread.join(1.0)
 
     def _run(self) -> None:
-        while not (self._over.wait(1.0 / self._tempo.rate_hz) or self._stop.is_set()):
-            if self._relation is not None:
-                pace_ns, recorded_ns = self._relation
-                elapsed_ns = max(0, self._pace.now_ns() - pace_ns)
-                now_ns = recorded_ns + round(elapsed_ns * self._tempo.speed)
-                self._ticks.publish(Clock(clock=convert.time_of(min(now_ns, self._tempo.end_ns))))
+        while not (self._over.wait(1.0 / self._rate_hz) or self._stop.is_set()):
+            now_ns = min(self._pace.now_ns(), self._end_ns)
+            self._ticks.publish(Clock(clock=convert.time_of(now_ns)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,8 +174,10 @@ class ReplayParams(Parameters):
     """The parameters of replay_node, with the names of `ros2 bag play`."""
 
     folder: str = param('', 'episode to play, such as …/A')
-    rate: float = param(1.0, 'times the recorded speed', 0.01, 100.0)
-    start: float = param(0.0, 'begin this far into the episode', 0.0, 1e6, unit='s')
+    rate: float = param(1.0, 'times the recorded speed', 0.01, 100.0, live=ANY)
+    start: float = param(
+        0.0, 'begin this far into the episode; set while playing, it goes on from there', 0.0, 1e6,
+        unit='s', live=ANY)
     topics: tuple[str, ...] = param(
         ('.*',), 'whole names of the topics to play, as regular expressions')
     prefix: str = param('replay', 'first part of the published names')
@@ -216,35 +203,46 @@ class ReplayParams(Parameters):
 
 
 class ReplayNode(Node):
-    """Plays the episode that its parameters name; pauses and goes on by its services."""
+    """
+    A node whose services and live parameters control the playback of a bag by ``pace``.
 
-    def __init__(self, name: str = 'replay_node', **options: Any) -> None:
+    rosbag2_interfaces is not on PyPI, so the services are Trigger. What rosbag2's player has as
+    seek and set_rate are the parameters ``start`` and ``rate``.
+    """
+
+    def __init__(self, name: str = 'replay_node', defaults: ReplayParams | None = None,
+                 pace: Pace | None = None, **options: Any) -> None:
         super().__init__(name, **options)
-        self.params = declare(self, ReplayParams())
+        self.params = v = declare(self, defaults or ReplayParams())
         refuse_unknown(self)
-        if not self.params.folder:
-            raise ConfigError(f'{self.get_fully_qualified_name()} needs the parameter folder: '
-                              'an episode to play')
-        self.pace = PausablePace(self.params.start_paused)
-        offer_services(self, self.pace)
+        self.pace = pace or Pace(v.rate, v.start_paused)
+        self.begin_ns = 0    # of the bag
+        self.add_post_set_parameters_callback(self._on_set)
+        for name, work in (('pause', self.pace.pause), ('resume', self.pace.resume),
+                           ('toggle_paused', self.pace.toggle), ('play_next', self._next)):
+            self.create_service(Trigger, f'~/{name}', answering(name, partial(self._serve, work)))
 
+    def _serve(self, work: Callable[[], str | None], *_: Any) -> str:
+        return work() or state_of(self.pace, self.begin_ns)
 
-def offer_services(node: Node, pace: PausablePace) -> None:
-    """Offer pause, resume, toggle_paused and play_next, as rosbag2's player has them."""
-    def next_one() -> str:
-        if not pace.play_next():
+    def _on_set(self, changed: list[Parameter]) -> None:
+        for parameter in changed:
+            if parameter.name == 'rate':
+                self.pace.set_rate(parameter.value)
+            elif parameter.name == 'start':
+                self.pace.seek(self.begin_ns + round(parameter.value * 1e9))
+
+    def _next(self) -> str:
+        if not self.pace.play_next():
             raise ArenaError('play_next needs a pause: call ~/pause first')
         return 'one more message'
 
-    def paused() -> str:
-        return 'paused' if pace.paused else 'playing'
 
-    def serve(name: str, work: Callable[[], str | None]) -> None:
-        node.create_service(Trigger, f'~/{name}',
-                            answering(name, lambda *_: work() or paused()))
-    for name, work in (('pause', pace.pause), ('resume', pace.resume),
-                       ('toggle_paused', pace.toggle), ('play_next', next_one)):
-        serve(name, work)
+def state_of(pace: Pace, begin_ns: int) -> str:
+    """Return whether it plays, where in the bag that begins at ``begin_ns``, and how fast."""
+    return (f"{'paused' if pace.paused else 'playing'} at "
+            f'{max(0.0, (pace.now_ns() - begin_ns) * 1e-9):.1f} s, {pace.rate:.3g} times the '
+            'recorded speed')
 
 
 @dataclass(frozen=True)
@@ -257,7 +255,7 @@ class Replayed:
 
 
 def replay(bag: BagReader, params: ReplayParams, hold: Callable[[Message], bool] | None = None,
-           pace: PausablePace | None = None) -> Replayed:
+           pace: Pace | None = None) -> Replayed:
     """
     Publish a bag below ``/<prefix>`` until it ends or a signal comes; for the main thread.
 
@@ -266,30 +264,30 @@ def replay(bag: BagReader, params: ReplayParams, hold: Callable[[Message], bool]
     """
     with Spin() as spin:
         spin.catch_signals()
-        node = Node('replay', context=spin.context)
-        pace = pace or PausablePace(params.start_paused)
-        offer_services(node, pace)
+        node = ReplayNode('replay', params, pace, context=spin.context)
         spin.add(node, threads=1)
-        return _publish(spin, node, bag, params, pace, hold)
+        return _publish(spin, node, bag, hold)
 
 
-def _publish(spin: Spin, node: Node, bag: BagReader, params: ReplayParams, pace: PausablePace,
+def _publish(spin: Spin, node: ReplayNode, bag: BagReader,
              hold: Callable[[Message], bool] | None = None) -> Replayed:
+    params, pace = node.params, node.pace
     names, playing = params.names(), params.playing()
+    node.begin_ns = bag.metadata.start_ns
+    pace.begin(node.begin_ns + round(params.start * 1e9))
     if names.remap or params.clock:
         spin.wait(GRAPH_S)
     publisher = ReplayPublisher(node, chosen_topics(bag, playing), names)
-    end_ns = bag.metadata.start_ns + bag.metadata.duration_ns
-    clock = RecordedClock(node, pace, Tempo(params.rate, params.clock, end_ns), spin.stopped) \
-        if params.clock else None
+    end_ns = node.begin_ns + bag.metadata.duration_ns
+    clock = RecordedClock(node, pace, params.clock, end_ns, spin.stopped) if params.clock else None
     threading.Thread(target=_end_with, args=(spin, pace), daemon=True).start()
     everyone_listened = publisher.wait_for_listeners(params.wait, spin.stopped, everyone=True)
     require_free(node, list(names.remap.values()))  # what was discovered meanwhile
+    pace.begin(node.begin_ns + round(params.start * 1e9))
     if clock:
         clock.start()
     try:
-        report = play(bag, playing, publisher.publish, hold, pace, spin.stopped,
-                      clock.at if clock else None)
+        report = play(bag, playing, publisher.publish, hold, pace, spin.stopped)
         time.sleep(_LAST_S)
     finally:
         if clock:
@@ -297,7 +295,7 @@ def _publish(spin: Spin, node: Node, bag: BagReader, params: ReplayParams, pace:
     return Replayed(report, tuple(publisher.left_out), everyone_listened)
 
 
-def _end_with(spin: Spin, pace: PausablePace) -> None:
+def _end_with(spin: Spin, pace: Pace) -> None:
     spin.wait()
     pace.end()
 
@@ -305,9 +303,12 @@ def _end_with(spin: Spin, pace: PausablePace) -> None:
 def compose(spin: Spin) -> None:
     """Play the episode that the node's parameters name, then end."""
     node = ReplayNode(context=spin.context)
+    if not node.params.folder:
+        raise ConfigError(f'{node.get_fully_qualified_name()} needs the parameter folder: an '
+                          'episode to play')
     spin.add(node, threads=1)
     with BagReader(Path(node.params.folder).expanduser()) as bag:
-        done = _publish(spin, node, bag, node.params, node.pace)
+        done = _publish(spin, node, bag)
     for line in done.left_out:
         node.get_logger().warning(f'left out: {line}')
     node.get_logger().info(f'{sum(done.report.counts.values())} messages played')

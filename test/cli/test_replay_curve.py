@@ -1,12 +1,16 @@
-"""`arena episode replay --judge`: the curve follows the messages of a bag, and is plotted."""
+"""`arena episode replay`: its keys; with --judge the curve follows the messages of a bag."""
 
 import argparse
 import io
 import sys
+import threading
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 from sample_episodes import SampleEpisode, SampleMaker
 
 from arena_robot.cli.episode import replay
+from arena_robot.recording.bag.playback import Pace
 from arena_robot.recording.bag.reader import BagReader
 
 
@@ -35,3 +39,28 @@ def test_the_curve_follows_the_messages(tmp_path, message_folders, monkeypatch):
     assert '0.0 s  progress   0' in lines[0]
     assert 'oracle: ' in lines[-1]
     assert (tmp_path / 'p.png').stat().st_size > 5000
+
+
+def test_keys_pause_seek_and_change_the_rate(monkeypatch, capsys):
+    pace = Pace(2.0, monotonic_ns=lambda: 0)
+    pace.begin(10**10)
+    keys, over = iter(' x+>-<<<<'), threading.Event()
+
+    @contextmanager
+    def typed():
+        def pressed(timeout_s):
+            key = next(keys, '')
+            if not key:
+                over.set()
+            return key
+        yield pressed
+
+    monkeypatch.setattr(replay, 'single_keys', typed)
+    monkeypatch.setattr(sys, 'stdin', SimpleNamespace(isatty=lambda: True))
+    with replay.playing_keys(pace, SimpleNamespace(metadata=SimpleNamespace(start_ns=10**9))):
+        assert over.wait(10.0)
+    assert capsys.readouterr().out.splitlines() == [
+        f'paused at {at_s:.1f} s, {rate:g} times the recorded speed' for at_s, rate in (
+            (9.0, 2.0), (9.0, 2.2), (14.0, 2.2), (14.0, 2.0), (9.0, 2.0), (4.0, 2.0), (0.0, 2.0),
+            (0.0, 2.0))]
+    assert pace.take_seek() == 10**9

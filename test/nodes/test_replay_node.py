@@ -9,7 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rcl_interfaces.srv import SetParameters
 from rclpy.node import Node
+from rclpy.parameter import Parameter
 from rclpy.qos import QoSReliabilityPolicy
 from rosgraph_msgs.msg import Clock
 from sample_episodes import SampleEpisode, SampleMaker
@@ -171,7 +173,8 @@ def test_a_replay_pauses_loops_and_keeps_the_recorded_time(spin, recorded, proce
     heard, clocks = [], Clocks(node)
     qos.subscription(node, JointState, f'/{name}/joints', heard.append)
     spin.add(node, threads=1)
-    calls = ServiceClients(node, name, {'resume': Trigger, 'pause': Trigger, 'play_next': Trigger})
+    calls = ServiceClients(node, name, {
+        **dict.fromkeys(('resume', 'pause', 'play_next'), Trigger), 'set_parameters': SetParameters})
     play = processes(
         '-m', MODULES['replay_node'], '--ros-args', '-r', f'__node:={name}',
         *(word for value in (
@@ -192,6 +195,18 @@ def test_a_replay_pauses_loops_and_keeps_the_recorded_time(spin, recorded, proce
     until(lambda: len(heard) > 2 * count)
     assert first_ns <= min(clocks.stamps) <= max(clocks.stamps) <= last_ns + 200_000_000
     calls.call('pause', Trigger.Request(), 10.0)
+    assert all(answer.successful for answer in calls.call('set_parameters', SetParameters.Request(
+        parameters=[Parameter(key, value=value).to_parameter_msg()
+                    for key, value in (('rate', 0.5), ('start', 1.0))]), 10.0).results)
+    assert calls.call('pause', Trigger.Request(), 10.0).message == (
+        'paused at 1.0 s, 0.5 times the recorded speed')
+    assert not calls.call('set_parameters', SetParameters.Request(parameters=[
+        Parameter('loop', value=False).to_parameter_msg()]), 10.0).results[0].successful
+    until(lambda: clocks.stamps[-1] == first_ns + 10**9)
+    heard.clear()
+    calls.call('resume', Trigger.Request(), 10.0)
+    until(lambda: heard)
+    assert stamp_of(heard[0].header.stamp) >= first_ns + 0.95e9
     info = node.get_publishers_info_by_topic(f'/{name}/joints')[0].qos_profile
     assert info.reliability is QoSReliabilityPolicy.BEST_EFFORT
     code, took_s = play.end()

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -10,37 +11,38 @@ import pytest
 from sample_episodes import VIEWS, picture
 
 from arena_robot.core.action import ActionSpace, Chunk
-from arena_robot.core.clock import ManualClock
 from arena_robot.core.errors import DataError
 from arena_robot.recording.bag.codec import Codec
-from arena_robot.recording.bag.playback import Playing, chosen_topics, play
+from arena_robot.recording.bag.playback import Pace, Playing, chosen_topics, play
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.episode.requery import ask_again, compare, recorded_observations
 from arena_robot.recording.episode.tracks import ChunkRecord, load_tracks
 from arena_robot.reports.audit_plots import plot_chunks
 
 
-class Pace(ManualClock):
-    """A clock that jumps to wherever somebody wants to wait for."""
+class Jumping(Pace):
+    """A pace that jumps to wherever somebody wants to wait for."""
+
+    def __init__(self):
+        super().__init__(monotonic_ns=lambda: 0)
 
     def sleep_until_ns(self, stamp_ns):
-        self.advance_ns(max(0, stamp_ns - self.now_ns()))
+        self.begin(max(stamp_ns, self.now_ns()))
+        return super().sleep_until_ns(stamp_ns)
 
 
 def played(bag, playing, **options):
-    pace, passed = Pace(), []
+    pace, passed = Jumping(), []
     report = play(bag, playing, lambda m: passed.append((pace.now_ns(), m)), pace=pace, **options)
     return passed, report
 
 
-@pytest.mark.parametrize('rate', [0.5, 1.0, 4.0])
-def test_every_message_at_its_time(pristine, rate):
+def test_every_message_at_its_time(pristine):
     with BagReader(pristine) as bag:
-        passed, report = played(bag, Playing(rate=rate))
+        passed, report = played(bag, Playing())
         messages = list(bag.messages())
-        start = bag.metadata.start_ns
     assert [m for _, m in passed] == messages
-    assert [at for at, _ in passed] == [round((m.log_ns - start) / rate) for m in messages]
+    assert [at for at, _ in passed] == [m.log_ns for m in messages]
     assert report.counts == Counter(m.topic for m in messages)
     assert report.late_ms(100) == 0.0
 
@@ -52,7 +54,8 @@ def test_from_the_middle_the_latched_come_first(pristine):
     assert passed[0][1].topic == '/session_node/episode_info'
     assert passed[0][1].log_ns < start
     assert all(m.log_ns >= start for _, m in passed[1:])
-    assert passed[1][0] < 10_000_000
+    assert passed[0][0] == start
+    assert passed[1][0] < start + 10_000_000
 
 
 def test_topics_are_chosen_by_expression(pristine):
@@ -81,6 +84,53 @@ def test_it_can_be_held_up_and_ended(pristine):
     with BagReader(pristine) as bag:
         _, report = played(bag, Playing(), wait=wait, stop=stop)
     assert report.counts['/session_node/step'] == 3
+
+
+@pytest.mark.parametrize('rate', [0.5, 1.0, 4.0])
+def test_the_recorded_time_runs_at_a_rate_that_changes_and_stands_in_a_pause(rate):
+    now = [0]
+    pace = Pace(rate, monotonic_ns=lambda: now[0])
+    pace.begin(1000)
+    for steps, change, at in ((100, pace.pause, 1000 + 100 * rate),
+                              (100, pace.resume, 1000 + 100 * rate),
+                              (100, lambda: pace.set_rate(2.0), 1000 + 200 * rate),
+                              (100, lambda: pace.seek(7000), 1200 + 200 * rate),
+                              (10, pace.toggle, 7020)):
+        now[0] += steps
+        assert pace.now_ns() == at
+        change()
+    assert pace.paused
+    assert pace.take_seek() == 7000
+    assert pace.take_seek() is None
+
+
+@pytest.mark.parametrize('paused', [False, True])
+def test_a_seek_plays_on_from_there_with_what_was_latched_before(pristine, paused):
+    pace, passed = Pace(100.0, paused), []
+    with BagReader(pristine) as bag:
+        start_ns = bag.metadata.start_ns
+        threading.Timer(0.3, lambda: (pace.seek(start_ns + 10**9), pace.resume())).start()
+
+        def publish(message):
+            passed.append(message)
+            if len(passed) == 40 and not paused:
+                pace.pause()
+        play(bag, Playing(), publish, pace=pace)
+        rest = list(bag.messages(start_ns=start_ns + 10**9))
+    began = 0 if paused else 40
+    assert len(passed) == began + 1 + len(rest)
+    assert passed[began].topic == '/session_node/episode_info'
+    assert passed[began + 1:] == rest
+
+
+def test_a_rate_is_taken_up_while_it_waits():
+    pace, took = Pace(0.01), []
+    pace.begin(0)
+    threading.Timer(0.1, pace.set_rate, [100.0]).start()
+    before_s = time.monotonic()
+    took.append(pace.sleep_until_ns(10**9))
+    assert took == [True]
+    assert time.monotonic() - before_s < 5.0
 
 
 def test_a_damaged_bag_is_named_while_it_plays(episode):

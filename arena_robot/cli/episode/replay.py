@@ -2,8 +2,9 @@
 Replay an episode's messages, or query a policy again with its recorded observations.
 
 Messages go to the recorded topic names below /replay, never to the live ones; the options are
-those of `ros2 bag play`. Space pauses and goes on, n plays the next message. --remaps prints
-the names for another player:
+those of `ros2 bag play`. Space pauses and goes on, n plays the next message, + and - make it
+faster and slower, < and > go five seconds back and on. --remaps prints the names for another
+player:
 
     ros2 bag play DIR --remap $(arena episode replay DIR --remaps)
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 BARS = '▁▂▃▄▅▆▇█'
 WIDTH = 48
+# What a key does to the rate: the steps of `ros2 bag play`; and to the time, s.
+FASTER = {'+': 1.1, '-': 1 / 1.1}
+JUMPS_S = {'<': -5.0, '>': 5.0}
 
 
 def replay_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,16 +81,17 @@ def run_replay(args: argparse.Namespace) -> int:
 
 def _play(bag: Any, args: argparse.Namespace) -> int:
     from arena_robot.nodes.replay import ReplayParams, replay
-    from arena_robot.recording.bag.playback import PausablePace
+    from arena_robot.recording.bag.playback import Pace
 
     params = ReplayParams(
         rate=args.rate, start=args.start, topics=tuple(args.topics), prefix=args.prefix,
         remap=tuple(args.remap), loop=args.loop, start_paused=args.start_paused,
         clock=args.clock, qos_profile_overrides_path=args.qos_profile_overrides_path,
         wait=args.wait)
-    names, pace = params.names(), PausablePace(args.start_paused)
+    names, pace = params.names(), Pace(args.rate, args.start_paused)
     hold = _asking(bag) if args.step else None
-    with nullcontext() if args.step else pausing_keys(pace), judged_curve(bag, args, hold) as hold:
+    with (nullcontext() if args.step else playing_keys(pace, bag),
+          judged_curve(bag, args, hold) as hold):
         done = replay(bag, params, hold, pace)
     late, counts = done.report.late_ms, sorted(done.report.counts.items())
     if args.json:
@@ -127,21 +132,28 @@ def judged_curve(bag: Any, args: argparse.Namespace, hold: Any) -> Iterator[Any]
 
 
 @contextmanager
-def pausing_keys(pace: Any) -> Iterator[None]:
-    """Pause and go on by the space bar, play one message by n, where there is a terminal."""
+def playing_keys(pace: Any, bag: Any) -> Iterator[None]:
+    """Control ``pace`` by the keys of the module's text, where there is a terminal."""
     if not sys.stdin.isatty():
         yield
         return
-    over = threading.Event()
+    from arena_robot.nodes.replay import state_of
+    over, begin_ns = threading.Event(), bag.metadata.start_ns
 
     def read() -> None:
         while not over.is_set():
             key = pressed(0.2)
             if key == ' ':
                 pace.toggle()
-                print('paused' if pace.paused else 'playing', flush=True)
             elif key == 'n':
                 pace.play_next()
+            elif key in FASTER:
+                pace.set_rate(min(100.0, max(0.01, pace.rate * FASTER[key])))
+            elif key in JUMPS_S:
+                pace.seek(max(begin_ns, pace.now_ns() + round(JUMPS_S[key] * 1e9)))
+            else:
+                continue
+            print(state_of(pace, begin_ns), flush=True)
     with single_keys() as pressed:
         reader = threading.Thread(target=read, daemon=True)
         reader.start()
