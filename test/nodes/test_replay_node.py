@@ -174,7 +174,8 @@ def test_a_replay_pauses_loops_and_keeps_the_recorded_time(spin, recorded, proce
     qos.subscription(node, JointState, f'/{name}/joints', heard.append)
     spin.add(node, threads=1)
     calls = ServiceClients(node, name, {
-        **dict.fromkeys(('resume', 'pause', 'play_next'), Trigger), 'set_parameters': SetParameters})
+        **dict.fromkeys(('resume', 'pause', 'play_next'), Trigger),
+        'set_parameters': SetParameters})
     play = processes(
         '-m', MODULES['replay_node'], '--ros-args', '-r', f'__node:={name}',
         *(word for value in (
