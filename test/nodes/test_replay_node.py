@@ -165,6 +165,22 @@ class Clocks:
             node, Clock, '/clock', lambda m: self.stamps.append(stamp_of(m.clock)))
 
 
+def seek_and_slow_down(calls, heard, clocks, first_ns):
+    """Set rate and start of a paused replay; the rest of it is played from there."""
+    assert all(answer.successful for answer in calls.call('set_parameters', SetParameters.Request(
+        parameters=[Parameter(key, value=value).to_parameter_msg()
+                    for key, value in (('rate', 0.5), ('start', 1.0))]), 10.0).results)
+    assert calls.call('pause', Trigger.Request(), 10.0).message == (
+        'paused at 1.0 s, 0.5 times the recorded speed')
+    assert not calls.call('set_parameters', SetParameters.Request(parameters=[
+        Parameter('loop', value=False).to_parameter_msg()]), 10.0).results[0].successful
+    until(lambda: clocks.stamps[-1] == first_ns + 10**9)
+    heard.clear()
+    calls.call('resume', Trigger.Request(), 10.0)
+    until(lambda: heard)
+    assert stamp_of(heard[0].header.stamp) >= first_ns + 0.95e9
+
+
 def test_a_replay_pauses_loops_and_keeps_the_recorded_time(spin, recorded, processes, tmp_path):
     name = f'player_{uuid.uuid4().hex[:6]}'
     overrides = tmp_path / 'qos.yaml'
@@ -196,18 +212,7 @@ def test_a_replay_pauses_loops_and_keeps_the_recorded_time(spin, recorded, proce
     until(lambda: len(heard) > 2 * count)
     assert first_ns <= min(clocks.stamps) <= max(clocks.stamps) <= last_ns + 200_000_000
     calls.call('pause', Trigger.Request(), 10.0)
-    assert all(answer.successful for answer in calls.call('set_parameters', SetParameters.Request(
-        parameters=[Parameter(key, value=value).to_parameter_msg()
-                    for key, value in (('rate', 0.5), ('start', 1.0))]), 10.0).results)
-    assert calls.call('pause', Trigger.Request(), 10.0).message == (
-        'paused at 1.0 s, 0.5 times the recorded speed')
-    assert not calls.call('set_parameters', SetParameters.Request(parameters=[
-        Parameter('loop', value=False).to_parameter_msg()]), 10.0).results[0].successful
-    until(lambda: clocks.stamps[-1] == first_ns + 10**9)
-    heard.clear()
-    calls.call('resume', Trigger.Request(), 10.0)
-    until(lambda: heard)
-    assert stamp_of(heard[0].header.stamp) >= first_ns + 0.95e9
+    seek_and_slow_down(calls, heard, clocks, first_ns)
     info = node.get_publishers_info_by_topic(f'/{name}/joints')[0].qos_profile
     assert info.reliability is QoSReliabilityPolicy.BEST_EFFORT
     code, took_s = play.end()
