@@ -21,8 +21,8 @@ from arena_robot.policy.grpc.channel import spec_request
 from arena_robot.policy.grpc.errors import BY_CODE
 from arena_robot.policy.grpc.passing import CallLine
 from arena_robot.policy.openpi import wire as openpi_wire
-from arena_robot.policy.openpi.client import METADATA_BYTES, METADATA_ITEMS, code_of
-from arena_robot.policy.openpi.passing import FrameLine, Message
+from arena_robot.policy.openpi.client import METADATA_BYTES, METADATA_ITEMS
+from arena_robot.policy.openpi.passing import FrameLine, Message, code_of
 from arena_robot.policy.openpi.server import OpenpiCaller
 from arena_robot.policy.options import CallOptions
 from arena_robot.policy.proto import arena_policy_pb2 as pb
@@ -117,14 +117,16 @@ class OpenpiArm(RoutedPolicy):
     def __init__(self, address: PolicyAddress, options: CallOptions) -> None:
         super().__init__(address, options)
         self._options = address.applied(options)
-        self._line = FrameLine(address, options)
+        self._line = FrameLine(address, options, self._met)
 
     async def open(self) -> None:
         """Connect anew and read the metadata."""
         await self._other.close()
         await self._line.open()
+
+    def _met(self, first: bytes) -> None:
         try:
-            metadata = openpi_wire.unpack(self._line.first, METADATA_BYTES, METADATA_ITEMS)
+            metadata = openpi_wire.unpack(first, METADATA_BYTES, METADATA_ITEMS)
             if not isinstance(metadata, Mapping):
                 raise BadReply(f'{self._address} must send a map of metadata first, found a '
                                f'{type(metadata).__name__}')

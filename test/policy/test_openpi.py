@@ -1,5 +1,7 @@
 """The openpi protocol as others speak it: plain clients, reference servers."""
 
+import http
+import threading
 import traceback
 import urllib.request
 
@@ -10,9 +12,10 @@ from broken_servers import METADATA, array, raw_openpi
 from policy_samples import Noted, observation, pictures
 from waiting import until
 from websockets.sync.client import connect as websocket
+from websockets.sync.server import serve
 
 from arena_robot.core.action import ActionSpace
-from arena_robot.core.errors import BadReply, PolicyError, PolicyRefused
+from arena_robot.core.errors import BadReply, PolicyError, PolicyRefused, PolicyUnavailable
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.connect import SERVERS, connect
 from arena_robot.policy.options import ServeOptions
@@ -264,6 +267,19 @@ def test_servers_of_openpi_itself_need_their_action_space_said():
             policy.infer(observation(pictures(policy.spec, 288, 512)), 'e')
             policy.reset('e')
     assert [request['endpoint'] for request in requests] == ['infer']
+
+
+def test_a_server_that_names_another_one_is_not_followed(plain):
+    def elsewhere(connection, request):
+        reply = connection.respond(http.HTTPStatus.FOUND, '')
+        reply.headers['Location'] = f'ws://localhost:{plain.port}'
+        return reply
+
+    with serve(lambda line: None, '127.0.0.1', 0, process_request=elsewhere) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        port = server.socket.getsockname()[1]
+        with pytest.raises(PolicyUnavailable, match='HTTP 302'):
+            connect(f'openpi://127.0.0.1:{port}')
 
 
 def test_a_reset_is_sent_and_any_string_is_its_answer():

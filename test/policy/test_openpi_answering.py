@@ -1,5 +1,6 @@
 """Pings are answered while a policy thinks; what comes meanwhile is answered in turn."""
 
+import asyncio
 import ssl
 import threading
 
@@ -9,12 +10,11 @@ import pytest
 from policy_samples import Noted
 from test_openpi import PlainClient, plain_array, plain_request
 from waiting import until
+from websockets.asyncio.client import connect as asyncio_connect
 from websockets.exceptions import ConnectionClosedError
-from websockets.sync.client import connect
 
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.connect import SERVERS
-from arena_robot.policy.openpi.shared_tls import SharedSslSocket
 from arena_robot.policy.options import ServeOptions
 
 SPEC = PolicySpec(image_size=(24, 32), external_cameras=2, stereo=True, chunk_length=4)
@@ -62,16 +62,19 @@ def test_pings_are_answered_while_the_policy_thinks(thinking):
 def test_pings_over_tls_are_answered_too(tls):
     cert, key, authority = tls
     trusted, inner = ssl.create_default_context(cafile=authority), Thinking()
-    trusted.sslsocket_class = SharedSslSocket    # else a first request can get lost
-    with SERVERS['openpi'](inner, ServeOptions(tls_cert=cert, tls_key=key)) as server, \
-            connect(f'wss://127.0.0.1:{server.port}', ssl=trusted) as line:
-        assert line.recv(5.0)
-        line.send(packed())
-        for _ in range(3):
-            assert line.ping().wait(5.0)
-        assert not inner.asked
-        inner.go.set()
-        assert isinstance(line.recv(5.0), bytes)
+
+    async def ask(port):
+        async with asyncio_connect(f'wss://127.0.0.1:{port}', ssl=trusted) as line:
+            assert await line.recv()
+            await line.send(packed())
+            for _ in range(3):
+                assert await asyncio.wait_for(await line.ping(), 5.0)
+            assert not inner.asked
+            inner.go.set()
+            assert isinstance(await line.recv(), bytes)
+
+    with SERVERS['openpi'](inner, ServeOptions(tls_cert=cert, tls_key=key)) as server:
+        asyncio.run(asyncio.wait_for(ask(server.port), 20.0))
 
 
 def test_what_comes_while_the_policy_thinks_is_answered_in_turn(thinking):

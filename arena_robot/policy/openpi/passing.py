@@ -13,38 +13,43 @@ import logging
 import ssl
 import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as FutureTimeout
 from functools import partial
 from typing import Any, TypeVar, cast
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.asyncio.server import Server, ServerConnection, serve
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.exceptions import (
+    ConnectionClosed,
+    InvalidHandshake,
+    InvalidStatus,
+    WebSocketException,
+)
 from websockets.http11 import Request, Response
 from websockets.protocol import State
 
 from arena_robot.core.errors import (
     BadReply,
     ConfigError,
+    PolicyError,
+    PolicyRefused,
     PolicyTimeout,
     PolicyUnavailable,
 )
 from arena_robot.policy.address import PolicyAddress
-from arena_robot.policy.openpi.client import (
-    LINE_LOGGER,
-    TRACEBACK,
-    authorization,
-    refusal,
-    silence,
-    tls_context,
-)
+from arena_robot.policy.grpc.errors import BY_CODE
 from arena_robot.policy.options import CallOptions, ServeOptions, is_one_of
 
 log = logging.getLogger(__name__)
+# At DEBUG the library logs headers, and with them the token.
+LINE_LOGGER = logging.getLogger('arena_robot.policy.openpi.line')
+LINE_LOGGER.setLevel(logging.INFO)
 T = TypeVar('T')
 Message = bytes | str
 
+TRACEBACK = 'Traceback (most recent call last)'
 HEALTH_PATH = '/healthz'
 CONNECTIONS_PER_ADDRESS = 64    # so that one caller does not take all
 HANDSHAKE_S = 10.0    # of TLS, as long as the library lets the opening of a websocket take
@@ -112,23 +117,40 @@ class LoopThread:
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T], timeout_s: float) -> T:
-        """Return what a coroutine returns that runs in the loop; PolicyTimeout."""
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        """Return what a coroutine returns that runs in the loop; raises PolicyError."""
+        try:
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError as error:
+            work.close()
+            raise PolicyUnavailable('the connection was closed before') from error
         try:
             return future.result(timeout_s)
         except FutureTimeout as error:
             future.cancel()
             raise PolicyTimeout(f'no answer within {timeout_s:.3g} s') from error
+        except CancelledError as error:
+            raise PolicyUnavailable('the connection was closed meanwhile') from error
 
     def close(self, timeout_s: float = 10.0) -> None:
-        """End the loop."""
+        """End the loop, and what still runs in it."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        self._loop.run_forever()
+        self._loop.run_until_complete(_cancel_others())
         self._loop.close()
+
+
+async def _cancel_others() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
 
 
 class CountedConnection(ServerConnection):
@@ -294,20 +316,29 @@ def _served_tls(options: ServeOptions) -> ssl.SSLContext | None:
     return context
 
 
+class Straight(connect):
+    """Opens a websocket at the address itself: a server that redirects is an error."""
+
+    def process_redirect(self, exc: Exception) -> Exception:
+        """Return the error."""
+        return exc
+
+
 class FrameLine:
     """
     A connection to an openpi or RoboArena server; one exchange at a time.
 
-    ``first`` is the server's first frame. A connection that broke fails its exchange and is made
-    anew for the next one.
+    ``met`` gets the server's first frame of each connection; what it raises refuses the server. A
+    connection that broke fails its exchange and is made anew for the next one.
     """
 
-    def __init__(self, address: PolicyAddress, options: CallOptions) -> None:
+    def __init__(self, address: PolicyAddress, options: CallOptions,
+                 met: Callable[[bytes], object]) -> None:
         self._address = address
         self._options = address.applied(options)
+        self._met = met
         self._turn = asyncio.Lock()
         self._socket: ClientConnection | None = None
-        self.first = b''
 
     async def open(self) -> None:
         """Connect anew, and read the first frame; an exchange under way fails. PolicyError."""
@@ -317,25 +348,30 @@ class FrameLine:
 
     async def exchange(self, frame: Message, timeout_s: float) -> Message:
         """Send a frame and return the reply, both as they are; raises PolicyError."""
-        async with self._turn:
-            try:
-                return await asyncio.wait_for(self._exchanged(frame), timeout_s)
-            except asyncio.TimeoutError as error:
-                await self._drop()
-                raise PolicyTimeout(f'{self._address}: no reply within {timeout_s:.3g} s'
-                                    ) from error
-            except (OSError, ConnectionClosed) as error:
-                await self._drop()
-                raise PolicyUnavailable(f'{self._address}: the connection broke: {error}'
-                                        ) from error
-            except asyncio.CancelledError:
-                # What comes next over this connection would be the answer to this frame.
-                await self._drop()
-                raise
+        try:
+            await asyncio.wait_for(self._turn.acquire(), timeout_s)
+        except asyncio.TimeoutError as error:
+            raise PolicyTimeout(f'{self._address} is busy with another call') from error
+        try:
+            return await asyncio.wait_for(self._exchanged(frame), timeout_s)
+        except asyncio.TimeoutError as error:
+            await self._drop()
+            raise PolicyTimeout(f'{self._address}: no reply within {timeout_s:.3g} s') from error
+        except (OSError, WebSocketException) as error:
+            await self._drop()
+            raise PolicyUnavailable(f'{self._address}: the connection broke: {error}') from error
+        except asyncio.CancelledError:
+            # What comes next over this connection would be the answer to this frame.
+            await self._drop()
+            raise
+        finally:
+            self._turn.release()
 
     async def close(self) -> None:
         """Close the connection; can be called twice."""
-        await self._drop()
+        connection, self._socket = self._socket, None
+        if connection is not None:
+            await connection.close()
 
     async def _exchanged(self, frame: Message) -> Message:
         connection = await self._connected()
@@ -349,15 +385,25 @@ class FrameLine:
         if self._socket is None or self._socket.state is not State.OPEN:
             connection = await self._dialled()
             try:
-                first = await asyncio.wait_for(connection.recv(), self._options.connect_timeout_s)
-            except (asyncio.TimeoutError, ConnectionClosed) as error:
+                self._met(await self._first(connection))
+            except BaseException:
                 await connection.close()
-                raise BadReply(f'{self._address} sent no metadata: {error}') from error
-            if isinstance(first, str):
-                await connection.close()
-                raise BadReply(f'{self._address} sent a text in place of its metadata')
-            self.first, self._socket = first, connection
+                raise
+            self._socket = connection
         return self._socket
+
+    async def _first(self, connection: ClientConnection) -> bytes:
+        limit_s = self._options.connect_timeout_s
+        try:
+            first = await asyncio.wait_for(connection.recv(), limit_s)
+        except asyncio.TimeoutError as error:
+            raise BadReply(f'{self._address} sent no metadata within {limit_s:.3g} s') from error
+        except ConnectionClosed as error:
+            raise PolicyUnavailable(f'{self._address} hung up before its metadata: {error}'
+                                    ) from error
+        if isinstance(first, str):
+            raise told(str(self._address), first)
+        return first
 
     async def _dialled(self) -> ClientConnection:
         failures = []
@@ -372,15 +418,62 @@ class FrameLine:
 
     async def _dial(self, scheme: str) -> ClientConnection:
         options = self._options
-        return await connect(
+        elsewhere: dict[str, Any] = {'host': options.connect_to, 'port': self._address.port}
+        return await Straight(
             f'{scheme}://{self._address.target}', compression=None, proxy=None,
             max_size=options.max_message_bytes, open_timeout=options.connect_timeout_s,
             close_timeout=1.0, ping_interval=None, write_limit=WRITE_BYTES,
             additional_headers=authorization(options), logger=LINE_LOGGER,
-            ssl=tls_context(options) if scheme == 'wss' else None)
+            ssl=tls_context(options) if scheme == 'wss' else None,
+            **(elsewhere if options.connect_to else {}))
 
     async def _drop(self) -> None:
+        """Cut a connection whose next frame could belong to an exchange that was given up."""
         connection, self._socket = self._socket, None
         if connection is not None:
             connection.transport.abort()
             await connection.close()
+
+
+def authorization(options: CallOptions) -> dict[str, str] | None:
+    """Return the headers that show a policy's token, None without one."""
+    word = 'Bearer' if options.auth == 'bearer' else 'Api-Key'
+    return {'Authorization': f'{word} {options.token}'} if options.token else None
+
+
+def refusal(error: InvalidStatus, address: str) -> PolicyError:
+    """Return the error for a server that answered without opening a websocket."""
+    status = error.response.status_code
+    kind = PolicyRefused if status in (401, 403) else PolicyUnavailable
+    return kind(f'{address} answered HTTP {status} instead of opening a websocket')
+
+
+def silence(address: str, failures: Sequence[str]) -> PolicyUnavailable:
+    """Return the error for a server that no attempt could reach."""
+    return PolicyUnavailable(f"{address} does not answer ({'; '.join(failures)}); is the "
+                             'server running there, and does it speak websocket?')
+
+
+def told(address: str, reply: str) -> PolicyError:
+    """Return the error in a text that a server sent, the last line of a traceback."""
+    log.debug('%s replied: %s', address, reply)
+    lines = reply.strip().splitlines() or ['an empty error']
+    code = code_of(lines[0])
+    text = lines[0][len(code) + 2:].strip() if code else lines[-1]
+    return BY_CODE.get(code, PolicyError)(f'{address}: {text}')
+
+
+def code_of(reply: str) -> str:
+    """Return the code in ``[code] message``, empty when it is not one of ours."""
+    code = reply[1:].split(']', 1)[0] if reply.startswith('[') else ''
+    return code if code in BY_CODE else ''
+
+
+def tls_context(options: CallOptions) -> ssl.SSLContext:
+    """Return what a connection over TLS trusts. Raises ConfigError."""
+    try:
+        return ssl.create_default_context(cafile=options.tls_ca,
+                                          cadata=options.tls_ca_pem or None)
+    except OSError as error:
+        place = options.tls_ca or 'the certificate of the authority'
+        raise ConfigError(f'cannot read {place}: {error}') from error

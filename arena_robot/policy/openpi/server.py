@@ -12,8 +12,7 @@ from typing import Any
 from arena_robot.core.errors import ArenaError, DataError, PolicyRefused
 from arena_robot.policy.base import Policy
 from arena_robot.policy.grpc.server import workers_for
-from arena_robot.policy.openpi import wire as openpi_codec
-from arena_robot.policy.openpi import wire as openpi_wire
+from arena_robot.policy.openpi import wire
 from arena_robot.policy.openpi.passing import FrameServer, LoopThread, Message
 from arena_robot.policy.options import ServeOptions
 from arena_robot.policy.serving import Answer, ServedPolicy
@@ -46,9 +45,9 @@ class OpenpiCaller:
 
     def _answer(self, frame: Message) -> bytes | str:
         request = self._request(frame)
-        session = openpi_wire.session_of(request)
+        session = wire.session_of(request)
         endpoint = request.get('endpoint', 'infer')
-        if endpoint == 'infer' and openpi_wire.is_connection_test(request):
+        if endpoint == 'infer' and wire.is_connection_test(request):
             return self._test()
         if endpoint == 'infer':
             return self._infer(request, session)
@@ -60,10 +59,10 @@ class OpenpiCaller:
         raise PolicyRefused(f"'endpoint' must be 'infer' or 'reset', found {endpoint!r}")
 
     def _infer(self, request: dict[Any, Any], session: str) -> bytes:
-        observation = openpi_wire.observation_of(request, time.time_ns(),
+        observation = wire.observation_of(request, time.time_ns(),
                                                  self._served.spec.image_size)
         self._used = self._used or not session
-        return openpi_codec.pack(_reply(self._served.infer(
+        return wire.pack(_reply(self._served.infer(
             observation, session or self._name, self._max_call_s)))
 
     def _test(self) -> bytes:
@@ -71,16 +70,16 @@ class OpenpiCaller:
         logger.warning('%s sent no observation: answered as a test of the connection', self._name)
         episode = f'{self._name}-test'
         answer = self._served.infer(
-            openpi_wire.test_observation(self._served.spec, time.time_ns()), episode,
+            wire.test_observation(self._served.spec, time.time_ns()), episode,
             self._max_call_s)
         self._served.reset(episode, self._max_call_s)
-        return openpi_codec.pack(_reply(answer) | {'connection_test': True})
+        return wire.pack(_reply(answer) | {'connection_test': True})
 
     def _request(self, frame: Message) -> dict[Any, Any]:
         if isinstance(frame, str):
             raise PolicyRefused('requests are binary frames of msgpack, found text')
         try:
-            request = openpi_codec.unpack(frame)
+            request = wire.unpack(frame)
         except DataError as error:
             raise PolicyRefused(str(error)) from error
         if not isinstance(request, dict):
@@ -120,7 +119,7 @@ class OpenpiPolicyServer:
         """Start serving; raises ConfigError when the port or a TLS file cannot be used."""
         self._served = ServedPolicy(self._policy, self._options.parallel)
         self._workers: Executor = workers_for(self._served, self._options)
-        self._frames = FrameServer(openpi_codec.pack(openpi_wire.metadata_of(self._served.spec)),
+        self._frames = FrameServer(wire.pack(wire.metadata_of(self._served.spec)),
                                    self._answer, self._left, logger.info, self._options)
         self._loop = LoopThread('openpi-server')
         try:
