@@ -34,30 +34,41 @@ def workers(args: argparse.Namespace) -> 'Workers':
 
 def add_server_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the common arguments of these verbs."""
-    parser.add_argument('--server', default=DEFAULT, metavar='HOST:PORT',
-                        help='the arena server (default %(default)s)')
+    parser.add_argument('--server', metavar='HOST:PORT',
+                        help=f'the arena server (default: that of `arena login`, or {DEFAULT})')
     parser.add_argument('--token-file', type=Path, metavar='FILE',
-                        help=f'file that holds your token (default: ${TOKEN_VARIABLE})')
+                        help=f'file that holds your token (default: ${TOKEN_VARIABLE}, or that of '
+                             '`arena login`)')
     parser.add_argument('--tls', action='store_true', help='use TLS')
     parser.add_argument('--tls-ca', type=Path, metavar='FILE', help='certificate to trust, PEM')
 
 
-def token(args: argparse.Namespace) -> str:
-    """Return the caller's token; ConfigError when there is none."""
+def token_in(path: Path) -> str:
+    """Return the token that a file holds; ConfigError when it cannot be read."""
     try:
-        text = args.token_file.read_text(encoding='utf-8') if args.token_file \
-            else os.environ.get(TOKEN_VARIABLE, '')
+        return path.read_text(encoding='utf-8').strip()
     except OSError as error:
-        raise ConfigError(f'cannot read {args.token_file}: {error.strerror}') from error
-    if not text.strip():
-        raise ConfigError(f'no token: set {TOKEN_VARIABLE} or give --token-file')
-    return str(text.strip())
+        raise ConfigError(f'cannot read {path}: {error.strerror}') from error
 
 
 def calls(args: argparse.Namespace) -> 'Calls':
-    """Return the client for the arguments."""
+    """
+    Return the client for the arguments; ConfigError where nobody gave a token.
+
+    The kept login is that of its server: its token goes to no other.
+    """
+    from arena_robot.cli.login import Login, kept_login
     from arena_robot.server.client import Calls, ServerAddress
-    return Calls(ServerAddress(args.server, token(args), args.tls, args.tls_ca))
+    kept = kept_login()
+    if kept is None or args.server not in (None, kept.server):
+        kept = Login(args.server or DEFAULT)
+    token = token_in(args.token_file) if args.token_file \
+        else os.environ.get(TOKEN_VARIABLE, '').strip() or kept.token
+    if not token:
+        raise ConfigError(f'no token for {kept.server}: `arena login {kept.server}` keeps it, or '
+                          f'set {TOKEN_VARIABLE}, or give --token-file')
+    ca = args.tls_ca or (Path(kept.tls_ca) if kept.tls_ca else None)
+    return Calls(ServerAddress(kept.server, token, args.tls or kept.tls, ca))
 
 
 def add_place(parser: argparse.ArgumentParser) -> None:

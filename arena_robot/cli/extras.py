@@ -13,6 +13,7 @@ EXTRAS = {
     'episode': 'exports', 'episode replay': 'station',
     'driver': 'station', 'emulate': 'sim', 'policy': 'policy', 'policy rates': 'sim', 'sim': 'sim',
     'server': 'server', 'admin': 'server', 'credits': 'server', 'results': 'server',
+    'login': 'policy',
     'rank': 'ranking', 'vote': 'ranking', 'game': 'ranking', 'report': 'exports',
     'compare': 'exports', 'study': 'exports', 'study report': 'policy',
     'audit': 'judges', 'judge': 'judges', 'skill': 'sim',

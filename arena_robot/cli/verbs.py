@@ -129,6 +129,7 @@ MAP: tuple[tuple[str, tuple[Verb | VerbGroup, ...]], ...] = (
               Verb('rescue', 'admin', "make a maintainer's token on the server's own machine"),
               Verb('erase', 'admin', 'delete the files of a session; the log keeps their hashes'),
               Verb('blur', 'admin', 'blur a part of a video of a session, for good')),
+        Verb('login', 'login', 'keep which server you use, and your token there'),
         Verb('credits', 'credits', 'show, give and spend your credits on an arena server'),
         group('results', 'what a server holds: export, verify, correct, categorise',
               Verb('export', 'results', 'export tables and sessions of an arena server'),

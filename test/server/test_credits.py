@@ -1,7 +1,9 @@
 """Credits are given within an institution and spent on comparisons; a balance changes the draw."""
 
 import json
+import sys
 import uuid
+from types import SimpleNamespace
 
 import pytest
 from arena_setting import NAMES, Setting, run
@@ -102,3 +104,54 @@ def test_the_verb_shows_what_there_is(lab, monkeypatch, capsys):
     assert '-2  from ada to otto' in call('ada')
     shown = json.loads(call('otto', '--json'))
     assert (shown['balance'], shown['lines'][0]['amount']) == (2, 2)
+
+
+@pytest.fixture
+def keyring(monkeypatch, request):
+    """A keyring of a desktop that holds what is kept, or none."""
+    if not request.param:
+        monkeypatch.setitem(sys.modules, 'keyring', None)    # an import of it fails
+        return None
+    held = {}
+    monkeypatch.setitem(sys.modules, 'keyring', SimpleNamespace(
+        get_keyring=lambda: SimpleNamespace(priority=5), get_password=lambda *key: held.get(key),
+        set_password=lambda service, name, token: held.update({(service, name): token}),
+        delete_password=lambda *key: held.pop(key)))
+    return held
+
+
+@pytest.mark.parametrize('keyring', [False, True], indirect=True, ids=['file', 'keyring'])
+def test_a_login_is_kept_for_every_verb_and_for_its_server_alone(lab, keyring, monkeypatch,
+                                                                 tmp_path, capsys):
+    def said(*words):
+        return main(list(words)), ''.join(capsys.readouterr())
+
+    monkeypatch.setenv('XDG_CONFIG_HOME', str(tmp_path))
+    monkeypatch.delenv('ARENA_TOKEN', raising=False)
+    wrong, token = tmp_path / 'wrong', tmp_path / 'token'
+    wrong.write_text('arena-nobody')
+    token.write_text(lab.tokens['ada'] + '\n')
+    kept = tmp_path / 'arena' / 'login.json'
+    assert said('login', lab.target, '--token-file', str(wrong))[0] == 1
+    assert not kept.exists(), 'the server was asked first'
+    assert said('login')[0] == 2
+
+    code, out = said('login', lab.target, '--token-file', str(token))
+    assert (code, f'at {lab.target}: evaluator' in out) == (0, True)
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert (lab.tokens['ada'] in kept.read_text()) is (keyring is None)
+    assert said('credits')[0] == 0
+    assert said('login')[1].startswith('ada of ')
+    code, out = said('credits', '--server', '127.0.0.1:9')
+    assert code == 2
+    assert 'no token for 127.0.0.1:9' in out
+    monkeypatch.setenv('ARENA_TOKEN', lab.tokens['otto'])
+    assert '5 credits' not in said('credits')[1], 'the variable goes first'
+    monkeypatch.delenv('ARENA_TOKEN')
+
+    assert said('login', '--forget')[0] == 0
+    assert not kept.exists()
+    assert not keyring
+    assert said('credits')[0] == 2
+    kept.write_text('{"server": 5')
+    assert 'is no login' in said('credits')[1]
