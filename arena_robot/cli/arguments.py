@@ -43,21 +43,13 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--tls-ca', type=Path, metavar='FILE', help='certificate to trust, PEM')
 
 
-def token_in(path: Path) -> str:
-    """Return the token that a file holds; ConfigError when it cannot be read."""
-    try:
-        return path.read_text(encoding='utf-8').strip()
-    except OSError as error:
-        raise ConfigError(f'cannot read {path}: {error.strerror}') from error
-
-
 def calls(args: argparse.Namespace) -> 'Calls':
     """
     Return the client for the arguments; ConfigError where nobody gave a token.
 
     The kept login is that of its server: its token goes to no other.
     """
-    from arena_robot.cli.login import Login, kept_login
+    from arena_robot.cli.login import Login, kept_login, token_in
     from arena_robot.server.client import Calls, ServerAddress
     kept = kept_login()
     if kept is None or args.server not in (None, kept.server):

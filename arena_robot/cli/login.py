@@ -91,6 +91,14 @@ def _keyring() -> Any:
     return keyring if getattr(keyring.get_keyring(), 'priority', 0) > 0 else None
 
 
+def token_in(path: Path) -> str:
+    """Return the token that a file holds; ConfigError when it cannot be read."""
+    try:
+        return path.read_text(encoding='utf-8').strip()
+    except OSError as error:
+        raise ConfigError(f'cannot read {path}: {error.strerror}') from error
+
+
 def login_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
     parser.add_argument('server', nargs='?', metavar='SERVER', help='HOST:PORT of an arena server')
@@ -120,7 +128,6 @@ def run_login(args: argparse.Namespace) -> int:
 
 def _asked(args: argparse.Namespace) -> Login:
     """Return what was typed, with the token of a file or of the keyboard."""
-    from arena_robot.cli.arguments import token_in
     if ':' not in args.server or '://' in args.server:
         raise ConfigError(f"'{args.server}' is no server; write HOST:PORT, such as "
                           'arena.example.org:50061')
