@@ -88,7 +88,7 @@ def _keyring() -> Any:
         import keyring  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
         return None
-    return keyring if getattr(keyring.get_keyring(), 'priority', 0) > 0 else None
+    return keyring if keyring.get_keyring().priority > 0 else None    # 0: a stand-in that fails
 
 
 def token_in(path: Path) -> str:
