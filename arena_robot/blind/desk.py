@@ -51,6 +51,7 @@ NOT_NOW = {
     TrialPhase.BREAK: 'the study has a break; press Go on on the page',
     TrialPhase.DONE: 'all trials of the study were run',
     TrialPhase.REVEALED: 'the study has ended'}
+BY_HAND = 'a person runs this trial by hand, without a policy; end it on the page first'
 DROPPED = 'the trial was ended or paused while the policy answered; its reply was dropped'
 OTHER_ROBOT = ('another robot, or another program of this one, runs this trial; stop one of them, '
                'then try again')
@@ -145,6 +146,7 @@ class StudyDesk(Openable):
                 'attempt': state.attempt, 'draft': dict(state.draft), 'notice': self.notice,
                 'undo': UNDOABLE[undo.move] if undo is not None else '',
                 'decided': self._decided, 'asked': self._caller is not None,
+                'human': state.by_hand,
                 'seconds': self._seconds, 'by_hand_s': self._by_hand_s}
             if trial is not None:
                 condition = self.study.condition(trial.condition)
@@ -176,7 +178,7 @@ class StudyDesk(Openable):
         """Return leave to ask the policy on turn; PolicyRefused when there is none to give."""
         with self._lock:
             trial = self.trial
-            if self._state.phase is not TrialPhase.RUNNING or trial is None:
+            if not self._state.passes or trial is None:
                 self._note(f'the robot asked for an action and got an error: {self._where()}')
                 raise PolicyRefused(self._where())
             self._bind(caller)
@@ -186,7 +188,7 @@ class StudyDesk(Openable):
     def on_turn(self, caller: str) -> str | None:
         """Return the arm that a robot's reset is for, None while it runs no trial."""
         with self._lock:
-            trial, runs = self.trial, self._state.phase is TrialPhase.RUNNING
+            trial, runs = self.trial, self._state.passes
             mine = self._caller in (None, caller)
             return trial.arm if trial is not None and runs and mine else None
 
@@ -220,6 +222,10 @@ class StudyDesk(Openable):
         self._clear()
         self._append(TrialMove.STARTED, {'trial': self._state.done + 1})
 
+    def _start_by_hand(self, words: Mapping[str, Any]) -> None:
+        self._clear()
+        self._append(TrialMove.STARTED, {'trial': 0, 'human': True})
+
     def _end(self, words: Mapping[str, Any]) -> None:
         self._append(TrialMove.ENDED, {
             'seconds': round(self._seconds, 3), 'by_hand_s': round(self._by_hand_s, 3),
@@ -229,7 +235,7 @@ class StudyDesk(Openable):
 
     def _score(self, words: Mapping[str, Any]) -> None:
         said = said_of_trial(words, self.study)
-        if is_judged(self.trials, self._state.done):
+        if is_judged(self.trials, self._state.done) and not self._state.by_hand:
             self._append(TrialMove.SCORED, said)
         else:
             self._finish_trial(said)
@@ -250,7 +256,8 @@ class StudyDesk(Openable):
         if entry is None:
             raise Conflict('nothing can be taken back now: the robot has moved since')
         if entry.move == StudyMove.TRIAL:
-            self._append(StudyMove.UNDONE, {'trial': entry.data['trial']})
+            self._append(StudyMove.UNDONE, {
+                name: entry.data[name] for name in ('trial', 'human') if name in entry.data})
         else:
             self._append(TrialMove.UNDO, {})
         if entry.move == TrialMove.ENDED:
@@ -310,7 +317,8 @@ class StudyDesk(Openable):
         now_ns = self._clock.steady_ns()
         spent_s = 1e-9 * (now_ns - self._since_ns)
         self._since_ns = now_ns
-        if self._caller is not None and self._state.phase in RUN:
+        begun = self._caller is not None or self._state.by_hand
+        if begun and self._state.phase in RUN:
             self._seconds += spent_s
         if self._state.phase is TrialPhase.PAUSED:
             self._by_hand_s += spent_s
@@ -335,11 +343,12 @@ class StudyDesk(Openable):
     def _finish_trial(self, said: Mapping[str, Any]) -> None:
         trial, clips, take = self.trial, self._clips, self._take()
         assert trial is not None
-        if clips is not None:
+        clip = ''
+        if clips is not None and not self._state.by_hand:
             clips.end(take)
+            clip = clips.clip(take)
         self._append(StudyMove.TRIAL, plain_result(result_of(
-            trial, self._version, self._state, {
-                **said, 'clip': clips.clip(take) if clips is not None else ''})))
+            trial, self._version, self._state, {**said, 'clip': clip})))
 
     def _take(self) -> str:
         return take_name(self._version, self._state.done + 1, self._state.attempt)
@@ -370,6 +379,8 @@ class StudyDesk(Openable):
             self._tell(text)
 
     def _where(self) -> str:
+        if self._state.by_hand and self._state.phase in RUN:
+            return BY_HAND
         return NOT_NOW.get(self._state.phase, 'a trial runs')
 
     def _check_clock(self) -> None:
@@ -398,6 +409,7 @@ def _writes(move: TrialMove) -> Work:
 
 MOVES: dict[str, tuple[tuple[TrialPhase, ...], Work]] = {
     'start': ((P.READY,), StudyDesk._start),
+    'human': ((P.READY,), StudyDesk._start_by_hand),
     'pause': ((P.RUNNING,), _writes(TrialMove.PAUSED)),
     'resume': ((P.PAUSED,), _writes(TrialMove.RESUMED)),
     'end': (RUN, StudyDesk._end),

@@ -31,7 +31,7 @@ from arena_robot.core.files import write_text
 from arena_robot.core.wilson import wilson
 
 TEMPLATES = Path(__file__).parent / 'templates'
-HUMAN = 'a person'
+HUMAN = 'a person, by hand'
 NOT_HIDDEN = ('What nobody can hide: whoever has the seed, or watches the GPU machines, their '
               'network or the time of their answers, can tell the policies apart; and a person at '
               'the robot may recognise a policy by how it moves.')
@@ -109,8 +109,9 @@ def arm_rows(result: StudyResult) -> list[dict[str, Any]]:
             times = sorted(r.time_to_success_s for r in trials if r.time_to_success_s is not None)
             progress = [r.progress for r in trials if r.progress is not None]
             rows.append({
-                'name': name, **_share(trials), 'progress': math.fsum(progress) / len(progress)
-                if progress else None, 'time': times[len(times) // 2] if times else None,
+                'name': name, 'human': name == HUMAN, **_share(trials),
+                'progress': math.fsum(progress) / len(progress) if progress else None,
+                'time': times[len(times) // 2] if times else None,
                 'interventions': sum(r.interventions for r in trials),
                 'intervention_s': math.fsum(r.intervention_s for r in trials),
                 'stages': _counts(r.stage for r in trials),
@@ -166,7 +167,7 @@ def deviations(result: StudyResult) -> list[str]:
         words.append(f'Results that were entered after the reveal: {record.after_reveal}.')
     words += [f'Version {k} was declared after {v.trials} trials: {v.reason}'
               for k, v in enumerate(record.versions[1:], 2)]
-    void = [r for r in record.results if r.void]
+    void = [r for r in record.results if r.void and not r.human]
     if void:
         words.append(f'Trials that were void and run again: {len(void)} '
                      f'({_counts(r.void for r in void)}).')
@@ -193,7 +194,10 @@ def blind_words(record: StudyRecord) -> list[str]:
     sealed = 'before the first trial' if record.sealed_first else 'too late'
     fits = {True: 'the revealed seed fits it', False: 'the revealed seed does not fit it',
             None: 'it was not revealed'}[record.fits()]
+    by_hand = sum(r.human and not r.void for r in record.results)
+    words = [f'Trials that a person ran by hand: {by_hand}. They were not blind, and are in no '
+             'comparison.'] if by_hand else []
     return ['The journal of the trials names slots; which policy was in a slot follows from the '
             'seed, which was revealed at the end.',
             f'The hash of the seed was fixed {sealed}, and {fits}. The order of the trials can be '
-            'made again from study and seed.', NOT_HIDDEN]
+            'made again from study and seed.', *words, NOT_HIDDEN]

@@ -93,6 +93,17 @@ class TrialState:
                      if entry.move == TrialMove.STARTED.value), default=0)
         return sum(entry.move == move.value for entry in self.moves[begun:])
 
+    @property
+    def by_hand(self) -> bool:
+        """Whether a person runs the trial that is under way, in place of a policy."""
+        started = self.last(TrialMove.STARTED)
+        return started is not None and bool(started.data.get('human'))
+
+    @property
+    def passes(self) -> bool:
+        """Whether queries pass."""
+        return self.phase is TrialPhase.RUNNING and not self.by_hand
+
     def undoable(self) -> Entry | None:
         """Return the entry that can be taken back, None when there is none."""
         if not self.moves or self.moves[-1].move not in UNDOABLE:
@@ -119,7 +130,7 @@ def state_of(entries: Sequence[Entry], total: int) -> TrialState:
     phase, done, attempt = TrialPhase.READY, 0, 1
     for entry in moves:
         phase = AFTER[entry.move]
-        if entry.move == StudyMove.TRIAL:
+        if entry.move == StudyMove.TRIAL and not entry.data.get('human'):
             attempt = attempt + 1 if entry.data.get('void') else 1
             done += not entry.data.get('void')
     if phase is TrialPhase.READY and done >= total:
@@ -182,14 +193,19 @@ def reason_of(words: Mapping[str, Any], what: str) -> str:
 
 def result_of(trial: ScheduledTrial, version: int, state: TrialState,
               said: Mapping[str, Any]) -> TrialResult:
-    """Return the result of a trial from the times of its entries and what was said."""
+    """
+    Return the result of a trial from the times of its entries and what was said.
+
+    A trial that a person ran is outside of the schedule, at the start condition of ``trial``.
+    """
     started, ended = state.last(TrialMove.STARTED), state.last(TrialMove.ENDED)
     times = ended.data if ended is not None else {}
+    place = (0, 0, '') if state.by_hand else (trial.number, trial.block, trial.slot)
     values = {**said, 'preference': Preference(said['preference'])
               if said.get('preference') else None,
               'failure_tags': tuple(said.get('failure_tags', ()))}
     return TrialResult(
-        trial.number, trial.block, trial.slot, trial.condition, version=version,
+        *place, trial.condition, version=version, human=state.by_hand,
         started_ns=started.stamp_ns if started is not None else 0,
         ended_ns=ended.stamp_ns if ended is not None else 0,
         interventions=state.count(TrialMove.PAUSED),

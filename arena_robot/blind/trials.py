@@ -289,12 +289,13 @@ def _index(moves: Sequence[str], move: StudyMove) -> int:
 
 def _take_back(results: list[TrialResult], undone: list[TrialResult], values: Mapping[str, Any],
                replaced: bool) -> None:
-    """Move the newest counting result of a trial to ``undone``; a new person's trial has none."""
+    """Move the newest result of a trial to ``undone``; a new one replaces only what counted."""
     if replaced and (values.get('human') or values.get('void')):
         return
     for k in range(len(results) - 1, -1, -1):
         same = (results[k].version, results[k].trial) == (values['version'], values.get('trial'))
-        if same and not results[k].human and (not replaced or not results[k].void):
+        if same and results[k].human == bool(values.get('human')) and not (
+                replaced and results[k].void):
             undone.append(results.pop(k))
             return
 

@@ -9,6 +9,7 @@ import pytest
 from blind_rig import YES, Lab, Numbered, study
 
 from arena_robot.blind.desk import MOVES
+from arena_robot.blind.report import HUMAN, arm_rows, blind_words
 from arena_robot.blind.results import study_result
 from arena_robot.blind.study import DecisionRule, Stopping
 from arena_robot.blind.trials import read_study, study_seed
@@ -126,6 +127,42 @@ def test_a_trial_that_does_not_count_is_run_again(lab):
     assert lab.press('undo') == 'scoring'
     lab.press('score', **YES)
     assert [result.void for result in read_study(lab.folder).results] == ['']
+
+
+def test_a_person_runs_a_trial_without_a_policy(lab):
+    """It is no trial of the schedule, passes no query, and can be thrown away or taken back."""
+    lab.run_trial()
+    for words in ({'success': True, 'progress': 100, 'evaluator': 'bob'}, {'success': False}):
+        assert lab.press('human') == 'running'
+        with pytest.raises(PolicyRefused, match='a person runs this trial by hand'):
+            lab.desk.admit('robot')
+        assert lab.desk.on_turn('robot') is None
+        lab.clock.advance_ns(7 * 10**9)
+        assert (lab.desk.shown()['human'], lab.desk.shown()['seconds']) == (True, 7.0)
+        assert lab.press('end') == 'scoring'
+        assert lab.press('score', **words) == 'ready', 'a preference is not asked for'
+    assert lab.press('undo') == 'scoring'
+    lab.press('void', reason='the arm was not homed')
+    lab.press('human')
+    shown = again(lab)
+    assert (shown['phase'], shown['trial'], shown['attempt'], shown['human']) == (
+        'ready', 2, 1, False)
+    lab.run_trial(success=False)
+    for _ in range(4):
+        lab.run_trial()
+    lab.press('reveal')
+    record = read_study(lab.folder)
+    human = [result for result in record.with_arms() if result.human]
+    assert [bool(result.void) for result in human] == [False, True, True]
+    assert (human[0].success, human[0].time_to_success_s, human[0].evaluator, human[0].condition,
+            human[0].arm) == (True, 7.0, 'bob', 'start', '')
+    assert [result.trial for result in record.results if result.counts] == [1, 2, 3, 4, 5, 6]
+    result = study_result(record)
+    assert len(result.contrasts[0].blocks) == 3
+    *policies, person = arm_rows(result)
+    assert (len(policies), person['name'], person['human'], person['trials']) == (
+        2, HUMAN, True, 1)
+    assert any('ran by hand: 1.' in words for words in blind_words(record))
 
 
 def test_a_break(lab):

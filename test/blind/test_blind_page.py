@@ -159,6 +159,21 @@ def test_what_is_typed_survives_a_reload_and_another_phone(phone, lab):
     assert phone.find('#preference .chosen').text == 'B'
 
 
+def test_a_person_runs_a_trial(phone, lab):
+    phone.phase('ready')
+    phone.find('#human summary').click()
+    phone.press('#human-yes')
+    phone.phase('running')
+    assert 'No query passes' in phone.find('#robot').text
+    assert not phone.browser.find_elements(By.CSS_SELECTOR, '#pause')
+    phone.press('#end')
+    phone.press('#success [data-value=true]')
+    phone.press('#score')
+    phone.phase('ready')
+    phone.until(lambda: 'Trial 1 of 2' in phone.find('#count').text, 'the first trial')
+    assert [result.human for result in read_study(lab.folder).results] == [True]
+
+
 def test_a_trial_is_taken_back_and_thrown_away(phone, lab):
     phone.press('#start')
     phone.press('#undo')

@@ -183,7 +183,7 @@ def test_a_clip_of_a_trial_is_linked(tmp_path):
     assert Page(write_study_report(result, folder / 'report.html')).loads == ['clips/1.mp4']
     page = Page(write_study_report(result, tmp_path / 'pages' / 'cups.html', folder))
     assert page.loads == [f'../{folder.relative_to(tmp_path) / "clips/1.mp4"}']
-    assert 'a person' in page.texts
+    assert 'a person, by hand' in page.texts
     assert any('taken back and entered again: 1.' in text for text in page.texts)
 
 

@@ -61,7 +61,7 @@ const keyOf = (now) => ({session_id: `${now.study} ${now.trial} ${now.attempt}`}
 function show(next) {
   state = next;
   say(byId('study'), state.study);
-  say(byId('count'), state.trial ? `Trial ${state.trial} of ${state.total} · ${state.slot}` : `${state.done} trials`);
+  say(byId('count'), state.human ? 'By hand' : state.trial ? `Trial ${state.trial} of ${state.total} · ${state.slot}` : `${state.done} trials`);
   say(byId('notice'), state.notice);
   byId('notice').hidden = !state.notice;
   document.body.className = ['running', 'paused'].includes(state.phase) ? 'running' : '';
@@ -93,7 +93,7 @@ function updateTimer() {
   if (!timer) return;
   const seconds = Math.floor(state.phase === 'paused' ? state.by_hand_s : state.seconds);
   timer.textContent = `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`;
-  say(byId('robot'), state.phase === 'paused' ? 'You have taken over. No action of the policy passes.'
+  say(byId('robot'), state.human ? 'A person runs this trial. No query passes.' : state.phase === 'paused' ? 'You have taken over. No action of the policy passes.'
     : state.asked ? 'The robot gets its actions.' : 'Now start the robot\'s program. It has not asked yet.');
 }
 
@@ -125,6 +125,9 @@ function ready() {
       state.attempt > 1 ? hint(`Attempt ${state.attempt} of this trial.`) : null,
       el('label', {for: 'evaluator'}, 'Your name'), name,
       button('rest', 'Break', () => move('rest')),
+      el('details', {id: 'human'}, el('summary', {}, 'A person runs it …'),
+        hint('For what the scene and the robot allow: you teleoperate the task from this start, no policy is asked. It is shown beside the policies and is in no comparison.'),
+        button('human-yes', 'Start by hand', () => move('human'))),
       state.decided ? el('p', {id: 'decided'}, 'The test that was chosen for this study has decided: no more trials are needed.') : null,
       state.decided ? button('reveal', 'Reveal the policies', () => move('reveal')) : withReason('finish', 'End the study now …',
         'The policies are revealed, and no more trials can be run. Say why it ends early.', 'reveal'),
@@ -139,8 +142,8 @@ function running() {
     nodes: [el('p', {class: 'task'}, `“${state.instruction}”`), el('div', {id: 'timer'}),
       el('p', {id: 'robot'}), hint(`End trial does not stop the arm: it may finish the actions it has. To stop it: ${options.robot_stop}.`),
       doesNotCount()],
-    buttons: [button('pause', 'I take over', () => move('pause'), 'hand'),
-      button('end', 'End trial', () => move('end'), 'primary')],
+    buttons: [state.human ? null : button('pause', 'I take over', () => move('pause'), 'hand'),
+      button('end', 'End trial', () => move('end'), 'primary')].filter(Boolean),
   };
 }
 
@@ -182,7 +185,7 @@ function scoring() {
   range.addEventListener('input', () => { number.textContent = range.value; typed.set('progress', Number(range.value)); });
   const pairs = (words) => words.map((word) => [word, word]);
   return {
-    nodes: [heading(`What did ${state.slot} do?`),
+    nodes: [heading(state.human ? 'What did the person do?' : `What did ${state.slot} do?`),
       ...choice('success', `Success? ${options.success}`, [[true, 'yes'], [false, 'no']], typed, 'success'),
       ...(options.stages.length ? choice('stage', 'Furthest stage', pairs(options.stages), typed, 'stage') : []),
       el('label', {for: 'progress'}, 'Progress: ', number, ' of 100'), range,
