@@ -4,9 +4,9 @@ Measure a camera frame's way from the library's hand-over to its publication.
     python bench/bench_camera.py [--frames 150] [--fps 15]
 
 camera_node runs in this process, a subscriber of both eyes' raw images in another. The ZED's
-library is the stand-in, whose hand-over is the return of grab(); the frame is published when
-publish() of the second eye has returned, and received when the subscriber's callback has that
-message. Prints a table; a figure above its limit says so, and the exit code stays 0: on a
+library is the stand-in in a process of its own, which hands a frame over LATENCY_S after its
+stamp; the frame is published when publish() of the second eye has returned, and received when the
+subscriber's callback has that message. Prints a table; a figure above its limit says so, and the exit code stays 0: on a
 busy machine it proves nothing. The processor time of the two threads on the way is what is left
 where nothing else runs.
 """
@@ -30,6 +30,7 @@ os.environ.setdefault('ROS_DOMAIN_ID', str(os.getpid() % 100 + 1))
 
 from arena_robot.core.tuning import keep_what_exists  # noqa: E402
 from arena_robot.drivers.emulators.zed import EmulatedZed, make_folder  # noqa: E402
+from arena_robot.drivers.emulators.zed_sdk.pyzed.sl import LATENCY_S  # noqa: E402
 from arena_robot.nodes.camera import CameraNode  # noqa: E402
 from arena_robot.nodes.lib.spin import Spin, tune_process  # noqa: E402
 from arena_robot.nodes.station.processes import overrides_file  # noqa: E402
@@ -93,27 +94,12 @@ class TimedPublisher:
         return self._publisher.get_subscription_count()
 
 
-def note_grabs(sl):
-    """Return a table, filled from now on: when each camera handed its newest frame over."""
-    handed, plain = {}, sl.Camera.grab
-
-    def grab(camera, runtime):
-        code = plain(camera, runtime)
-        handed[camera] = (time.monotonic_ns(), time.thread_time_ns())
-        return code
-    sl.Camera.grab = grab
-    return handed
-
-
 def measure(frames, fps, **params):
     """Return ms from hand-over to publication, to reception, and of processor time by frame."""
-    import pyzed.sl as sl
     path = overrides_file({'left_camera': {
         'backend': 'zed', 'serial_number': SERIAL, 'pub_frame_rate': float(fps), 'driver.fps': fps,
         **params}})
     gone = {}
-    plain = sl.Camera.grab
-    handed = note_grabs(sl)
     args = ['bench', '--ros-args', '--params-file', str(path), '--log-level', 'error']
     with listener() as came, Spin(args) as spin:
         node = CameraNode('left_camera', context=spin.context)
@@ -124,9 +110,10 @@ def measure(frames, fps, **params):
         take, wait = part._take, part.wait_frame
 
         def noted(found, ended):
-            at_ns, before_ns = handed[part._source._camera]
+            begin_ns, before_ns = time.monotonic_ns(), time.thread_time_ns()
             take(found, ended)
-            taken[part._frame.left.stamp_ns] = (at_ns, time.thread_time_ns() - before_ns)
+            handed_ns = begin_ns - round((found.age_s - LATENCY_S) * 1e9)
+            taken[part._frame.left.stamp_ns] = (handed_ns, time.thread_time_ns() - before_ns)
 
         def waited(timeout_s):
             frame = wait(timeout_s)
@@ -139,7 +126,6 @@ def measure(frames, fps, **params):
                                         last.info, last.compressed, last.geometry)
         until(lambda: last.image.get_subscription_count() > 0)
         until(lambda: len(gone) >= frames + SKIPPED)
-    sl.Camera.grab = plain
     path.unlink()
     both = [stamp for stamp in sorted(gone) if stamp in taken][SKIPPED:]
     return ([(gone[one][0] - taken[one][0]) / 1e6 for one in both],

@@ -2,6 +2,7 @@
 A blind session in which nodes of other packages provide arm, gripper and cameras.
 
     python bench/bench_vendor.py                  # CRISP, the gripper's position controller
+    python bench/bench_vendor.py jtc              # Jazzy's joint_trajectory_controller instead
     python bench/bench_vendor.py franka_ros2_zed  # needs control_msgs (ROS 2, or ARENA_ROS_TOOLS)
     python bench/bench_vendor.py droid_nuc        # arm and gripper behind an emulated NUC
 
@@ -24,7 +25,7 @@ os.environ.setdefault('MUJOCO_GL', 'egl')
 import numpy as np  # noqa: E402
 from ros_tools import environment, missing  # noqa: E402
 from station_programs import Process  # noqa: E402
-from test_station_vendor import FRANKA, ROS, TASK  # noqa: E402
+from test_station_vendor import FRANKA, JTC_LAB, ROS, TASK  # noqa: E402
 from vendor_rig import VendorRig  # noqa: E402
 
 from arena_robot.recording.bag.codec import Codec  # noqa: E402
@@ -34,7 +35,8 @@ from arena_robot.session.evaluator.scripted import Script, Scripted  # noqa: E40
 
 STEPS = 300
 NUC = ('-m', 'arena_robot.cli.main', 'emulate', 'droid-nuc')
-LABS = {'crisp': {}, 'franka_ros2_zed': {'lab': FRANKA}, 'droid_nuc': {'program': NUC}}
+LABS = {'crisp': {}, 'jtc': JTC_LAB, 'franka_ros2_zed': {'lab': FRANKA},
+        'droid_nuc': {'program': NUC}}
 RATE_HZ, AGE_P99_S = 14.8, 0.1
 
 
@@ -51,13 +53,13 @@ def measured(folder):
 def main():
     name = sys.argv[1] if len(sys.argv) > 1 else 'crisp'
     lab, ros, good = LABS[name], {}, True
-    if lab.get('lab'):
+    if lab.get('lab') == FRANKA:
         if missing():
             raise SystemExit(missing())
         ros = {key: value for key, value in environment().items() if key in ROS}
     with tempfile.TemporaryDirectory() as folder:
-        with VendorRig(Process, Path(folder), f'{name}.yaml', max_steps=STEPS, environment=ros,
-                       **lab) as rig, rig.desk() as desk:
+        options = {'config': f'{name}.yaml', 'max_steps': STEPS, 'environment': ros, **lab}
+        with VendorRig(Process, Path(folder), **options) as rig, rig.desk() as desk:
             end = Scripted(desk, Script('bench', TASK, lambda: 0.5)).run()
         print(f'{os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f}; '
               f'{end.state.value}, verified: {end.verified}')

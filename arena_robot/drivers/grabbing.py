@@ -1,19 +1,36 @@
 """
 A camera behind a library that blocks until the next frame: the thread that reads it.
 
-:class:`Arrivals` has the capture and arrival times of the newest frames.
+:class:`SourceProcess` runs a library in a process of its own, which is killed when the library
+does not return. :class:`Arrivals` has the capture and arrival times of the newest frames.
 """
 
+import contextlib
+import importlib
+import json
 import logging
+import mmap
+import os
+import shutil
+import socket
+import sys
+import tempfile
 import threading
+import time
+import weakref
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
 
 from arena_robot.core.clock import Clock, SystemClock
-from arena_robot.core.errors import DriverError, NotConnected, ReadTimeout, StaleData
-from arena_robot.core.observation import CameraInfo, Image, Pixels
+from arena_robot.core.errors import ArenaError, DriverError, NotConnected, ReadTimeout, StaleData
+from arena_robot.core.observation import EYES, CameraInfo, Image, Pixels
+from arena_robot.core.process import Process
 from arena_robot.drivers.base import StereoFrame
 from arena_robot.drivers.part import Opened
 
@@ -23,6 +40,11 @@ FIRST_S = 2.0    # until the first frame
 AGAIN_S = 1.0    # between two attempts to connect
 JOIN_S = 2.0     # until the thread has ended
 KEPT = 120       # eight seconds at 15 Hz
+START_S = 20.0   # until a process has imported its library, on a busy machine
+CONNECT_S = 10.0    # for opening a device, beyond the library's own limit
+GRAB_S, FIRST_GRAB_S = 1.0, 2.0    # for a frame: the process that takes longer is killed
+SLOTS = 5        # frames in shared memory: newest, being published, being written, and two more
+ENDS_S = 1.0     # for closing the device, before the process is killed
 
 
 @dataclass(frozen=True)
@@ -55,6 +77,185 @@ class FrameSource(Protocol):
         """Release the device; can be called twice, and never raises."""
 
 
+class SourceProcess:
+    """
+    A FrameSource whose library runs in a process of its own, ``what`` in messages.
+
+    ``target`` is ``module:function`` that makes a FrameSource from ``options``. The process
+    writes each picture into shared memory: at once where the source writes to the arrays of its
+    attribute ``into``. The camera hands out that memory, without a copy: it is written to again
+    when nobody refers to it any more. A process that is silent for too long, or ends, is a
+    DriverError, and the next ``connect`` starts another one.
+    ``open_timeout_s`` is the library's own limit for opening the device, ``lasts`` a sentence
+    about how long it takes to come back.
+    """
+
+    def __init__(self, target: str, options: Mapping[str, Any], serial: str, what: str,
+                 open_timeout_s: float, lasts: str) -> None:
+        self.serial, self._what, self._lasts = serial, what, lasts
+        self._target, self._options = target, dict(options)
+        self._open_timeout_s = open_timeout_s
+        self._folder: Path | None = None
+        self._process: Process | None = None
+        self._line: Connection | None = None
+        self._memory: Any = None
+        self._shapes: list[tuple[int, ...]] = []
+        self._lent, self._returned = 0, deque[int]()
+        self._limit_s = FIRST_GRAB_S
+
+    def connect(self) -> Mapping[str, CameraInfo]:
+        """Start the process unless one waits for this; have it connect."""
+        if self._line is None:
+            self._start()
+        assert self._line is not None
+        self._line.send('connect')
+        self.serial, infos, pid, file = self._reply(
+            self._open_timeout_s + CONNECT_S, 'opening the device')
+        self._shapes = [(info.height, info.width, 3) for info in map(infos.get, EYES)]
+        with open(f'/proc/{pid}/fd/{file}', 'r+b') as memory:
+            self._memory = mmap.mmap(memory.fileno(), 0)
+        self._lent, self._returned, self._limit_s = 0, deque(), FIRST_GRAB_S
+        return dict(infos)
+
+    def grab(self) -> Grab:
+        """Return the next frame; its pictures are shared memory."""
+        assert self._line is not None
+        self._give_back()
+        slot, age_s, dropped, sent_ns = self._reply(self._limit_s, 'the next picture')
+        self._limit_s = GRAB_S
+        size = len(self._memory) // SLOTS
+        both: Pixels = np.frombuffer(self._memory, np.uint8, size, slot * size)
+        self._lent += 1
+        if self._lent < SLOTS - 1:
+            weakref.finalize(both, self._returned.append, slot)
+        else:    # the reader keeps frames: the last place is not lent
+            both = both.copy()
+            self._returned.append(slot)
+        half = size // 2
+        left, right = (part.reshape(shape) for part, shape in zip(
+            (both[:half], both[half:]), self._shapes, strict=True))
+        return Grab(left, right, age_s + (time.monotonic_ns() - sent_ns) * 1e-9, dropped)
+
+    def disconnect(self) -> None:
+        """End the process, and with it whatever the library does."""
+        line, self._line = self._line, None
+        if line is not None:
+            line.close()
+        process, self._process = self._process, None
+        if process is not None:
+            end_s = time.monotonic() + ENDS_S
+            while process.code is None and time.monotonic() < end_s:
+                time.sleep(0.005)
+            process.kill()
+        self._memory = None
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _start(self) -> None:
+        """Start a process that knows the modules which this one finds."""
+        self._folder = folder = Path(tempfile.mkdtemp(prefix='arena_camera_'))
+        self._process = Process(
+            f'the process of {self._what}',
+            [sys.executable, '-c', f'from {__name__} import serve; serve()', self._target,
+             str(folder / 'line'), json.dumps([self._options, sys.path])], folder / 'log')
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(folder / 'line'))
+            server.listen(1)
+            server.settimeout(0.1)
+            self._process.start()
+            end_s = time.monotonic() + START_S
+            while self._line is None:
+                with contextlib.suppress(TimeoutError):
+                    self._line = Connection(server.accept()[0].detach())
+                    return
+                if self._process.code is not None or time.monotonic() > end_s:
+                    words = self._last_words()
+                    self.disconnect()
+                    raise NotConnected(f'the process of {self._what} did not start: {words}')
+
+    def _reply(self, timeout_s: float, awaited: str) -> Any:
+        """Return what the process sends; DriverError, and it has ended, where it is silent."""
+        assert self._line is not None
+        assert self._process is not None
+        try:
+            if not self._line.poll(timeout_s):
+                self._process.kill()
+                self.disconnect()
+                raise DriverError(f'{self._what}: its library did not return from {awaited} for '
+                                  f'{timeout_s:g} s, and its process was killed; {self._lasts}')
+            reply = self._line.recv()
+        except (EOFError, OSError) as error:
+            self._process.end(0.0, ENDS_S)
+            words = f'ended with {self._process.code}: {self._last_words()}'
+            self.disconnect()
+            raise DriverError(f'{self._what}: the process of its library {words}; {self._lasts}'
+                              ) from error
+        if isinstance(reply, ArenaError):
+            raise reply
+        return reply
+
+    def _give_back(self) -> None:
+        while self._returned and self._line is not None:
+            self._lent -= 1
+            with contextlib.suppress(OSError):      # it has ended: the reply says so
+                self._line.send(self._returned.popleft())
+
+    def _last_words(self) -> str:
+        lines = self._process.said().strip().splitlines() if self._process else []
+        return lines[-1][:300] if lines else 'it said nothing'
+
+
+def serve() -> None:
+    """Run the process of a :class:`SourceProcess`, until its other end closes the line."""
+    target, path, text = sys.argv[1:]
+    options, places = json.loads(text)
+    sys.path.extend(place for place in places if place not in sys.path)
+    module, _, name = target.partition(':')
+    source: Any = getattr(importlib.import_module(module), name)(**options)
+    client = socket.socket(socket.AF_UNIX)
+    client.connect(path)
+    line = Connection(client.detach())
+    with contextlib.suppress(EOFError, OSError):
+        while line.recv():
+            try:
+                infos = source.connect()
+            except ArenaError as error:
+                line.send(error)
+                continue
+            _stream(line, source, infos)
+    source.disconnect()
+
+
+def _stream(line: Connection, source: Any, infos: Mapping[str, CameraInfo]) -> None:
+    """Send a picture's slot whenever there is one; EOFError when the other end is closed."""
+    sizes = [infos[eye].height * infos[eye].width * 3 for eye in EYES]
+    file = os.memfd_create('arena_camera')
+    os.ftruncate(file, SLOTS * sum(sizes))
+    memory, free = mmap.mmap(file, 0), list(range(SLOTS))
+    line.send((source.serial, infos, os.getpid(), file))
+    while True:
+        while not free or line.poll(0):
+            free.append(line.recv())
+        slot = free.pop()
+        arrays, at = [], slot * sum(sizes)
+        for eye, size in zip(EYES, sizes, strict=True):
+            arrays.append(np.frombuffer(memory, np.uint8, size, at).reshape(
+                infos[eye].height, infos[eye].width, 3))
+            at += size
+        source.into = (arrays[0], arrays[1])
+        try:
+            grab = source.grab()
+        except ArenaError as error:
+            source.disconnect()
+            line.send(error)
+            return
+        for array, picture in zip(arrays, (grab.left, grab.right), strict=True):
+            if not np.shares_memory(array, picture):
+                np.copyto(array, picture)
+        line.send((slot, grab.age_s, grab.dropped, time.monotonic_ns()))
+
+
 class GrabbingCamera(Opened):
     """
     A :class:`arena_robot.drivers.base.Camera` that a thread reads from a :class:`FrameSource`.
@@ -83,7 +284,11 @@ class GrabbingCamera(Opened):
         """Connect and wait for the first frame."""
         if self._open:
             return
-        self._infos = self._source.connect()
+        try:
+            self._infos = self._source.connect()
+        except ArenaError:
+            self._source.disconnect()
+            raise
         with self._new:
             self._frame, self._arrivals, self._problem = None, Arrivals(), ''
             self._sequence = self._lost = 0
@@ -153,17 +358,16 @@ class GrabbingCamera(Opened):
                     self._connect_again()
                     connected = True
                 self._take(self._source.grab(), ended)
+                continue
             except DriverError as error:
                 self._lose(str(error))
-                self._source.disconnect()
-                connected = False
-                ended.wait(AGAIN_S)
             except Exception as error:      # whatever a library raises besides
                 log.exception('%s', self._what)
                 self._lose(f'{type(error).__name__}: {error}')
+            if connected:
                 self._source.disconnect()
-                connected = False
-                ended.wait(AGAIN_S)
+            connected = False
+            ended.wait(AGAIN_S)
         self._source.disconnect()
 
     def _connect_again(self) -> None:
@@ -172,6 +376,7 @@ class GrabbingCamera(Opened):
         if self._source.serial != before or {e: (i.width, i.height) for e, i in infos.items()} != {
                 e: (i.width, i.height) for e, i in self._infos.items()}:
             serial, self._source.serial = self._source.serial, before
+            self._source.disconnect()
             raise NotConnected(f'{self._what}: another camera ({serial}) is plugged in now')
         self._infos = infos
         log.warning('%s is connected again', self._what)

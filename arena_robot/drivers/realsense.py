@@ -64,6 +64,7 @@ class RealsenseSource:
         self._rs: Any = None
         self._pipeline: Any = None
         self._last, self._dropped = 0, 0
+        self._was_lost = False
 
     def connect(self) -> Mapping[str, CameraInfo]:
         """Start the camera with the serial number, or the only one."""
@@ -73,8 +74,16 @@ class RealsenseSource:
         except ImportError as error:
             raise NotConnected(f'the backend realsense needs librealsense ({error}): '
                                'pip install pyrealsense2') from error
-        self.serial, model = self._found()
+        device = self._found()
+        info = self._rs.camera_info
+        self.serial, model = device.get_info(info.serial_number), device.get_info(info.name)
         try:
+            if self._was_lost:
+                # Without it, a camera that was lost opens and sends nothing (librealsense #14242).
+                self._was_lost = False
+                device.hardware_reset()
+                raise NotConnected(f'RealSense {self.serial} is reset, because it was lost; it '
+                                   'comes back within seconds')
             profile = self._start(size)
             self._set_picture(profile)
             return self._geometry(profile, model)
@@ -97,6 +106,7 @@ class RealsenseSource:
         try:
             frames = self._pipeline.wait_for_frames(WAIT_MS)
         except RuntimeError as error:
+            self._was_lost = True
             raise DriverError(f'RealSense {self.serial} has stopped: {_why(error)}') from error
         if self._settings.stream == COLOR:
             first = frames.get_color_frame()
@@ -114,21 +124,22 @@ class RealsenseSource:
 
     # -- inside --------------------------------------------------------------------------------
 
-    def _found(self) -> tuple[str, str]:
-        """Return serial number and model of the camera to open. Raises NotConnected."""
+    def _found(self) -> Any:
+        """Return the device to open. Raises NotConnected."""
         info = self._rs.camera_info
-        cameras = {camera.get_info(info.serial_number): camera.get_info(info.name)
+        cameras = {camera.get_info(info.serial_number): camera
                    for camera in self._rs.context().query_devices()}
-        known = ', '.join(f'{serial} ({model})' for serial, model in sorted(cameras.items()))
+        known = ', '.join(f'{serial} ({camera.get_info(info.name)})'
+                          for serial, camera in sorted(cameras.items()))
         if self._asked in cameras:
-            return self._asked, cameras[self._asked]
+            return cameras[self._asked]
         if self._asked:
             raise NotConnected(f'no RealSense with serial number {self._asked} is plugged in; '
                                f'found: {known or "none"}')
         if len(cameras) != 1:
             raise NotConnected(f'RealSense cameras found: {known}; set serial_number to one of '
                                'them' if cameras else 'no RealSense is plugged in')
-        return next(iter(cameras.items()))
+        return next(iter(cameras.values()))
 
     def _start(self, size: tuple[int, int]) -> Any:
         rs, fps = self._rs, self._settings.fps
@@ -157,12 +168,16 @@ class RealsenseSource:
             values.append((option.enable_auto_white_balance, float(wanted.white_balance == AUTO)))
             if wanted.white_balance != AUTO:
                 values.append((option.white_balance, wanted.white_balance))
-        device = profile.get_device()
-        sensor = (device.first_color_sensor() if wanted.stream == COLOR else
-                  device.first_depth_sensor())
+        sensor = self._sensor(profile.get_device())
         for name, value in values:
             if sensor.supports(name):
                 sensor.set_option(name, value)
+
+    def _sensor(self, device: Any) -> Any:
+        """Return the sensor with the stream: a D405's color is one of its Stereo Module."""
+        kind = getattr(self._rs.stream, self._settings.stream)
+        return next(sensor for sensor in device.query_sensors() if any(
+            each.stream_type() == kind for each in sensor.get_stream_profiles()))
 
     def _geometry(self, profile: Any, model: str) -> Mapping[str, CameraInfo]:
         rs = self._rs

@@ -1,12 +1,15 @@
-"""A ZED camera through Stereolabs' SDK, the library ``pyzed.sl``."""
+"""
+A ZED camera through Stereolabs' SDK, the library ``pyzed.sl``, in a process of its own.
+
+The SDK can block in ``grab`` for ever, or crash, while it connects a camera again by itself.
+"""
 
 import importlib
 import importlib.util
 import logging
-import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import ConfigError, DriverError, NotConnected
 from arena_robot.core.observation import EYES, CameraInfo, Pixels
-from arena_robot.drivers.grabbing import Grab, GrabbingCamera
+from arena_robot.drivers.grabbing import Grab, GrabbingCamera, SourceProcess
 
 log = logging.getLogger(__name__)
 
@@ -28,10 +31,8 @@ PERCENT = (0, 100)
 WHITE_K = (2800, 6500)
 RETRY_S = 0.02
 LOST_S = 0.5        # so long the SDK may connect a camera again by itself
-# The cameras that this process has open, by serial number: the SDK's error for opening one twice
-# does not name the cause.
-_taken: set[str] = set()
-_taking = threading.Lock()
+# As its users measured; the process is killed and the camera looked for meanwhile.
+LASTS = 'a ZED takes 10 to 30 s to come back; is its cable plugged in?'
 OLDEST = 4      # the first version with camera_configuration and get_camera_settings' pair
 INSTALL = ('install the ZED SDK from https://www.stereolabs.com/developers, then its Python API '
            'into this environment: python /usr/local/zed/get_python_api.py')
@@ -107,7 +108,7 @@ class ZedSource:
         self._camera: Any = None
         self._mats: tuple[Any, Any] = (None, None)
         self._size: Any = None
-        self._held = ''
+        self.into: tuple[Pixels, Pixels] | None = None
 
     def connect(self) -> Mapping[str, CameraInfo]:
         """Open the camera with the serial number, or the only one; set its picture."""
@@ -124,9 +125,6 @@ class ZedSource:
         camera, self._camera = self._camera, None
         if camera is not None:
             camera.close()
-        with _taking:
-            _taken.discard(self._held)
-        self._held = ''
 
     def grab(self) -> Grab:
         """Return the next frame that is whole."""
@@ -141,8 +139,8 @@ class ZedSource:
                 break               # a warning about something else; the picture is good
             else:
                 time.sleep(RETRY_S)
-        left, right = (self._picture(eye, mat)
-                       for eye, mat in zip(EYES, self._mats, strict=True))
+        left, right = (self._picture(eye, mat, into) for eye, mat, into in zip(
+            EYES, self._mats, self.into or (None, None), strict=True))
         age_ns = (0 if self._settings.svo else
                   camera.get_timestamp(sl.TIME_REFERENCE.CURRENT).get_nanoseconds()
                   - camera.get_timestamp(sl.TIME_REFERENCE.IMAGE).get_nanoseconds())
@@ -163,11 +161,11 @@ class ZedSource:
             params.set_from_svo_file(wanted.svo)
             params.svo_real_time_mode = True
         else:
-            self._take(self._found())
-            params.set_from_serial_number(int(self._held))
+            found = self._found()
+            params.set_from_serial_number(int(found))
         self._camera = sl.Camera()
         code = self._camera.open(params)
-        name = wanted.svo or f'ZED {self._held}'
+        name = wanted.svo or f'ZED {found}'
         if failed(sl, code):
             raise NotConnected(f'{name} cannot be opened: {words(code)}')
         if code != sl.ERROR_CODE.SUCCESS:
@@ -197,19 +195,11 @@ class ZedSource:
                 if self._asked else f'ZEDs found: {known}; set serial_number to one of them'
                 if cameras else 'no ZED is plugged in, or not into a USB 3 port')
         serial = self._asked or next(iter(cameras))
-        state = cameras[serial].camera_state
-        if serial not in _taken and state != sl.CAMERA_STATE.AVAILABLE:
+        if cameras[serial].camera_state != sl.CAMERA_STATE.AVAILABLE:
             raise NotConnected(f'ZED {serial} is already open in another program (ZED_Explorer, '
-                               'zed_wrapper, another station): end it')
+                               'zed_wrapper, another station): end it; or two cameras of the '
+                               'station file have this serial number')
         return serial
-
-    def _take(self, serial: str) -> None:
-        with _taking:
-            if serial in _taken:
-                raise NotConnected(f'ZED {serial} is already open in this process: two cameras '
-                                   'of the station file have this serial number')
-            _taken.add(serial)
-            self._held = serial
 
     def _set_picture(self) -> None:
         """Set exposure, gain and white balance; the camera keeps those of other programs."""
@@ -234,14 +224,14 @@ class ZedSource:
             log.warning('ZED %s: %s was set to %s and reads %s', self.serial, setting.name, value,
                         value_now)
 
-    def _picture(self, eye: str, mat: Any) -> Pixels:
+    def _picture(self, eye: str, mat: Any, into: Pixels | None) -> Pixels:
         sl = self._sl
         code = self._camera.retrieve_image(
             mat, sl.VIEW.LEFT if eye == 'left' else sl.VIEW.RIGHT, sl.MEM.CPU, self._size)
         if failed(sl, code):
             raise DriverError(f'ZED {self.serial} gives no {eye} picture: {words(code)}')
         # The data is a view of the SDK's memory; the conversion is the copy.
-        return np.asarray(cv2.cvtColor(mat.get_data(), cv2.COLOR_BGRA2RGB), np.uint8)
+        return np.asarray(cv2.cvtColor(mat.get_data(), cv2.COLOR_BGRA2RGB, into), np.uint8)
 
 
 def _geometry(about: Any) -> Mapping[str, CameraInfo]:
@@ -271,10 +261,16 @@ class ZedCamera(GrabbingCamera):
                  resolution: str = 'HD720', fps: int = 60, exposure: int = AUTO,
                  gain: int = AUTO, white_balance: int = AUTO, svo: str = '',
                  open_timeout_s: float = 5.0) -> None:
+        settings = ZedSettings(resolution, fps, exposure, gain, white_balance, svo, open_timeout_s)
+        what = f'ZED {serial_number}' if serial_number else 'the ZED'
         super().__init__(
-            ZedSource(serial_number, ZedSettings(resolution, fps, exposure, gain, white_balance,
-                                                 svo, open_timeout_s)),
-            clock, f'ZED {serial_number}' if serial_number else 'the ZED')
+            SourceProcess(f'{__name__}:source_of', {'serial': serial_number, **asdict(settings)},
+                          serial_number, what, open_timeout_s, LASTS), clock, what)
+
+
+def source_of(serial: str, **settings: Any) -> ZedSource:
+    """Return the source that a ZED's process reads."""
+    return ZedSource(serial, ZedSettings(**settings))
 
 
 def load_sl() -> Any:

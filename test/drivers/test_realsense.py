@@ -21,7 +21,13 @@ PERIOD_S = 0.01
 
 
 class Library:
-    """``pyrealsense2``, as much as the driver uses; ``plugged`` are the cameras by serial."""
+    """
+    ``pyrealsense2``, as much as the driver uses; ``plugged`` are the cameras by serial.
+
+    A D405 has no color sensor, but color in its Stereo Module. With ``needs_reset``, as is, a
+    camera that was lost is listed and opens, and sends nothing before hardware_reset, after which
+    it is away for ``back_s``.
+    """
 
     stream = SimpleNamespace(color='color', infrared='infrared')
     format = SimpleNamespace(rgb8='rgb8', y8='y8')
@@ -34,11 +40,31 @@ class Library:
     def __init__(self):
         self.plugged = {'831612070000': 'Intel RealSense D435', '831612079999': 'D455'}
         self.busy, self.options, self.skip, self.domain = set(), {}, 0, 2
+        self.needs_reset, self.back_s = True, 0.2
+        self.lost, self.resets, self.away = set(), [], {}
 
     def context(self):
         return SimpleNamespace(query_devices=lambda: [
-            SimpleNamespace(get_info={'serial_number': serial, 'name': name}.get)
-            for serial, name in self.plugged.items()])
+            self.device(serial) for serial in self.plugged
+            if time.monotonic() >= self.away.get(serial, 0.0)])
+
+    def device(self, serial):
+        def sensor(*streams):
+            return SimpleNamespace(
+                supports=lambda name: True, set_option=self.options.__setitem__,
+                get_stream_profiles=lambda: [SimpleNamespace(stream_type=lambda kind=kind: kind)
+                                             for kind in streams])
+
+        def hardware_reset():
+            self.resets.append(serial)
+            self.lost.discard(serial)
+            self.away[serial] = time.monotonic() + self.back_s
+        model = self.plugged[serial]
+        stereo = ('depth', 'infrared') + (('color',) if 'D405' in model else ())
+        sensors = [sensor(*stereo), *([] if 'D405' in model else [sensor('color')])]
+        return SimpleNamespace(
+            get_info={'serial_number': serial, 'name': model}.get,
+            hardware_reset=hardware_reset, query_sensors=lambda: sensors)
 
     def config(self):
         asked = SimpleNamespace(serial='', streams=[])
@@ -62,13 +88,10 @@ class Pipeline:
         if fps not in (15, 30, 60):
             raise RuntimeError("Couldn't resolve requests")
         self.library.busy.add(config.serial)
-        sensor = SimpleNamespace(supports=lambda name: True,
-                                 set_option=self.library.options.__setitem__)
         return SimpleNamespace(
             get_stream=lambda kind, index=0: SimpleNamespace(
                 as_video_stream_profile=lambda: Video(index, self.width, self.height)),
-            get_device=lambda: SimpleNamespace(first_color_sensor=lambda: sensor,
-                                               first_depth_sensor=lambda: sensor))
+            get_device=lambda: self.library.device(config.serial))
 
     def stop(self):
         self.library.busy.discard(self.config.serial)
@@ -77,7 +100,10 @@ class Pipeline:
 
     def wait_for_frames(self, timeout_ms=5000):
         time.sleep(PERIOD_S)
-        if self.config.serial not in self.library.plugged:
+        serial, library = self.config.serial, self.library
+        if serial not in library.plugged and library.needs_reset:
+            library.lost.add(serial)
+        if serial not in library.plugged or serial in library.lost:
             raise RuntimeError(f"Frame didn't arrive within {timeout_ms}")
         self.number += 1 + self.library.skip
         stamp_ms = time.time() * 1e3 - 8.0
@@ -190,7 +216,20 @@ def test_a_cable_is_pulled_and_plugged_in_again(library):
             except (ReadTimeout, StaleData) as error:
                 said = str(error)
         library.plugged['831612070000'] = gone
+        until(lambda: library.resets, 'the reset')
+        with told(StaleData, 'is reset, because it was lost; it comes back within seconds'):
+            while True:
+                colour.frame(0.0)
         colour.wait_frame(BUSY_S)
+        assert library.resets == ['831612070000']       # once
+
+
+def test_a_camera_without_a_sensor_for_color_has_its_color(library):
+    """A D405 has a Stereo Module only: "Could not find requested sensor type!"."""
+    library.plugged['831612070000'] = 'Intel RealSense D405'
+    with camera() as colour:
+        assert colour.wait_frame(BUSY_S).left.pixels.shape == (240, 424, 3)
+    assert library.options['enable_auto_exposure'] == 1.0
 
 
 def test_faults_say_what_to_do(library, monkeypatch):

@@ -36,6 +36,8 @@ from arena_robot.safety.urdf import urdf
 KNUCKLE, CLOSED = 'robotiq_85_left_knuckle_joint', 0.7929
 BEST_EFFORT = QoSProfile(depth=1, reliability=QoSReliabilityPolicy.BEST_EFFORT)
 PERIOD_S, FILTER = 0.01, 0.35
+# Where both are off, the wrapper publishes neither eye.
+ZED_DEFAULTS = {'pos_tracking.pos_tracking_enabled': True, 'depth.depth_stabilization': 30}
 ORDER = (3, 0, 6, 1, 5, 2, 4)    # hardware interfaces come in no particular order
 
 
@@ -82,6 +84,7 @@ class Lab:
         if gripper:
             self.node('robotiq_activation_controller').create_service(
                 Trigger, '~/reactivate_gripper', self._reactivate)
+        self.zed_nodes = {}
         self.eyes = {role: self._zed(role) for role in roles}
 
     def node(self, name, space=''):
@@ -250,7 +253,9 @@ class Lab:
     # -- cameras ---------------------------------------------------------------------------
 
     def _zed(self, role):
-        node = self.node('zed_node', f'zed_{role}')
+        self.zed_nodes[role] = node = self.node('zed_node', f'zed_{role}')
+        for name, value in ZED_DEFAULTS.items():
+            node.declare_parameter(name, value)
         made = {}
         for eye in ('left', 'right'):
             image = f'~/{eye}/color/rect/image'
@@ -267,6 +272,8 @@ class Lab:
         while not self.over.is_set():
             frame = camera.wait_frame(2.0)
             stamp_ns = self.timeline.to_ros(frame.left.stamp_ns)
+            if not any(self.zed_nodes[role].get_parameter(name).value for name in ZED_DEFAULTS):
+                continue    # zed-ros2-wrapper #423
             for eye, image in (('left', frame.left), ('right', frame.right)):
                 raw, jpeg, info = self.eyes[role][eye]
                 header = convert.header(stamp_ns, f'zed_{role}_{eye}_camera_frame_optical')

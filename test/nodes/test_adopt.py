@@ -4,13 +4,17 @@ import uuid
 
 import pytest
 import yaml
-from fake_lab import Lab
+from fake_lab import ZED_DEFAULTS, Lab
+from rclpy.parameter import Parameter
 
 from arena_robot.cli.station import station
-from arena_robot.core.errors import ConfigError
+from arena_robot.core.errors import ConfigError, NotConnected
 from arena_robot.nodes.adopt.graph import JOINTS, FoundGraph, FoundTopic, look
 from arena_robot.nodes.adopt.proposal import TRAJECTORY, propose
+from arena_robot.nodes.lib.images import COMPRESSED
+from arena_robot.nodes.lib.listener import Listening
 from arena_robot.nodes.lib.spin import Spin
+from arena_robot.nodes.remote.camera import RemoteCamera
 from arena_robot.nodes.station.files import nodes_in
 from arena_robot.recording.episode.views import IMAGE, JPEG
 
@@ -78,6 +82,7 @@ def test_everything_is_found_and_named():
     (graph(joints(names=ARM)), 'no JointState topic has robotiq_85_left_knuckle_joint'),
     (graph(joints(names=(*ARM, 'left_fr3_finger_joint1'))), 'is a Franka Hand'),
     (graph(*eyes('zed_left', which=('left',))), 'video.publish_left_right: true'),
+    (graph(*eyes('zed_left', rate_hz=0.0)), 'depth.depth_stabilization is 0 (zed-ros2-wrapper'),
     (graph(FoundTopic('/zed/zed_node/rgb/color/rect/image', IMAGE, ('/zed/zed_node',))),
      'and no left or right image'),
     (graph(joints(), FoundTopic('/target_joint', JOINTS, ('/crisp_py',), ('/controller',))),
@@ -125,6 +130,25 @@ def test_a_running_lab_is_read_and_its_file_is_a_station_file(tmp_path, capsys, 
     assert graph.topics[f'/{namespace}/joint_states'].rate_hz > 20.0
     assert graph.topics[f'/{namespace}/franka_robot_state_broadcaster/external_joint_torques'
                         ].best_effort
+
+
+@pytest.mark.flaky(reruns=2, reruns_delay=1.0)
+def test_a_wrapper_that_is_set_to_send_neither_eye_is_named():
+    namespace = f'lab_{uuid.uuid4().hex[:6]}'
+    with Spin() as spin, Lab(spin, namespace, '', '', images='jpeg', size=(64, 36),
+                             task='do_not_move') as lab:
+        client = Listening('client', namespace=namespace, context=spin.context)
+        spin.add(client, threads=2)
+        camera = RemoteCamera(client, 'zed_left/zed_node', 10.0, transport=COMPRESSED)
+        with camera:
+            assert camera.wait_frame(10.0).left.pixels.shape == (36, 64, 3)
+        lab.zed_nodes['left'].set_parameters([
+            Parameter(name, value=type(value)()) for name, value in ZED_DEFAULTS.items()])
+        silent = RemoteCamera(client, 'zed_left/zed_node', 1.0, transport=COMPRESSED)
+        with pytest.raises(NotConnected, match=r'zed_node sends nothing: a ZED wrapper publishes'):
+            silent.open()
+        with pytest.raises(NotConnected, match=r'set depth.depth_stabilization to 1'):
+            silent.wait_frame(0.1)    # what the station check says of it
 
 
 def test_where_a_trajectory_controller_begins_by_itself_is_said():

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import pairwise
 
 from ros_tools import environment, need_ros_tools
-from vendor_rig import VendorRig
+from vendor_rig import SMALL, VendorRig
 from waiting import until
 
 from arena_msgs.msg import ArmState, GripperState
@@ -21,6 +21,9 @@ from arena_robot.session.protocol.states import State
 TASK = 'put the yellow cube in the bowl'
 SMALL_IMAGES = ('--size', '160', '90')
 FRANKA = ('--controller', 'joint_trajectory_controller', '--gripper', 'ParallelGripperCommand')
+# Jazzy's controller over position interfaces as it is: each target begins at the measured state.
+JTC_LAB = {'config': 'crisp.yaml', 'lab': FRANKA[:2], 'changes': {**SMALL, 'arm_node': {
+    'ros_control': {'controller': FRANKA[1], 'joint_states': 'joint_states'}}}}
 GAP_NS = 80_000_000    # of arm_node's states, from a lab that has started
 ROS = ('PYTHONPATH', 'AMENT_PREFIX_PATH', 'LD_LIBRARY_PATH')
 
@@ -94,6 +97,18 @@ def test_a_blind_session_over_crisp_survives_the_death_of_the_vendors_nodes(proc
                   for path in rig.data.rglob('episode.json')]
         assert len(stored) >= len(end.slots)
         assert {episode['backend'] for episode in stored} == {'ros_control'}
+
+
+def test_a_blind_session_over_a_trajectory_controller_and_zed_wrappers(processes, tmp_path):
+    """How often it steps and how old its pictures are: bench/bench_vendor.py jtc."""
+    with VendorRig(processes, tmp_path, **{**JTC_LAB, 'max_steps': 40, 'lab': (
+            *JTC_LAB['lab'], *SMALL_IMAGES)}) as rig, PatientDesk(
+            namespace=rig.namespace, patience_s=60.0) as desk:
+        end = Scripted(desk, Script('ada', TASK, lambda: 0.5)).run()
+        assert (end.state, end.verified) == (State.DONE, True)
+        ends = {slot.end for slot in end.slots}    # on a busy machine joint states can be too old
+        assert 'timeout' in ends <= {'timeout', 'driver_error'}
+        assert 'ends in the past' not in rig.said()
 
 
 def test_a_blind_session_over_franka_ros2_robotiq_and_zed_wrappers(processes, tmp_path):

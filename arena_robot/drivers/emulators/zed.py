@@ -4,14 +4,16 @@ Emulated ZED cameras for machines without the ZED SDK: a folder that stands in f
 The folder holds a package ``pyzed`` and a file ``cameras.json``. Programs that have the folder on
 PYTHONPATH see the cameras of the file as if they were plugged in. The file may be changed while
 they run: a camera that is taken out of it is unplugged, and ``fault`` makes the SDK return that
-ERROR_CODE. A camera is open in one program at a time. Without the SDK, the backend uvc plays a
-file of such a camera's frames in a loop.
+ERROR_CODE. A camera is open in one program at a time. One that is lost while it is open, and comes
+back, does so as ``when_lost`` and ``back_s`` say, by default as users have seen it. Without the
+SDK, the backend uvc plays a file of such a camera's frames in a loop.
 """
 
 import fcntl
 import functools
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -36,12 +38,16 @@ class EmulatedZed:
     A camera; ``role`` is its place in the simulated station, whose ``scene`` it sees.
 
     Without a scene it sees a test pattern. ``fault`` is the name of the ERROR_CODE that the SDK
-    returns for it.
+    returns for it. ``when_lost`` is what the SDK's recovery does once the camera is unplugged:
+    ``blocks`` for ever in grab (zed-sdk #714), ``crashes`` (#716) or ``reboots``, as documented;
+    ``back_s`` is when it is listed again after it was plugged in (zed-gstreamer #98: 10 to 30).
     """
 
     role: str = 'left'
     scene: str = ''
     fault: str = ''
+    when_lost: str = 'blocks'
+    back_s: float = 10.0
 
 
 def make_folder(folder: Path, cameras: Mapping[str, EmulatedZed]) -> None:
@@ -83,8 +89,28 @@ class Cameras:
                                  for serial, values in json.loads(text).items()}
                 self._read_ns = written_ns
         except (OSError, ValueError, TypeError):    # being edited by hand
-            return self._cameras
-        return self._cameras
+            return self._here()
+        return self._here()
+
+    def lose(self, serial: str) -> None:
+        """Note that a camera was unplugged while it was open."""
+        (self._folder / f'{serial}.lost').touch()
+
+    def _here(self) -> Mapping[str, EmulatedZed]:
+        """Return the cameras without those that are still coming back."""
+        return {serial: camera for serial, camera in self._cameras.items()
+                if self._is_back(serial, camera.back_s)}
+
+    def _is_back(self, serial: str, back_s: float) -> bool:
+        lost = self._folder / f'{serial}.lost'
+        try:
+            since_s = max(lost.stat().st_mtime, (self._folder / CAMERAS).stat().st_mtime)
+        except OSError:
+            return True
+        if time.time() - since_s < back_s:
+            return False
+        lost.unlink(missing_ok=True)
+        return True
 
     def hold(self, serial: str) -> int:
         """Open a camera for this program; return its file descriptor, or -1: it is open."""

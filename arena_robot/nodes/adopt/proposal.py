@@ -11,6 +11,7 @@ from arena_robot.core.observation import EYES, ROLES
 from arena_robot.nodes.adopt.graph import JOINTS, TRAJECTORIES, TRAJECTORY, FoundGraph, FoundTopic
 from arena_robot.nodes.lib.images import COMPRESSED, RAW, TRANSPORTS, eyes_of
 from arena_robot.nodes.lib.part_params import COMMAND_TOPICS, CRISP, JTC, PARALLEL, SINGLE, TOPIC
+from arena_robot.nodes.remote.camera import NEITHER_EYE
 from arena_robot.nodes.vendor.controllers import FORWARD, WAY_OUT, jtc_problem
 from arena_robot.nodes.vendor.franka import NO_MESSAGES, imported
 from arena_robot.recording.episode.views import IMAGE, JPEG
@@ -302,7 +303,9 @@ def _rates(graph: FoundGraph, cameras: list[FoundCamera], eyes: tuple[str, ...],
                     .removeprefix('~') + TRANSPORTS[transport])
             rate_hz = graph.topics[name].rate_hz
             out.found.append(f'{name}' + ('' if rate_hz is None else f' at {rate_hz:.0f} Hz'))
-            if rate_hz is not None and not LOW_HZ <= rate_hz <= HIGH_HZ:
+            if rate_hz == 0.0 and camera.style.startswith('zed'):
+                out.missing.append(f'{name} is silent: {NEITHER_EYE}')
+            elif rate_hz is not None and not LOW_HZ <= rate_hz <= HIGH_HZ:
                 out.remarks.append(
                     f'{name} comes at {rate_hz:.0f} Hz: a session runs at 15 Hz; set '
                     'general.pub_frame_rate of the ZED wrapper to 15')

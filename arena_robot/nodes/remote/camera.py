@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 from rclpy.node import Node
+from rclpy.parameter import parameter_value_to_python
 from rclpy.qos import QoSProfile, QoSReliabilityPolicy
 from sensor_msgs.msg import CameraInfo as CameraInfoMessage
 
-from arena_robot.core.errors import DataError, NotConnected, ReadTimeout
+from arena_robot.core.errors import DataError, DriverError, NotConnected, ReadTimeout
 from arena_robot.core.observation import EYES, CameraInfo, Image
 from arena_robot.drivers.base import StereoFrame
 from arena_robot.drivers.grabbing import Arrivals
 from arena_robot.nodes.lib import convert, qos
+from arena_robot.nodes.lib.calls import parameters_of
 from arena_robot.nodes.lib.endpoints import Way, ends
 from arena_robot.nodes.lib.images import (
     COMPRESSED,
@@ -34,6 +36,12 @@ from arena_robot.nodes.remote.part import Newest, RemotePart
 from arena_robot.robots.cameras import STYLES
 
 log = logging.getLogger(__name__)
+
+TOLD_S = 1.0    # until another node has told its parameters
+TRACKING = ('pos_tracking.pos_tracking_enabled', 'depth.depth_stabilization')
+NEITHER_EYE = ('a ZED wrapper publishes neither eye while its pos_tracking.pos_tracking_enabled '
+               'is false and its depth.depth_stabilization is 0 (zed-ros2-wrapper #423): set '
+               'depth.depth_stabilization to 1')
 
 
 class RemoteCamera(RemotePart):
@@ -74,7 +82,13 @@ class RemoteCamera(RemotePart):
             if eye in self._eyes:
                 self._subscribe(kind, f'{image}{suffix}', self._receiver(eye),
                                 self._profile(f'{image}{suffix}'))
-        self._first(self._newest)
+        try:
+            self._first(self._newest)
+        except NotConnected as error:
+            if not (words := self._switched_off()):
+                raise
+            self._problem = words
+            raise NotConnected(words) from error
         super().open()
 
     def info(self) -> Mapping[str, CameraInfo]:
@@ -98,6 +112,19 @@ class RemoteCamera(RemotePart):
     def arrivals(self) -> Sequence[tuple[int, int]]:
         """Return the stamps of the newest frames, and when both eyes had arrived."""
         return self._arrivals.pairs()
+
+    def _switched_off(self) -> str:
+        """Return, as a sentence, that a ZED wrapper is set to send neither eye; or ''."""
+        if not self._style.startswith('zed'):
+            return ''
+        try:
+            values = [parameter_value_to_python(value) for value in parameters_of(
+                self._node, self._name, TRACKING, TOLD_S)]
+        except DriverError:
+            return ''
+        if values[0] is not False or values[1] != 0:
+            return ''
+        return f'{self._name} sends nothing: {NEITHER_EYE}'
 
     def _profile(self, topic: str) -> QoSProfile:
         """

@@ -193,9 +193,7 @@ class EmulatedCamera:
         else:
             camera = _cameras.plugged_in().get(self.serial)
             if camera is None:
-                time.sleep(RECOVERY_S)
-                return ERROR_CODE['CAMERA_REBOOTING' if self._init.async_grab_camera_recovery
-                                  else 'CAMERA_NOT_DETECTED']
+                return self._recover(self._camera.when_lost)
             if camera.fault:
                 time.sleep(1.0 / self._fps)
                 return ERROR_CODE[camera.fault]
@@ -206,6 +204,18 @@ class EmulatedCamera:
         self._stamp_ns = self._start_ns + self._count * period_ns
         time.sleep(max(0.0, (self._stamp_ns - time.time_ns()) * 1e-9 + LATENCY_S))
         return ERROR_CODE['SUCCESS']
+
+    def _recover(self, when_lost: str) -> Any:
+        """Do what the SDK does about a camera that was unplugged while it was open."""
+        _cameras.lose(self.serial)
+        time.sleep(RECOVERY_S)
+        if not self._init.async_grab_camera_recovery:
+            return ERROR_CODE['CAMERA_NOT_DETECTED']
+        if when_lost == 'crashes':
+            os.abort()
+        while when_lost == 'blocks':
+            time.sleep(1.0)
+        return ERROR_CODE['CAMERA_REBOOTING']
 
     def retrieve_image(self, py_mat: Mat, view: Any = VIEW['LEFT'], mem_type: Any = MEM['CPU'],
                        resolution: Resolution | None = None) -> Any:
