@@ -6,9 +6,9 @@ Measure a camera frame's way from the library's hand-over to its publication.
 camera_node runs in this process, a subscriber of both eyes' raw images in another. The ZED's
 library is the stand-in in a process of its own, which hands a frame over LATENCY_S after its
 stamp; the frame is published when publish() of the second eye has returned, and received when the
-subscriber's callback has that message. Prints a table; a figure above its limit says so, and the exit code stays 0: on a
-busy machine it proves nothing. The processor time of the two threads on the way is what is left
-where nothing else runs.
+subscriber's callback has that message. Prints a table; a figure above its limit says so, and the
+exit code stays 0: on a busy machine it proves nothing. The processor time of the two threads on
+the way in this process is what is left where nothing else runs.
 """
 
 import argparse
