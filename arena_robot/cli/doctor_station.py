@@ -48,10 +48,13 @@ def _checks(name: str, backend: str,
             values: Section) -> list[tuple[str, Callable[[], str]]]:
     """Return the checks of one part."""
     if name == 'arm_node' and backend in FRANKA:
-        real_time = bool(driver_params(values).get('realtime', False))
+        driver_values = driver_params(values)
+        real_time = bool(driver_values.get('realtime', False))
+        # At real-time priority the states come sooner than they do here.
+        torques = not real_time and (backend == 'franka_rs' or bool(driver_values.get('torques')))
         robot_type = str(values.get('robot_type', 'panda'))
         return [('library', partial(franka_library, backend, robot_type)),
-                ('robot', partial(franka_robot, _ip(values), robot_type)),
+                ('robot', partial(franka_robot, _ip(values), robot_type, torques=torques)),
                 ('kernel', partial(kernel, real_time)), ('punctuality', punctuality)]
     if backend == 'droid_nuc':
         driver_values = driver_params(values)
@@ -93,8 +96,19 @@ def franka_library(backend: str, robot_type: str = 'fr3') -> str:
     return installed
 
 
-def franka_robot(address: str, robot_type: str, seconds: float = SPIN_S) -> str:
-    """Check a control box: versions, mode, lost states, gaps. Needs the robot for itself."""
+def franka_robot(address: str, robot_type: str, seconds: float = SPIN_S,
+                 torques: bool = False) -> str:
+    """
+    Check a control box: versions, mode, lost and late states. Needs the robot for itself.
+
+    ``torques``: whether each state is to be answered, at this program's priority.
+    """
+    from arena_robot.drivers.franka.client import (
+        LATE_MS,
+        MOST_LATE,
+        PUNCTUAL,
+        waits_for_commands,
+    )
     from arena_robot.drivers.franka.probe import HINTS, RECOVER, look_at, misfit, system_of
     from arena_robot.drivers.franka.wire import VERSIONS
     try:
@@ -104,12 +118,15 @@ def franka_robot(address: str, robot_type: str, seconds: float = SPIN_S) -> str:
         raise Wrong(problem, advice or 'see the message') from error
     measured = (f'FCI version {look.version} ({system_of(look.version)}), {look.states} states in '
                 f'{seconds:g} s, {look.lost} '
-                f'lost, longest gap {look.gap_ms:.1f} ms')
+                f'lost, longest gap {look.gap_ms:.1f} ms, {100 * look.late:.1f} % lost or more '
+                f'than {LATE_MS:g} ms late')
     if advice := misfit(look.version, robot_type):
         raise Wrong(measured, f'robot_type is {robot_type}, which has version '
                     f'{VERSIONS.get(robot_type)}: {advice}')
     if advice := HINTS.get(look.mode, RECOVER.get(look.mode, '')):
         raise Wrong(f'the robot is in {look.mode.name}; {measured}', advice)
+    if torques and look.late > MOST_LATE and not waits_for_commands(address):
+        raise Wrong(f'{measured}: no torques at 1 kHz', PUNCTUAL)
     if look.gap_ms > LONGEST_GAP_MS or look.lost > MOST_LOST * max(1, look.states):
         raise Wrong(measured, 'connect the robot by a cable of its own, without a switch, to a '
                     'network card of the machine itself; end other programs')

@@ -55,6 +55,15 @@ def test_a_robot_is_looked_at_without_moving_it(box):
     assert all('moves' not in words for _, words in box.events)
 
 
+def test_a_machine_that_is_too_late_for_torques_is_told_before(box):
+    box.faults.states_late = 150
+    said(lambda: checks.franka_robot(f'localhost:{box.port}', 'fr3', 0.3, torques=True),
+         'more than 0.5 ms late: no torques at 1 kHz', 'realtime: true')
+    box.faults.mend()
+    assert 'more than 0.5 ms late' in checks.franka_robot(f'127.0.0.1:{box.port}', 'fr3', 0.05,
+                                                          torques=True)
+
+
 @pytest.mark.parametrize(('version', 'system'), [
     (9, 'version 9 (a system before 5.9.0 of an FR3)'), (11, 'speaks version 11 of the FCI')])
 def test_a_robot_with_another_system_is_told_to_be_updated(version, system, monkeypatch):

@@ -20,6 +20,8 @@ from franka_rig import (
     rest_after,
     until,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 from arena_robot.core.action import ArmCommand
 from arena_robot.core.clock import SystemClock
@@ -37,6 +39,7 @@ from arena_robot.drivers.conformance.rig import ArmRig
 from arena_robot.drivers.emulators.fr3 import Fr3Emulator
 from arena_robot.drivers.franka import arm as arm_module
 from arena_robot.drivers.franka.arm import FrankaRsArm, LibfrankaArm
+from arena_robot.drivers.franka.client import late_share
 from arena_robot.drivers.franka.wire import ROBOT_PORT, FciCommand, FciError
 from arena_robot.safety.reflexes import CollisionThresholds
 
@@ -270,11 +273,29 @@ class TestLibfrankaTorques(ArmConformance):
         return rig_of(box, LibfrankaArm(HOST, torques=True))
 
 
-def test_torques_without_a_real_time_kernel_are_for_emulators():
-    arm = LibfrankaArm('172.16.0.2', torques=True)
-    arm.require_library = lambda: None
-    with pytest.raises(NotConnected, match='torques need realtime'):
-        arm.open()
+@needs('franka_rs')
+def test_torques_start_only_where_the_robots_states_come_in_time():
+    """Some come 30 ms late; what is at an address that is not 127. could be a robot."""
+    with Fr3Emulator(port=0, lock_step=True) as box:
+        where = f'localhost:{box.port}'
+        box.faults.states_late = 150
+        with pytest.raises(NotConnected, match=r'or read more than 0\.5 ms late.*realtime: true'):
+            FrankaRsArm(where).open()
+        assert all('moves' not in words for _, words in box.events)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 400))
+def test_the_share_of_late_states_is_what_could_not_be_answered(seed, count):
+    """Late ones are lost or 1 ms behind; jitter below half a millisecond is in time."""
+    rng = np.random.default_rng(seed)
+    late = rng.choice(1000, count, replace=False)
+    read_s = {ms: 7.0 + 1e-3 * (ms + rng.uniform(0.0, 0.4)) for ms in range(1000)}
+    for i, ms in enumerate(late):
+        if i % 2 and 0 < ms < 999:
+            del read_s[ms]
+        else:
+            read_s[ms] += 1e-3
+    assert late_share(read_s) == pytest.approx(len(late) / 1000)
 
 
 @LONG

@@ -51,7 +51,8 @@ class FrankaArm(Polled[ArmState]):
     forgotten. Without a motion the robot itself holds its position. ``collision_torque`` and
     ``collision_force`` are set at the joints and at the flange, where ``load_*`` hangs.
     ``realtime`` needs a real-time kernel. ``torques`` has libfranka track with DROID's law in this
-    package's own loop at 1 kHz, which needs ``realtime``; franka_rs always does.
+    package's own loop at 1 kHz; franka_rs always does. Neither is opened where too many of the
+    robot's states come too late for that.
     """
 
     LIBRARY: ClassVar[str] = ''

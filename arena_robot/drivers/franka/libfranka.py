@@ -15,6 +15,7 @@ from arena_robot.drivers.franka.client import (
     FrankaRefused,
     droid_torque,
     ordinary_priority,
+    require_punctual,
     seven,
 )
 from arena_robot.drivers.franka.droid_model import DroidModel
@@ -69,6 +70,8 @@ class LibfrankaClient:
             with self._told():
                 self._robot.set_load(config.load_mass, list(config.load_centre),
                                      list(config.load_inertia))
+        if config.torques:
+            require_punctual(self.read, config.address)
 
     def read(self) -> FrankaReading:
         """Return the newest state."""

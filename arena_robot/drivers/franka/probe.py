@@ -16,7 +16,7 @@ import numpy as np
 
 from arena_robot.core.errors import DriverError, NotConnected
 from arena_robot.core.observation import RobotMode
-from arena_robot.drivers.franka.client import FrankaConfig
+from arena_robot.drivers.franka.client import FrankaConfig, late_share
 from arena_robot.drivers.franka.wire import (
     CONNECT,
     CONNECTED,
@@ -62,13 +62,15 @@ class FciLook:
     """
     ``version`` of the FCI; of the states: how many came, were lost, and the longest gap.
 
-    ``mode`` is the robot's in the newest state.
+    ``late`` is the share that was lost or came too late to be answered at 1 kHz, ``mode`` the
+    robot's in the newest state.
     """
 
     version: int
     states: int
     lost: int
     gap_ms: float
+    late: float
     mode: RobotMode = RobotMode.IDLE
 
 
@@ -103,7 +105,7 @@ def _version(host: str, port: int, asked: int) -> int:
 
 
 def _states(host: str, port: int, version: int, seconds: float) -> FciLook:
-    size, stamps, ids = DIALECTS[version].state.itemsize, list[float](), set[int]()
+    size, stamps, came_s = DIALECTS[version].state.itemsize, list[float](), dict[int, float]()
     with _line(host, port) as line, _udp() as udp:
         status, _ = _connect(line, version, udp.getsockname()[1])
         if status:
@@ -119,11 +121,11 @@ def _states(host: str, port: int, version: int, seconds: float) -> FciLook:
                 raise DriverError(f'{host} sends states of {len(packet)} bytes, version {version} '
                                   f'has {size}: its system is another one')
             stamps.append(time.monotonic())
-            ids.add(int(struct.unpack_from('<Q', packet)[0]))
+            came_s.setdefault(int(struct.unpack_from('<Q', packet)[0]), stamps[-1])
     gaps = [1e3 * (after - before) for before, after in pairwise(stamps)]
     mode = np.frombuffer(packet, DIALECTS[version].state)[0]['robot_mode']
-    return FciLook(version, len(stamps), max(ids) - min(ids) + 1 - len(ids),
-                   max(gaps, default=0.0), RobotMode(int(mode)))
+    return FciLook(version, len(stamps), max(came_s) - min(came_s) + 1 - len(came_s),
+                   max(gaps, default=0.0), late_share(came_s), RobotMode(int(mode)))
 
 
 def _line(host: str, port: int) -> socket.socket:
@@ -207,8 +209,6 @@ def require_settings(library: str, robots: tuple[str, ...], config: FrankaConfig
     if config.robot_type not in robots:
         raise NotConnected(f'{library} drives {" and ".join(robots)} only, robot_type is '
                            f'{config.robot_type}; use franka_rs or droid_nuc')
-    if config.torques and not (config.realtime or config.address.startswith('127.')):
-        raise NotConnected('torques need realtime: true and a real-time kernel')
 
 
 def require_box(config: FrankaConfig) -> None:

@@ -17,6 +17,7 @@ from arena_robot.drivers.franka.client import (
     droid_goal,
     ordinary_priority,
     reach,
+    require_punctual,
     seven,
 )
 from arena_robot.robots.arms import DOF
@@ -66,6 +67,7 @@ class FrankaRsClient:
         if config.load_mass > 0.0:
             raise FrankaLost("franka-rs 0.4.0 cannot set a load: set the tool's mass and centre "
                              "in Franka's Desk, and load_mass to 0")
+        require_punctual(self.read, config.address)
 
     def read(self) -> FrankaReading:
         """Return the newest state."""
