@@ -118,14 +118,15 @@ def franka_robot(address: str, robot_type: str, seconds: float = SPIN_S,
         raise Wrong(problem, advice or 'see the message') from error
     measured = (f'FCI version {look.version} ({system_of(look.version)}), {look.states} states in '
                 f'{seconds:g} s, {look.lost} '
-                f'lost, longest gap {look.gap_ms:.1f} ms, {100 * look.late:.1f} % lost or more '
-                f'than {LATE_MS:g} ms late')
+                f'lost, longest gap {look.gap_ms:.1f} ms')
+    real = not waits_for_commands(address)
+    measured += f', {100 * look.late:.1f} % lost or over {LATE_MS:g} ms late' if real else ''
     if advice := misfit(look.version, robot_type):
         raise Wrong(measured, f'robot_type is {robot_type}, which has version '
                     f'{VERSIONS.get(robot_type)}: {advice}')
     if advice := HINTS.get(look.mode, RECOVER.get(look.mode, '')):
         raise Wrong(f'the robot is in {look.mode.name}; {measured}', advice)
-    if torques and look.late > MOST_LATE and not waits_for_commands(address):
+    if torques and real and look.late > MOST_LATE:
         raise Wrong(f'{measured}: no torques at 1 kHz', PUNCTUAL)
     if look.gap_ms > LONGEST_GAP_MS or look.lost > MOST_LOST * max(1, look.states):
         raise Wrong(measured, 'connect the robot by a cable of its own, without a switch, to a '

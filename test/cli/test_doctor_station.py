@@ -58,10 +58,10 @@ def test_a_robot_is_looked_at_without_moving_it(box):
 def test_a_machine_that_is_too_late_for_torques_is_told_before(box):
     box.faults.states_late = 150
     said(lambda: checks.franka_robot(f'localhost:{box.port}', 'fr3', 0.3, torques=True),
-         'more than 0.5 ms late: no torques at 1 kHz', 'realtime: true')
+         'lost or over 0.5 ms late: no torques at 1 kHz', 'realtime: true')
     box.faults.mend()
-    assert 'more than 0.5 ms late' in checks.franka_robot(f'127.0.0.1:{box.port}', 'fr3', 0.05,
-                                                          torques=True)
+    where = f'127.0.0.1:{box.port}'     # an emulator's time waits for this program
+    assert 'late' not in checks.franka_robot(where, 'fr3', 0.05, torques=True)
 
 
 @pytest.mark.parametrize(('version', 'system'), [

@@ -176,8 +176,6 @@ def test_sixty_lost_commands_are_a_reflex_but_for_the_robots_own_motion(box, arm
     pytest.param(faults(silent=True), 'no state of the robot for 0.5 s', id='no states'),
     pytest.param(lambda box, arm: box.drop_client(), 'closed|no state of the robot for 0.5 s',
                  id='a closed connection'),     # whichever is noticed first
-    pytest.param(lambda box, arm: os.kill(arm._control.pid, signal.SIGKILL), 'ended with -9',
-                 id='the control process is killed'),
     pytest.param(lambda box, arm: os.kill(arm._control.pid, signal.SIGSTOP),
                  'no state of the robot for 0.5 s', id='the control process hangs'),
 ])
@@ -185,10 +183,40 @@ def test_what_ends_the_connection(box, arm, inject, words):
     loses_connection(box, arm, inject, words)
 
 
+def test_a_killed_control_process_is_a_reflex_until_recovery(box, arm):
+    goal, begin = follow(arm), box.ticks
+    os.kill(arm._control.pid, signal.SIGKILL)
+    until(arm._trouble, 'the trouble')
+    assert 'ended with -9' in arm._trouble()
+    assert rest_after(box, begin, 'reflex') <= REST_MS
+    until(lambda: not arm._trouble() and arm._seen.count, 'a new connection')
+    state = arm.wait_state(BUSY_S)
+    assert (state.mode, state.errors) == (
+        RobotMode.REFLEX, ('communication_constraints_violation',))
+    with pytest.raises(DriverError, match='recover it first'):
+        arm.command(ArmCommand(goal, 0))
+    arm.recover()
+    assert arm.wait_state(BUSY_S).mode is RobotMode.IDLE
+    follow(arm)
+
+
 def test_a_pulled_cable(box, arm, library):
     if library == 'libfranka':
         pytest.skip('its robot goes on to the last target, as test_franka.py reads')
     loses_connection(box, arm, faults(unplugged=True), 'no state of the robot for 0.5 s')
+
+
+def test_an_fr3_that_falls_idle_in_a_motion_is_connected_again(box, arm, library):
+    if library != 'libfranka':
+        pytest.skip('with franka-rs the box does not interpolate')
+    target = arm.wait_state(BUSY_S).q
+    box.faults.falls_idle = 1
+    with in_time():
+        arm.command(ArmCommand(target, 0))
+        until(arm._trouble, 'the trouble')
+    assert 'the end of a motion in which it fell idle' in arm._trouble()
+    again(arm)
+    follow(arm)
 
 
 @pytest.mark.parametrize(('inject', 'words'), [

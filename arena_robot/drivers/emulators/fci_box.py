@@ -112,6 +112,9 @@ class FciBox:
             self._abort(MoveStatus.REFLEX_ABORTED, RobotMode.REFLEX, (outcome,))
         elif outcome:
             self._abort(MoveStatus.SUCCESS, RobotMode.IDLE)
+        elif motion.arrived and self.faults.spend('falls_idle'):
+            self._move_call = None      # which is never answered
+            self._abort(MoveStatus.SUCCESS, RobotMode.IDLE)
 
     def _note_rest(self, speed: float) -> None:
         moving = speed > STILL_RAD_S

@@ -22,7 +22,8 @@ class FciFaults(CountedFaults):
     ``silent``: no state is sent. ``unanswered``: commands that get no reply. ``closes_on``:
     commands at which the box closes the connection. ``refused``: commands that are answered as
     not possible. ``unplugged``: nothing passes in either direction. ``late_ms``: how late a late
-    state comes.
+    state comes. ``falls_idle``: motions that the box interpolates, at whose goal it falls idle and
+    tells nobody, as FR3s did to clients before libfranka 0.20.5.
     """
 
     silent: bool = False
@@ -36,6 +37,7 @@ class FciFaults(CountedFaults):
     states_cut: int = 0
     states_late: int = 0
     late_ms: int = 30
+    falls_idle: int = 0
     commands_lost: int = 0
     commands_damaged: int = 0
 

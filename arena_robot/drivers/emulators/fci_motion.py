@@ -18,6 +18,7 @@ START_RAD = 1e-3           # the first set-point's distance from the arm, at mos
 JUMP_RAD_S2 = 1000.0       # of a set-point; the real box allows less
 ASYNC_RAD_S2 = 10.0        # of what the box itself interpolates
 TORQUE_STEP_NM = 1.0001    # per ms: libfranka's rate limit of 1, and rounding
+ARRIVED_RAD = 1e-3         # of an interpolated motion
 FASTER = 1.05              # of the speed limit, for rounding of the client's set-points
 
 
@@ -53,6 +54,12 @@ class FciMotion:
     def answered(self) -> bool:
         """Return whether each state gets a command: not while the box itself interpolates."""
         return self.began and self._speed is None
+
+    @property
+    def arrived(self) -> bool:
+        """Return whether the box has interpolated to the target."""
+        return self._target is not None and self._speed is not None and bool(
+            np.max(np.abs(self._target - self.q_d)) < ARRIVED_RAD)
 
     @property
     def success_rate(self) -> float:

@@ -43,6 +43,9 @@ BEAT_NS = 500_000_000     # a parent that is silent for so long has ended or han
 REST_NS = 400_000_000     # a motion begins at rest, or so much later
 NEAR_RAD, LONGER_MS = 0.002, 300        # a motion ends near its goal, or so much after it was sent
 RUNS = (RobotMode.IDLE, RobotMode.MOVE)
+END_NS = 500_000_000      # a motion ends within some milliseconds
+# libfranka then waits for ever for the end of the motion.
+FELL_IDLE = 'the end of a motion in which it fell idle, as an FR3 may for libfranka before 0.20.5'
 EARLY = 'the motion ended before its time'
 
 
@@ -120,9 +123,10 @@ class FrankaControl:
         self._order = order
         return self._client.read()
 
-    def _end(self) -> None:
+    def _end(self, awaits: str = 'the end of a motion') -> None:
         if self._order is not FrankaOrder.HOLD:
             self._order = FrankaOrder.HOLD
+            self._busy(END_NS, awaits)
             self._client.end()
 
     def _play(self, reading: FrankaReading) -> None:
@@ -135,7 +139,8 @@ class FrankaControl:
         if deserted or late or not self._client.running:
             if reading.mode in RUNS and not late:
                 self._refusal = 'the driver fell silent' if deserted else EARLY
-            self._end()
+            idle = not (deserted or late) and reading.mode == RobotMode.IDLE
+            self._end(FELL_IDLE if idle else 'the end of a motion')
         elif self._order is FrankaOrder.TRACK:
             self._client.follow(reading)
         else:
