@@ -162,11 +162,7 @@ def split(message_type: str, definition: str) -> dict[str, str]:
 
 def starts_with_header(definition: str) -> bool:
     """Whether the first field of a type is a ``std_msgs/Header``, so that bytes 4:12 stamp it."""
-    return any(_HEADER_FIRST.match(line) for line in _first(_fields(definition)))
-
-
-def _first(lines: Iterator[str]) -> list[str]:
-    return [line for line in (next(lines, ''),) if line]
+    return bool(_HEADER_FIRST.match(next(_fields(definition), '')))
 
 
 def _fields(text: str) -> Iterator[str]:

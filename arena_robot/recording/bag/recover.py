@@ -17,7 +17,7 @@ from mcap.records import Metadata
 
 from arena_robot.core.errors import RecordingError
 from arena_robot.core.files import move
-from arena_robot.recording.bag.base import Message, Topic
+from arena_robot.recording.bag.base import Topic
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.bag.salvage import Damage, salvage
 from arena_robot.recording.bag.writer import RECORD, BagWriter
@@ -151,7 +151,7 @@ def _recover(folder: Path, files: list[Path], output: Path | None) -> Recovery:
         summary = bag.close()
     except BaseException:
         bag.abandon()
-        _remove(target)
+        shutil.rmtree(target, ignore_errors=True)
         raise
     size = sum(path.stat().st_size for path in files)
     damaged = folder
@@ -178,15 +178,11 @@ def _copy(files: list[Path], bag: BagWriter,
             else:
                 bag.write(item)
                 start = item.log_ns if start is None else min(start, item.log_ns)
-                end, pending = max(end, item.log_ns), pending + _size(item)
+                end, pending = max(end, item.log_ns), pending + len(item.data)
         if pending > _FLUSH_BYTES:
             bag.flush()
             pending = 0
     return None if start is None else (start, end)
-
-
-def _size(message: Message) -> int:
-    return len(message.data)
 
 
 def _files(folder: Path) -> list[Path]:
@@ -210,7 +206,3 @@ def _swap(folder: Path, target: Path, damaged: Path) -> None:
     except OSError as error:
         raise RecordingError(f'the recovered bag is in {target}, but cannot take the place of '
                              f'{folder}: {error.strerror}') from error
-
-
-def _remove(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)

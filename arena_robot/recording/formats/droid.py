@@ -110,17 +110,17 @@ def _received(episode: EpisodeExport, camera: _Camera) -> Any:
 
 
 def _write(file: h5py.File, episode: EpisodeExport, cameras: Sequence[_Camera]) -> None:
-    rows, steps = episode.rows(), episode.tracks.steps
+    seen, steps = episode.observed(), episode.tracks.steps
     state = file.create_group('observation/robot_state')
-    state['joint_positions'] = rows.joints
-    state['joint_velocities'] = rows.velocities
-    state['motor_torques_measured'] = rows.torques
-    state['cartesian_position'] = rows.pose
-    state['gripper_position'] = rows.gripper
+    state['joint_positions'] = seen['joint_position']
+    state['joint_velocities'] = seen['joint_velocity']
+    state['motor_torques_measured'] = seen['joint_torque']
+    state['cartesian_position'] = seen['cartesian_position']
+    state['gripper_position'] = seen['gripper_position']
     action = file.create_group('action')
-    action[rows.space] = rows.requested[:, :-1]
+    action[steps.space] = steps.requested[:, :-1]
     action['gripper_position'] = steps.gripper_sent
-    if rows.space != ActionSpace.JOINT_POSITION:
+    if steps.space != ActionSpace.JOINT_POSITION:
         action['joint_position'] = steps.q_sent
     action['target_joint_position'] = steps.q_sent
     stamps = file.create_group('observation/timestamp')
@@ -132,10 +132,10 @@ def _write(file: h5py.File, episode: EpisodeExport, cameras: Sequence[_Camera]) 
         kind = np.full(len(steps.index), camera.kind, np.int64)
         file[f'observation/camera_type/{camera.serial}'] = kind
         for eye, name in camera.views.items():
-            _calibration(file, f'{camera.serial}_{eye}', episode, name, rows.pose)
+            _calibration(file, f'{camera.serial}_{eye}', episode, name, seen['cartesian_position'])
     file['observation/controller_info/clamped'] = np.array([bool(c) for c in steps.clamps])
     file.attrs.update({
-        'current_task': episode.prompt, 'action_space': rows.space,
+        'current_task': episode.prompt, 'action_space': steps.space,
         'robot_serial_number': episode.robot, 'control_rate_hz': episode.rate_hz,
         'version_number': f'arena_robot {__version__}',
         'user': episode.source.session.evaluator, 'building': episode.source.session.station,

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import av
 import numpy as np
 
 from arena_robot.core.episode import CONTROL_RATE_HZ
@@ -43,19 +42,6 @@ def sources(place: Path) -> list[ExportSource]:
         session = read_session(home) if has_session(home) else SessionFile(home.name)
         listed.append(ExportSource(folder.absolute(), folder.name, session))
     return listed
-
-
-@dataclass(frozen=True)
-class ExportRows:
-    """One row a step: joints (N, 7), pose (N, 6), gripper (N,), and the request (N, 8|7)."""
-
-    joints: Floats
-    velocities: Floats
-    torques: Floats
-    pose: Floats
-    gripper: Floats
-    requested: Floats
-    space: str
 
 
 class EpisodeExport:
@@ -98,15 +84,13 @@ class EpisodeExport:
         by_joints = robot_of_joints(self.tracks.arm.joint_names)
         return by_joints.name if by_joints else str(self.tracks.info.get('robot_type', ''))
 
-    def rows(self) -> ExportRows:
-        """Return each step's observation and request. Raises DataError without an arm."""
+    def observed(self) -> dict[str, Floats]:
+        """Return what each step saw of arm and gripper; DataError where one was not recorded."""
         seen = observed(self.tracks)
         if np.isnan(seen['joint_position']).any() or np.isnan(seen['gripper_position']).any():
             raise DataError(f'{self.source.folder} has steps whose arm or gripper state was not '
                             'recorded; `arena episode check` says more')
-        return ExportRows(seen['joint_position'], seen['joint_velocity'], seen['joint_torque'],
-                    seen['cartesian_position'], seen['gripper_position'],
-                    self.tracks.steps.requested, self.tracks.steps.space)
+        return seen
 
     def views(self, right_eyes: bool = False) -> list[str]:
         """Return the views whose images every step used."""
@@ -151,10 +135,3 @@ def new_folder(path: Path) -> Path:
         raise DataError(f'{path} is not empty; exports do not overwrite, name another --output')
     path.mkdir(parents=True, exist_ok=True)
     return path
-
-
-def video_shape(path: Path) -> tuple[int, int]:
-    """Return (height, width) of a video."""
-    with av.open(str(path)) as file:
-        context = file.streams.video[0].codec_context
-        return context.height, context.width

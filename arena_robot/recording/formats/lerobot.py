@@ -33,13 +33,8 @@ from arena_robot.core.errors import DataError
 from arena_robot.core.files import write_text
 from arena_robot.core.observation import Floats
 from arena_robot.core.parallel import HERE, Workers
-from arena_robot.recording.episode.frames import read_video
-from arena_robot.recording.formats.exporting import (
-    EpisodeExport,
-    ExportSource,
-    new_folder,
-    video_shape,
-)
+from arena_robot.recording.episode.frames import first_picture, read_video
+from arena_robot.recording.formats.exporting import EpisodeExport, ExportSource, new_folder
 from arena_robot.records.audit_file import audits_of, read_audit
 from arena_robot.robots.action_spaces import JOINT_NUMBERS, POSE_NUMBERS
 
@@ -164,13 +159,13 @@ def _number(parts: Sequence[_EpisodePart], tasks: list[str]) -> None:
 
 
 def _table(episode: EpisodeExport, number: int) -> dict[str, Numbers]:
-    rows, steps = episode.rows(), episode.tracks.steps
+    seen, steps = episode.observed(), episode.tracks.steps
     count = len(steps.index)
     frames = np.arange(count)
-    state = np.column_stack([rows.joints, rows.gripper])
+    state = np.column_stack([seen['joint_position'], seen['gripper_position']])
     return {'observation.state': state.astype(np.float32),
-            'observation.cartesian_position': rows.pose.astype(np.float32),
-            'action': rows.requested.astype(np.float32),
+            'observation.cartesian_position': seen['cartesian_position'].astype(np.float32),
+            'action': steps.requested.astype(np.float32),
             'action.joint_target': np.column_stack([steps.q_sent, steps.gripper_sent]
                                                    ).astype(np.float32),
             'timestamp': (frames / episode.rate_hz).astype(np.float32),
@@ -332,7 +327,7 @@ def _info(episode: EpisodeExport, table: Mapping[str, Numbers], videos: Mapping[
         name: {'dtype': str(values.dtype), 'shape': [values.shape[1] if values.ndim > 1 else 1],
                'names': names.get(name), 'fps': fps} for name, values in table.items()}
     for key, path in videos.items():
-        height, width = video_shape(path)
+        height, width = first_picture(path).shape[:2]
         features[key] = {'dtype': 'video', 'shape': [height, width, 3],
                          'names': ['height', 'width', 'channels'], 'info': {
                              'video.height': height, 'video.width': width, 'video.fps': fps,

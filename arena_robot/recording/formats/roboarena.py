@@ -18,7 +18,7 @@ import numpy as np
 
 from arena_robot.core.action import ActionSpace
 from arena_robot.core.errors import DataError
-from arena_robot.recording.formats.exporting import EpisodeExport, ExportRows, ExportSource
+from arena_robot.recording.formats.exporting import EpisodeExport, ExportSource
 from arena_robot.records.roboarena import RoboArenaRollout, RoboArenaSession
 from arena_robot.records.roboarena_files import session_folder
 
@@ -55,7 +55,7 @@ def write_rollouts(sources: list[ExportSource], output: Path, work: Path
             rollouts.append(RoboArenaRollout(
                 name, source.slot, session.progress(source.slot),
                 len(episode.tracks.steps.index), episode.prompt, camera=session.third_person))
-            spaces[name] = episode.rows().space
+            spaces[name] = episode.tracks.steps.space
     return RoboArenaSession(
         session.session_id, _file_name(session.policy('A')), _file_name(session.policy('B')),
         session.verdict.valid, session.verdict.preference, session.station, session.evaluator,
@@ -66,23 +66,25 @@ def write_rollouts(sources: list[ExportSource], output: Path, work: Path
 def _write_episode(episode: EpisodeExport, folder: Path, name: str) -> None:
     folder.mkdir()
     stem = f'{name}_{episode.source.session.session_id}'
-    steps = _step_records(episode.rows())
+    steps = _step_records(episode)
     np.savez_compressed(folder / f'{stem}_npz_file.npz', data=np.array(steps, dtype=object))
     for view in episode.views():
         role = view.removesuffix('_left')
         episode.write_step_video(view, folder / f'{stem}_video_{role}.mp4', SIZE)
 
 
-def _step_records(rows: ExportRows) -> list[dict[str, Any]]:
+def _step_records(episode: EpisodeExport) -> list[dict[str, Any]]:
     """Return the steps; actions are kept as RoboArena's client sends them on."""
-    actions = rows.requested.copy()
+    seen, steps = episode.observed(), episode.tracks.steps
+    actions = steps.requested.copy()
     actions[:, -1] = actions[:, -1] > 0.5
-    if rows.space == ActionSpace.JOINT_VELOCITY:
+    if steps.space == ActionSpace.JOINT_VELOCITY:
         actions = actions.clip(-1.0, 1.0)
     return [{'cartesian_position': pose.tolist(), 'joint_position': joints.tolist(),
              'gripper_position': [float(gripper)], 'action': action.tolist()}
             for pose, joints, gripper, action in zip(
-                rows.pose, rows.joints, rows.gripper, actions, strict=True)]
+                seen['cartesian_position'], seen['joint_position'], seen['gripper_position'],
+                actions, strict=True)]
 
 
 def _file_name(name: str) -> str:
