@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from arena_robot.core.episode import Slot
 from arena_robot.core.jpeg import to_jpeg
+from arena_robot.core.verdict import Extras
 from arena_robot.drivers.sim.expert import PERIOD_S
 from arena_robot.drivers.sim.station import SimStation
 from arena_robot.session.evaluator.desk import HINTS, DeskState, RunView
@@ -125,6 +126,10 @@ class ShownDesk:
         """Return what a station could tell the people in its pictures."""
         return ('The cameras record this room while a policy runs, without sound. Anybody can see '
                 'it on the site for a year. Ask Ada for deletion.')
+
+    def extras(self) -> Extras:
+        """Return what a station asks by default."""
+        return Extras()
 
     def frame(self, view: str) -> bytes:
         """Return the picture of a view."""

@@ -21,7 +21,9 @@ from arena_robot.core.errors import ConfigError
 from arena_robot.core.verdict import (
     FIELDS,
     NAMES,
+    OPTIONAL,
     Asked,
+    Extras,
     Kind,
     Verdict,
     asked_at,
@@ -46,6 +48,7 @@ from arena_robot.session.protocol.states import State
 from arena_robot.web.console.serve import ConsoleServer
 from arena_robot.web.site.serve import SiteServer
 
+EXTRAS = Extras(OPTIONAL, ('ö <b> & reach', 'grasp'), ('ö <b> & stuck', 'collision', 'lost'))
 COLUMNS = {'valid': 'valid', 'preference': 'preference', 'explanation': 'feedback_text'}
 
 
@@ -54,7 +57,11 @@ def sample(place, field):
     if field.kind is Kind.SHARE:
         return (31 + place) / 100
     if field.kind is Kind.CHOICE:
-        return list(field.choices)[place % len(field.choices)]
+        return list(field.choices)[0 if field.key == 'success' else place % len(field.choices)]
+    if field.kind is Kind.NUMBER:
+        return 2 + place if field.whole else place + 0.25
+    if field.kind is Kind.LISTED:
+        return '; '.join(EXTRAS.words(field)[:1 + field.many])
     return field.name != 'valid' if field.kind is Kind.FLAG else f'ö <b> & {field.name} {place}'
 
 
@@ -112,7 +119,7 @@ class Walk:
         self.folder = folder
         self.setting = Setting(folder / 'server', '', dict.fromkeys('xyz', 'grpc://127.0.0.1:9'),
                                read=proven)
-        self.station = Station(folder / 'station')
+        self.station = Station(folder / 'station', extras=EXTRAS)
         self.station.arena.arena = ServedArena(self.setting, self.station.clock)
         self.desk = WiredDesk(self.station.conductor)
         self.console = ConsoleServer(self.desk, port=0)

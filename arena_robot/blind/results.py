@@ -35,14 +35,18 @@ from arena_robot.blind.shares import (
     sign_test,
 )
 from arena_robot.blind.study import DecisionRule, Measure, Stopping, Study, Unit
-from arena_robot.blind.trials import StudyRecord, TrialResult
+from arena_robot.blind.trials import StudyRecord, TrialResult, block_verdict
 from arena_robot.core.clock import to_iso
-from arena_robot.core.episode import Preference
+from arena_robot.core.episode import CONTROL_RATE_HZ, Preference
+from arena_robot.core.errors import DataError
+from arena_robot.core.verdict import BETWEEN
 from arena_robot.core.wilson import wilson
 from arena_robot.ranking.intervals.needed import clustered_capital, log_capital
 from arena_robot.records.roboarena import SLOTS, RoboArenaRollout, RoboArenaSession
+from arena_robot.server.base import LocalSession
 
 LOCAL = 'local'    # the origin of verdicts that no server relayed
+ID_CHARS = 20      # of the hash of a study's seed, which no other study has
 
 MOST_EXACT, DRAWN = 14, 20_000    # evaluators whose 16 384 exchanges are all made; beyond, drawn
 LEAST_EVALUATORS = 6              # with fewer, no result can reach a level of 5 %
@@ -325,12 +329,39 @@ def study_sessions(result: StudyResult) -> list[RoboArenaSession]:
     So `arena rank` and `arena study methods` work on a study as on a station's sessions. Progress
     is what the evaluator said; where nobody did, a success is 1 and a failure 0.
     """
+    return [_block_session(result, version, block, slots)
+            for (version, block), slots in _whole_blocks(result).items()]
+
+
+def local_sessions(result: StudyResult) -> list[LocalSession]:
+    """
+    Return the blocks of a revealed study as an arena server takes them.
+
+    Raises DataError for a study of which nobody can tell later that it was blind, and for one
+    without pairs.
+    """
+    record = result.record
+    if not record.fits() or not record.sealed_first:
+        raise DataError('the order of this study was not promised before its first trial, or the '
+                        'revealed seed is another one; it is not sent')
+    blocks = _whole_blocks(result)
+    if any(len(slots) > len(SLOTS) for slots in blocks.values()):
+        raise DataError('a session has two policies, and a block of this study has more; send '
+                        'studies of the designs pairs, round_robin and control')
+    if not blocks:
+        raise DataError('no block of this study counts; there is nothing to send')
+    return [LocalSession(_block_session(result, version, block, slots), block_verdict(slots),
+                         result.study.name, record.versions[version - 1].sha256)
+            for (version, block), slots in blocks.items()]
+
+
+def _whole_blocks(result: StudyResult) -> dict[tuple[int, int], dict[str, TrialResult]]:
+    """Return the trials that count by slot, of blocks in which slots A and B do."""
     blocks: dict[tuple[int, int], dict[str, TrialResult]] = defaultdict(dict)
     for trial in result.results:
         if trial.counts:
             blocks[trial.version, trial.block][trial.slot] = trial
-    return [_block_session(result, version, block, slots)
-            for (version, block), slots in blocks.items() if set(SLOTS) <= set(slots)]
+    return {key: slots for key, slots in blocks.items() if set(SLOTS) <= set(slots)}
 
 
 def _block_session(result: StudyResult, version: int, block: int,
@@ -339,11 +370,15 @@ def _block_session(result: StudyResult, version: int, block: int,
     first, last = slots[min(slots)], slots[max(slots)]
     condition = declared.study.condition(first.condition)
     rollouts = tuple(RoboArenaRollout(
-        trial.arm, slot, _progress(trial), prompt=condition.instruction or condition.task,
-        order=place, success=trial.success) for place, (slot, trial) in enumerate(
+        trial.arm, slot, _progress(trial), steps=round(trial.seconds * CONTROL_RATE_HZ),
+        prompt=condition.instruction or condition.task, order=place, success=trial.success,
+        stage=trial.stage, failure_tags=BETWEEN.join(trial.failure_tags),
+        time_to_success_s=trial.time_to_success_s, interventions=trial.interventions,
+        intervention_s=trial.intervention_s) for place, (slot, trial) in enumerate(
             sorted(slots.items())))
     return RoboArenaSession(
-        f'{declared.sha256[:12]}-{version}-{block}', slots['A'].arm, slots['B'].arm,
+        f'{(result.record.seed_sha256 or declared.sha256)[:ID_CHARS]}-{version}-{block}',
+        slots['A'].arm, slots['B'].arm,
         preference=last.preference, evaluator=first.evaluator, explanation=last.reason,
         created=to_iso(first.started_ns) if first.started_ns else '',
         completed=to_iso(last.ended_ns) if last.ended_ns else '', origin=LOCAL, chosen=False,

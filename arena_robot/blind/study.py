@@ -24,10 +24,9 @@ from typing import Any
 
 from arena_robot.core.config import load
 from arena_robot.core.log_entry import canonical
+from arena_robot.core.verdict import BETWEEN, FAILURE_TAGS
 
 STUDY_FILE = 'study.yaml'
-FAILURE_TAGS = ('missed the object', 'dropped the object', 'wrong object', 'collision', 'stuck',
-                'wandered off', 'stopped early')    # what labs add is in the study's own list
 USUAL = {True: (0.5, 0.75), False: (0.2, 0.5)}    # a difference that a lab cares about
 
 
@@ -140,6 +139,8 @@ class Study:
             if len(set(words)) < len(words) or not all(word.strip() for word in words):
                 raise ValueError(f'{what}: each needs a name of its own, found '
                                  f"{', '.join(map(repr, words))}")
+        if any(BETWEEN.strip() in word for word in (*self.stages, *self.failure_tags)):
+            raise ValueError('stages and failure_tags are words without a semicolon')
         if not 2 <= len(names) <= len(string.ascii_uppercase) or not self.conditions:
             raise ValueError(f'a study has 2 to {len(string.ascii_uppercase)} arms and at least '
                              f'one condition; found {len(names)} and {len(self.conditions)}')

@@ -208,7 +208,7 @@ def result_of(trial: ScheduledTrial, version: int, state: TrialState,
         *place, trial.condition, version=version, human=state.by_hand,
         started_ns=started.stamp_ns if started is not None else 0,
         ended_ns=ended.stamp_ns if ended is not None else 0,
-        interventions=state.count(TrialMove.PAUSED),
+        seconds=float(times.get('seconds', 0.0)), interventions=state.count(TrialMove.PAUSED),
         intervention_s=float(times.get('by_hand_s', 0.0)),
         time_to_success_s=float(times.get('seconds', 0.0)) if said.get('success') else None,
         **values)

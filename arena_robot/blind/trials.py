@@ -37,9 +37,10 @@ from arena_robot.blind.study import (
     study_hash,
 )
 from arena_robot.core.config import build
-from arena_robot.core.episode import Preference
+from arena_robot.core.episode import Preference, Slot
 from arena_robot.core.errors import ConfigError, DataError
 from arena_robot.core.files import write_text
+from arena_robot.core.verdict import Asked, Verdict, asked_at, from_plain
 from arena_robot.records.session_file import JOURNAL, Entry, read_journal
 
 SEED_BYTES = 16    # nobody finds so many by trying
@@ -74,7 +75,8 @@ class TrialResult:
     ``trial``, ``block``, ``slot`` and ``condition`` are those of the schedule; ``version`` is the
     version of the study. ``success`` and ``progress`` (0 to 1) are None where nobody said;
     ``stage`` is the furthest stage that was reached. ``preference`` and ``reason`` are about the
-    whole block and stand in the result of its last slot. ``interventions`` is how often a person
+    whole block and stand in the result of its last slot. ``seconds`` is how long the robot asked
+    for actions. ``interventions`` is how often a person
     took over, ``intervention_s`` for how long. A trial with a reason in ``void`` does not count
     and is run again. ``human`` marks a reference trial that a person teleoperated, outside the
     schedule. ``clip`` is a video in the study's folder. Stamps are ns since the Unix epoch.
@@ -88,6 +90,7 @@ class TrialResult:
     evaluator: str = ''
     started_ns: int = 0
     ended_ns: int = 0
+    seconds: float = 0.0
     success: bool | None = None
     stage: str = ''
     progress: float | None = None
@@ -104,7 +107,8 @@ class TrialResult:
 
     def __post_init__(self) -> None:
         shares = [x for x in (self.progress,) if x is not None]
-        times = [x for x in (self.time_to_success_s, self.intervention_s) if x is not None]
+        times = [x for x in (self.time_to_success_s, self.intervention_s, self.seconds)
+                 if x is not None]
         if not all(0.0 <= x <= 1.0 for x in shares):
             raise ValueError(f'progress runs from 0 to 1, found {self.progress}')
         if not all(math.isfinite(x) and x >= 0.0 for x in times) or self.interventions < 0:
@@ -117,6 +121,21 @@ class TrialResult:
     def counts(self) -> bool:
         """Whether the trial counts: it is not void, and a policy ran it."""
         return not self.void and not self.human
+
+
+# Of a verdict on a rollout, what a trial is asked for; notes and unsafe are for stations.
+SAID = tuple(row.key for row in asked_at(Asked.SCORE, Slot.A)
+             if row.required or row.optional)
+
+
+def block_verdict(trials: Mapping[str, TrialResult]) -> Verdict:
+    """Return what is said of the trials of a block in slots A and B, as a station says it."""
+    words: dict[str, Any] = {f'{key}_{slot.lower()}': getattr(trial, key)
+                             for slot, trial in trials.items() for key in SAID}
+    words |= {name: None if value is None else 'yes' if value else 'no'
+              for name, value in words.items() if name.startswith('success')}
+    last = trials[max(trials)]
+    return from_plain({**words, 'preference': last.preference, 'explanation': last.reason})
 
 
 def plain_result(result: TrialResult) -> dict[str, Any]:

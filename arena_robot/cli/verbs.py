@@ -148,6 +148,7 @@ MAP: tuple[tuple[str, tuple[Verb | VerbGroup, ...]], ...] = (
               Verb('plan', 'study.declared', 'say how many blocks a study needs'),
               Verb('check', 'study.declared', "check a study's file, and print its hash"),
               Verb('report', 'study.declared', 'write the page of a study that has ended'),
+              Verb('send', 'study.declared', 'send a study that has ended to an arena server'),
               Verb('methods', 'study.methods', 'measure how well methods recover a reference '
                    'ranking'),
               Verb('pairs', 'study.pairs', 'show how many comparisons the informative choice of '

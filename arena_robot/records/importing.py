@@ -77,7 +77,6 @@ def _write(session: RoboArenaSession, output: Path, origin: str) -> Path:
 def session_file(session: RoboArenaSession, origin: str) -> SessionFile:
     """Return a session as the ``session.json`` that a station would have written of it."""
     played = session.slots()
-    scores = {f'progress_{slot.lower()}': r.progress for slot, r in played.items()}
     return SessionFile(
         session.session_id, Source.IMPORT, DONE, session.institution, session.evaluator,
         session.prompt, _time(session.created), _time(session.completed),
@@ -85,7 +84,8 @@ def session_file(session: RoboArenaSession, origin: str) -> SessionFile:
         slots={slot: SessionSlot(steps=played[slot].steps if slot in played else 0)
                for slot in SLOTS},
         verdict=from_plain({
-            **scores, 'preference': session.preference, 'explanation': session.explanation,
+            **{name: value for slot, r in played.items() for name, value in r.said(slot).items()},
+            'preference': session.preference, 'explanation': session.explanation,
             'valid': session.valid,
             'invalid_reason': '' if session.valid else 'not marked as valid in the source'}),
         origin=origin, other_rollouts=session.others())

@@ -9,13 +9,22 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 
 from arena_robot.core.clock import from_iso
-from arena_robot.core.episode import Comparison, Preference, ScoredRollout
+from arena_robot.core.episode import (
+    CONTROL_RATE_HZ,
+    Comparison,
+    Preference,
+    ScoredRollout,
+    Slot,
+)
 from arena_robot.core.errors import DataError
+from arena_robot.core.verdict import OPTIONAL, Success, Verdict
 
 SLOTS = ('A', 'B')
+EXTRAS = tuple(key for key in OPTIONAL if key != 'success')    # RoboArena has that one
 TRUE, FALSE = ('1', '1.0', 'true', 'yes'), ('0', '0.0', 'false', 'no', '')
 SHOWN = 20    # refused rows that are listed; a wrong column refuses all
 _ID = re.compile(r'[^./\\\x00][^/\\\x00]{0,35}')
@@ -27,7 +36,8 @@ class RoboArenaRollout:
     """
     One scored rollout; ``letter`` is its slot A or B, or another for policies beside the pair.
 
-    ``progress`` is 0 to 1, ``steps`` are at 15 Hz, ``order`` is its place in the session.
+    ``progress`` is 0 to 1, ``steps`` are at 15 Hz, ``order`` is its place in the session. The
+    fields from ``stage`` on are those of a verdict, which RoboArena's tables lack.
     """
 
     policy: str
@@ -39,6 +49,40 @@ class RoboArenaRollout:
     success: bool | None = None
     camera: str = ''
     latency_s: float | None = None
+    stage: str = ''
+    failure_tags: str = ''
+    time_to_success_s: float | None = None
+    interventions: float | None = None
+    intervention_s: float | None = None
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it took; None where that is not known."""
+        return self.steps / CONTROL_RATE_HZ if self.steps else None
+
+    def said(self, slot: str) -> dict[str, Any]:
+        """Return what a verdict says of it, by the names of the verdict's fields."""
+        extras = {key: getattr(self, key) for key in EXTRAS}
+        if any(value not in ('', None) for value in extras.values()):    # no RoboArena table
+            extras['success'] = None if self.success is None else 'yes' if self.success else 'no'
+        return {f'{key}_{slot.lower()}': value
+                for key, value in {'progress': self.progress, **extras}.items()}
+
+
+def said_of(verdict: Verdict, slot: Slot) -> dict[str, Any]:
+    """Return the fields of a rollout that a verdict says, but for its progress."""
+    success = verdict.of_slot('success', slot)
+    return {'success': None if success is None else success is Success.YES,
+            **{key: verdict.of_slot(key, slot) for key in EXTRAS}}
+
+
+class RankedBy(str, Enum):
+    """What decides which of two rollouts of a session was better."""
+
+    PREFERENCE = 'preference'    # the evaluator's
+    PROGRESS = 'progress'        # one got further
+    SUCCESS = 'success'          # one succeeded and the other did not
+    TIME = 'time'                # one succeeded sooner
 
 
 @dataclass(frozen=True)
@@ -79,6 +123,24 @@ class RoboArenaSession:
         """The first instruction of its rollouts."""
         return next((r.prompt for r in self.rollouts if r.prompt), '')
 
+    def better(self, measure: RankedBy) -> Preference | None:
+        """
+        Return which slot was better by a measure; None where that is not known.
+
+        Of the time to success a rollout without success says only that it would have taken longer
+        than the rollout did. So a pair counts when one succeeded, and the other succeeded too or
+        went on at least as long without success.
+        """
+        if measure is RankedBy.PREFERENCE:
+            return self.preference
+        slots = self.slots()
+        if set(slots) != set(SLOTS):
+            return None
+        if measure is RankedBy.TIME:
+            return _sooner(*(slots[slot] for slot in SLOTS))
+        a, b = (getattr(slots[slot], measure.value) for slot in SLOTS)
+        return None if a is None or b is None else _higher(a, b)
+
     def policies(self) -> dict[str, str]:
         """Return the names of the pair by slot."""
         return dict(zip(SLOTS, (self.policy_a, self.policy_b), strict=True))
@@ -118,6 +180,11 @@ class RoboArenaData:
     def comparisons(self) -> list[Comparison]:
         """Return the verdicts that count, in their order."""
         return [s.comparison() for s in self.sessions if s.counts]
+
+    def judged_by(self, measure: RankedBy) -> 'RoboArenaData':
+        """Return the sessions with what a measure says as their preference."""
+        return replace(self, sessions=tuple(replace(s, preference=s.better(measure))
+                                            for s in self.sessions))
 
     def scored(self, invalid: bool = False) -> list[ScoredRollout]:
         """
@@ -184,7 +251,26 @@ def build_rollout(values: Mapping[str, Any], session: RoboArenaSession) -> RoboA
         policy, slot or letter, progress, round(number(values, 'duration_steps') or 0),
         _text(values, 'instruction'), None if order is None else round(order),
         solved(progress) if binary is None else binary, _text(values, 'camera'),
-        number(values, 'avg_latency_s'))
+        number(values, 'avg_latency_s'), _text(values, 'stage'), _text(values, 'failure_tags'),
+        number(values, 'time_to_success_s'), number(values, 'interventions'),
+        number(values, 'intervention_s'))
+
+
+def _higher(a: float, b: float) -> Preference:
+    return Preference.TIE if a == b else Preference.A if a > b else Preference.B
+
+
+def _sooner(a: RoboArenaRollout, b: RoboArenaRollout) -> Preference | None:
+    if a.success is None or b.success is None or not (a.success or b.success):
+        return None
+    times = [r.seconds if not r.success or r.time_to_success_s is None else r.time_to_success_s
+             for r in (a, b)]
+    if times[0] is None or times[1] is None:
+        return None
+    if a.success and b.success:
+        return _higher(times[1], times[0])
+    won, at_s, ended_s = (Preference.A, *times) if a.success else (Preference.B, *times[::-1])
+    return won if at_s <= ended_s else None
 
 
 def solved(progress: float | None) -> bool | None:

@@ -23,6 +23,7 @@ from arena_robot.core.csv_tables import rows_of, write_csv
 from arena_robot.core.errors import ConfigError, DataError
 from arena_robot.core.files import move, write_text
 from arena_robot.records.roboarena import (
+    EXTRAS,
     SLOTS,
     RoboArenaData,
     RoboArenaRollout,
@@ -39,7 +40,8 @@ SESSION_COLUMNS = ('session_uuid', 'evaluation_type', 'institution', 'evaluator'
                    'completed', 'valid', 'preference', 'policy_a', 'policy_b', 'feedback_text',
                    'origin', 'waited_a', 'waited_b', 'chosen')
 EPISODE_COLUMNS = ('session_uuid', 'policy', 'order', 'instruction', 'binary_success',
-                   'partial_success', 'duration_steps', 'camera', 'letter', 'avg_latency_s')
+                   'partial_success', 'duration_steps', 'camera', 'letter', 'avg_latency_s',
+                   *EXTRAS)
 SESSIONS_NEED = ('session_uuid', 'valid', 'preference', 'policy_a', 'policy_b')
 EPISODES_NEED = ('session_uuid', 'policy', 'partial_success')
 SESSIONS_FOLDER = 'evaluation_sessions'
@@ -123,7 +125,8 @@ def _session_row(s: RoboArenaSession) -> tuple[Any, ...]:
 def _rollout_row(s: RoboArenaSession, r: RoboArenaRollout) -> tuple[Any, ...]:
     success = solved(r.progress) if r.success is None else r.success
     return (s.session_id, r.policy, r.order, r.prompt, None if success is None else int(success),
-            r.progress, r.steps, r.camera, r.letter, r.latency_s)
+            r.progress, r.steps, r.camera, r.letter, r.latency_s,
+            *(getattr(r, key) for key in EXTRAS))
 
 
 def is_dump(folder: Path) -> bool:
@@ -190,7 +193,9 @@ def _policy(rollout: RoboArenaRollout) -> dict[str, Any]:
     return {'policy_name': rollout.policy, 'duration': rollout.steps,
             **({'third_person_camera': rollout.camera} if rollout.camera else {}),
             'partial_success': rollout.progress,
-            'binary_success': None if success is None else int(success)}
+            'binary_success': None if success is None else int(success),
+            **{key: value for key in EXTRAS
+               if (value := getattr(rollout, key)) not in ('', None)}}
 
 
 def _session(path: Path) -> RoboArenaSession:
@@ -210,7 +215,7 @@ def _session(path: Path) -> RoboArenaSession:
         'policy': p.get('policy_name'), 'letter': letter,
         'instruction': data.get('language_instruction'), 'duration_steps': p.get('duration'),
         'partial_success': p.get('partial_success'), 'binary_success': p.get('binary_success'),
-        'camera': p.get('third_person_camera'),
+        'camera': p.get('third_person_camera'), **{key: p.get(key) for key in EXTRAS},
     }, session) for letter, p in sorted(policies.items(), key=lambda item: str(item[0]))
         if _ran(p)])
 

@@ -30,6 +30,7 @@ SESSION_FILE = 'session.json'
 RECEIPT_FILE = 'receipt.json'
 VERSION = 1
 DONE = 'done'
+LOCAL_STUDY = 'local study'    # origin of what a lab sent of a study of its own; never counted
 
 log = logging.getLogger(__name__)
 JOURNAL = 'journal.jsonl'
@@ -170,10 +171,11 @@ class SessionFile:
         Return the verdict as a ranking takes it, None when it does not count.
 
         Counted are sessions that are done, valid, judged and revealed, with a reveal that fits
-        the commitment if there was one, between two policies.
+        the commitment if there was one, between two policies, and of no local study.
         """
         preference, reveal = self.verdict.preference, self.reveal
-        if (self.state != DONE or not self.verdict.valid or preference is None or reveal is None
+        if (self.origin == LOCAL_STUDY or self.state != DONE or not self.verdict.valid
+                or preference is None or reveal is None
                 or self.verified is False or reveal.policy_a == reveal.policy_b):
             return None
         nan = float('nan')

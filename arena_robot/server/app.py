@@ -20,7 +20,7 @@ from arena_robot.policy.grpc.server import add_policy
 from arena_robot.server.access import listening
 from arena_robot.server.access.call_guard import BoundedAudit, CallGuard, MalformedRequests
 from arena_robot.server.access.rates import SharedRates, rates_of
-from arena_robot.server.base import Role
+from arena_robot.server.base import LocalSession, Role
 from arena_robot.server.config import ServerConfig
 from arena_robot.server.counters import Counters
 from arena_robot.server.policy_target import PolicyTarget
@@ -44,6 +44,7 @@ from arena_robot.server.store.audit import Audit
 from arena_robot.server.store.blobs import Blobs
 from arena_robot.server.store.browse import Browse
 from arena_robot.server.store.database import Database, Turn
+from arena_robot.server.store.evaluations import insert_local
 from arena_robot.server.store.ledger import Ledger
 from arena_robot.server.store.policies import Policies
 from arena_robot.server.store.rate_counts import PERIOD_S, RateCounts
@@ -282,11 +283,16 @@ class ArenaServer:
                              self.verdicts, self.acceptance, self.log,
                              self.uploads, self.pool, self.reviews,
                              CreditDesk(self.database, self._clock), self.results.standings_json,
-                             self.config.evaluator_sign_in)
+                             self._store_local, self.config.evaluator_sign_in)
         relay = Relay(self.slots, self.policies, self.record,
                       self._rates.relay_calls, self._pools['stations'], self._pools['policies'],
                       self.pool.reachable)
         return ArenaService(guard, parts), relay
+
+    def _store_local(self, given: LocalSession) -> bool:
+        known = insert_local(self.database, self._clock, given)
+        enter_imported(self.database, self.log)
+        return known
 
     async def _listen(self) -> int:
         limits = self.config.limits

@@ -1,9 +1,13 @@
 """Types of the server: roles, states of policies and sessions, and the records it hands out."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from arena_robot.core.errors import ServerError
+from arena_robot.core.verdict import Verdict
+from arena_robot.records.roboarena import RoboArenaSession
+
+STUDY_CHARS = 8    # of a study's hash, in the names of its policies
 
 
 class UnknownSession(ServerError):
@@ -169,3 +173,21 @@ class PolicyReview:
 
     reports: tuple[UnsafeReport, ...] = ()
     waits_for_approval: bool = False
+
+
+@dataclass(frozen=True)
+class LocalSession:
+    """A session of a lab's own ``study``, named and hashed, with all that its verdict says."""
+
+    session: RoboArenaSession
+    verdict: Verdict
+    study: str
+    study_sha256: str
+
+    def renamed(self) -> RoboArenaSession:
+        """Return the session with policies that no arena has: their names end with the hash."""
+        names = {name: f'{name} (study {self.study_sha256[:STUDY_CHARS]})'
+                 for name in self.session.policies().values()}
+        return replace(self.session, **{
+            f'policy_{slot.lower()}': names[name] for slot, name in self.session.policies().items()
+        }, rollouts=tuple(replace(r, policy=names[r.policy]) for r in self.session.rollouts))

@@ -13,7 +13,7 @@ from arena_robot.core.errors import DataError, Unauthorised
 from arena_robot.core.verdict import from_plain
 from arena_robot.server import wire
 from arena_robot.server.access.call_guard import CallGuard
-from arena_robot.server.base import Account, Caller, PolicyRecord, Role, Station
+from arena_robot.server.base import Account, Caller, LocalSession, PolicyRecord, Role, Station
 from arena_robot.server.files import FileId
 from arena_robot.server.pool.policy_pool import PolicyReviews, Pool
 from arena_robot.server.proto import arena_server_pb2 as pb
@@ -52,6 +52,7 @@ class ServiceParts:
     reviews: PolicyReviews
     credits: CreditDesk
     standings: Callable[[str, bool], str]
+    store_local: Callable[[LocalSession], bool]
     sign_in: bool = True
 
 
@@ -143,6 +144,14 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
             session = self._parts.sessions.get(request.session_id)
             return pb.FeedbackReply(promise=self._parts.log.promise_verdict(session))
         return await self._guard.call(context, 'feedback', request.session_id, work, STATION)
+
+    async def StoreLocal(self, request: pb.LocalSession, context: Any) -> pb.LocalReply:
+        """Keep a session of a local study."""
+        def work(caller: Caller) -> pb.LocalReply:
+            return pb.LocalReply(known=self._parts.store_local(
+                wire.local_from_wire(request, caller)))
+        return await self._guard.call(context, 'store_local', request.verdict.session_id, work,
+                                      PEOPLE)
 
     async def Abort(self, request: pb.AbortRequest, context: Any) -> pb.Empty:
         """Close a session without a verdict."""

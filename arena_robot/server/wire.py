@@ -1,5 +1,6 @@
 """Converts protobuf messages and core types, and errors and gRPC statuses, both ways."""
 
+import re
 from collections.abc import Iterable
 from enum import Enum
 from typing import Any, TypeVar
@@ -7,8 +8,9 @@ from typing import Any, TypeVar
 import grpc
 from google.protobuf.message import Message
 
+from arena_robot.core.clock import from_iso, to_iso
 from arena_robot.core.config import nearest
-from arena_robot.core.episode import MAX_RERUNS, EndReason, Episode, Slot
+from arena_robot.core.episode import CONTROL_RATE_HZ, MAX_RERUNS, EndReason, Episode, Slot
 from arena_robot.core.errors import (
     ArenaError,
     ConfigError,
@@ -21,10 +23,22 @@ from arena_robot.core.errors import (
     ServerUnavailable,
     Unauthorised,
 )
-from arena_robot.core.verdict import need_fields
+from arena_robot.core.verdict import (
+    FIELDS,
+    LARGEST,
+    Verdict,
+    check_times,
+    from_plain,
+    need_fields,
+    present,
+)
 from arena_robot.policy.grpc.errors import CODE_KEY, code_of
 from arena_robot.policy.grpc.errors import status_of as policy_status_of
+from arena_robot.records.roboarena import RoboArenaRollout, build_session, with_rollouts
+from arena_robot.records.session_file import LOCAL_STUDY
 from arena_robot.server.base import (
+    Caller,
+    LocalSession,
     NoPair,
     PolicyRecord,
     PolicyReview,
@@ -36,6 +50,7 @@ from arena_robot.server.files import FileId, FileRecord, ManifestEntry
 from arena_robot.server.proto import arena_server_pb2 as pb
 
 E = TypeVar('E', bound=Enum)
+MOST_NAME = 100    # characters of the name of a study or a policy; a column has 200
 
 need_fields('FeedbackRequest in arena_server.proto',
             pb.FeedbackRequest.DESCRIPTOR.fields_by_name, ('session_id',))
@@ -130,6 +145,54 @@ def _report_to_wire(report: UnsafeReport, to_maintainer: bool) -> pb.UnsafeRepor
         created_ns=report.created_ns,
         cleared_by=report.cleared_by, cleared_why=report.cleared_why,
         **({'station': report.station, 'evaluator': report.evaluator} if to_maintainer else {}))
+
+
+def local_to_wire(local: LocalSession) -> pb.LocalSession:
+    """Return the message of a session of a local study."""
+    session, slots = local.session, local.session.slots()
+    return pb.LocalSession(
+        verdict=pb.FeedbackRequest(session_id=session.session_id, **present(local.verdict)),
+        study=local.study, study_sha256=local.study_sha256, policy_a=session.policy_a,
+        policy_b=session.policy_b, prompt=session.prompt,
+        **{f'{name}_ns': from_iso(time) for name, time in (
+            ('started', session.created), ('ended', session.completed)) if time},
+        **{f'seconds_{slot.lower()}': slots[slot].seconds or 0.0 for slot in slots})
+
+
+def local_from_wire(message: pb.LocalSession, caller: Caller) -> LocalSession:
+    """Return the session of a local study that ``caller`` sends. Raises DataError."""
+    verdict = from_plain(set_fields(message.verdict))
+    checked(verdict)
+    if not re.fullmatch('[0-9a-f]{64}', message.study_sha256) or not message.study.strip():
+        raise DataError('a session of a local study needs the name and the SHA-256 of the study')
+    if not re.fullmatch('[0-9A-Za-z-]{16,36}', message.verdict.session_id):
+        raise DataError('a session has an identifier of 16 to 36 letters, digits and hyphens')
+    if not 0 <= message.started_ns <= message.ended_ns:
+        raise DataError("a session cannot end before it starts; check the computer's clock")
+    if max(map(len, (message.policy_a, message.policy_b, message.study))) > MOST_NAME:
+        raise DataError(f'the names of a study and its policies have at most {MOST_NAME} letters')
+    rollouts = tuple(RoboArenaRollout(
+        policy, slot, verdict.of_slot('progress', slot), round(seconds * CONTROL_RATE_HZ),
+        message.prompt) for policy, slot, seconds in (
+            (message.policy_a, 'A', message.seconds_a), (message.policy_b, 'B', message.seconds_b))
+        if 0.0 <= seconds <= LARGEST)
+    row = build_session({
+        'session_uuid': message.verdict.session_id, 'valid': 1, 'policy_a': message.policy_a,
+        'policy_b': message.policy_b, 'institution': caller.institution,
+        'preference': message.verdict.preference, 'feedback_text': verdict.explanation,
+        'evaluator': caller.name, 'created': to_iso(message.started_ns),
+        'completed': to_iso(message.ended_ns), 'origin': LOCAL_STUDY, 'chosen': 0})
+    return LocalSession(with_rollouts(row, rollouts), verdict, message.study.strip(),
+                        message.study_sha256)
+
+
+def checked(verdict: Verdict) -> None:
+    """Raise DataError for a value out of range, and for a session that was not valid."""
+    for field in FIELDS:
+        field.check(getattr(verdict, field.name))
+    check_times(verdict)
+    if not verdict.valid:
+        raise DataError('of a local study only sessions that count in it are sent')
 
 
 def status_of(error: ArenaError) -> grpc.StatusCode:

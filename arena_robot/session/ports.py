@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from arena_robot.core.episode import EndReason, Episode, Slot
+from arena_robot.core.verdict import Extras
 from arena_robot.session.base import StationInfo
 from arena_robot.session.loop.rollout import RolloutConfig, RolloutRequest, StepSink
 
@@ -132,10 +133,11 @@ class SessionConfig:
 
     ``outside_cameras`` are the roles of its cameras that are not on the arm: a policy with only
     one of them sees the first, unless the evaluator chooses another for a session. Which robot it
-    is, the arm says itself.
+    is, the arm says itself. ``extras`` are the further fields of a verdict that are asked for.
     """
 
     station: StationInfo
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
     min_free_gb: float = 5.0
     outside_cameras: tuple[str, ...] = ('left', 'right')
+    extras: Extras = field(default_factory=Extras)

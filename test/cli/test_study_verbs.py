@@ -1,4 +1,4 @@
-"""The verbs `compare` and `study new`, `plan`, `check`, `report`."""
+"""The verbs `compare` and `study new`, `plan`, `check`, `report`, `send`."""
 
 import dataclasses
 import io
@@ -8,10 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / 'blind'))
+sys.path.insert(0, str(Path(__file__).parents[1] / 'server'))
 
+from arena_setting import Setting
 from studies import cup_study, run_study
 
 from arena_robot.blind.study import (
@@ -24,7 +27,12 @@ from arena_robot.blind.study import (
     study_yaml,
 )
 from arena_robot.cli.main import main
+from arena_robot.core.errors import Conflict, DataError
 from arena_robot.records.roboarena_files import read_tables
+from arena_robot.server.proto import arena_server_pb2 as pb
+from arena_robot.server.results.exports import export_tables
+from arena_robot.server.store.evaluations import insert_local
+from arena_robot.web.site.serve import SiteServer
 
 ANSWERS = ('cup in bowl\npi0=openpi://gpu1:8000 pi05=grpc://gpu2:8000\nput the cup into the bowl\n'
            'left, right\nthe cup stands in the bowl\n0.5 0.75\n')
@@ -176,6 +184,120 @@ def test_a_study_of_several_policies_is_ranked(capsys, tmp_path):
     assert (first.origin, first.chosen, first.prompt) == ('local', False,
                                                           'put the cup into the bowl')
     assert {r.success for r in first.rollouts} <= {True, False}
+
+
+@pytest.fixture
+def arena(tmp_path):
+    setting = Setting(tmp_path / 'server', '', {'pi0': 'grpc://127.0.0.1:9'})
+    site = SiteServer(setting.server, '127.0.0.1', 0)
+    site.open()
+    setting.site = httpx.Client(base_url=site.address)
+    for name in ('ada', 'owner'):
+        (tmp_path / name).write_text(setting.tokens[name])
+    yield setting
+    setting.site.close()
+    site.close()
+    setting.close()
+
+
+def send(capsys, arena, folder, who='ada'):
+    return ask(capsys, 'study', 'send', folder, '--server', arena.target, '--token-file',
+               arena.config.data.parent / who, '--json')
+
+
+def test_a_study_is_sent_shown_logged_and_never_counted(capsys, arena, tmp_path):
+    folder = run_study(tmp_path / 'cup', cup_study(6), lambda arm, block: arm == 'pi05')
+    assert send(capsys, arena, folder, 'owner')[0] == 1
+    code, out, err = send(capsys, arena, folder)
+    sent = json.loads(out)
+    assert (code, sent['sent'], sent['known']) == (0, 12, 0), err
+    assert json.loads(send(capsys, arena, folder)[1]) | {'sent': 12, 'known': 0} == sent
+    listed = arena.site.get('/api/evaluations', params={'origin': 'local study'}).json()
+    assert {e['id'] for e in listed['evaluations']} == set(sent['sessions'])
+    for origin in ('relayed', 'imported'):
+        assert not arena.site.get('/api/evaluations', params={'origin': origin}).json()[
+            'evaluations']
+    first = listed['evaluations'][0]
+    assert {first['policy_a'], first['policy_b']} == {
+        f"{name} (study {sent['sha256'][:8]})" for name in ('pi0', 'pi05')}
+    assert {first['success_a'], first['success_b']} == {'yes', 'no'}
+    page = arena.site.get(f"/evaluations/{first['id']}").text
+    assert 'Local study' in page
+    assert '<dt>Success of A</dt>' in page
+    assert arena.server.results.comparisons() == []
+    bundle = tmp_path / 'log.json'
+    bundle.write_text(arena.site.get('/api/log').text)
+    code, out, err = ask(capsys, 'results', 'verify', bundle, '--json')
+    assert (code, json.loads(out)['origins']) == (0, {'local study': 12}), err
+    export_tables(arena.server.database, tmp_path / 'tables')
+    rows = read_tables(tmp_path / 'tables' / 'sessions.csv', tmp_path / 'tables' / 'episodes.csv')
+    assert {(row.origin, row.counts) for row in rows.sessions} == {('local study', False)}
+    assert {r.success for row in rows.sessions for r in row.rollouts} == {True, False}
+
+
+def test_an_interrupted_sending_goes_on(capsys, arena, tmp_path, monkeypatch):
+    folder = run_study(tmp_path / 'cup', cup_study(3), lambda arm, block: True)
+    left = iter(range(4))
+
+    def cut(*given):
+        if next(left, None) is None:
+            raise Conflict('the line is cut')
+        return insert_local(*given)
+    monkeypatch.setattr('arena_robot.server.app.insert_local', cut)
+    code, _, err = send(capsys, arena, folder)
+    assert (code, '4 of 6 sessions are at the server; the same command' in err) == (1, True)
+    monkeypatch.undo()
+    sent = json.loads(send(capsys, arena, folder)[1])
+    assert (sent['sent'], sent['known']) == (2, 4)
+    entries = [json.loads(body) for body in arena.server.log.entries(0)]
+    assert sorted(entry['session'] for entry in entries) == sorted(sent['sessions'])
+    assert {entry['study_sha256'] for entry in entries} == {sent['sha256']}
+
+
+def test_what_was_sent_once_is_not_changed(capsys, arena, tmp_path):
+    one, other = (run_study(tmp_path / name, cup_study(3), lambda arm, block, said=said: said)
+                  for name, said in (('one', True), ('other', False)))
+    assert send(capsys, arena, one)[0] == 0
+    code, _, err = send(capsys, arena, other)
+    assert (code, 'differs in' in err, 'success_a' in err) == (1, True, True)
+
+
+@pytest.mark.parametrize(('study', 'changes', 'words'), [
+    (cup_study(2), {'reveal': False}, 'still blind'),
+    (cup_study(2, arms=tuple(map(StudyArm, 'abc')), design=Design.TASK_LIST), {},
+     'a block of this study has more'),
+    (cup_study(2), {'sealed': False}, 'was not promised before its first trial')])
+def test_what_is_no_blind_study_of_pairs_is_not_sent(study, changes, words, capsys, arena,
+                                                     tmp_path):
+    sealed = changes.pop('sealed', True)
+    folder = run_study(tmp_path / 'cup', study, lambda arm, block: True, **changes)
+    if not sealed:
+        path = folder / 'journal.jsonl'
+        lines = path.read_text().splitlines()
+        lines[1:3] = [line.replace('"n": 2', '"n": 1') if '"n": 2' in line else
+                      line.replace('"n": 1', '"n": 2') for line in (lines[2], lines[1])]
+        path.write_text('\n'.join(lines) + '\n')
+    code, _, err = send(capsys, arena, folder)
+    assert (code, words in err) == (2, True), err
+    assert arena.server.log.size() == 0
+
+
+@pytest.mark.parametrize(('changes', 'words'), [
+    ({'study_sha256': 'ab'}, 'SHA-256'), ({'study': ' '}, 'the name'), ({'ended_ns': 0}, 'clock'),
+    ({'policy_b': 'pi0'}, 'expected two names'), ({'policy_a': 101 * 'x'}, 'at most 100'),
+    ({'session_id': '../etc'}, 'an identifier'), ({'valid': False}, 'only sessions that count'),
+    ({'progress_a': 2.0}, 'runs from 0 to 1'), ({'success_a': 'maybe'}, 'choose yes or no'),
+    ({'interventions_a': 0.5}, 'whole number'), ({'time_to_success_s_b': 1.0}, 'its success')])
+def test_a_server_refuses_what_is_no_session_of_a_study(changes, words, arena):
+    verdict = {'session_id': 'a' * 20, 'valid': True, 'success_a': 'yes', 'success_b': 'no'}
+    fields = {'study': 'cup', 'study_sha256': 64 * 'a', 'policy_a': 'pi0', 'policy_b': 'pi05',
+              'started_ns': 1, 'ended_ns': 2}
+    for name, value in changes.items():
+        (fields if name in fields else verdict)[name] = value
+    with pytest.raises(DataError, match=words):
+        arena.calls('ada')('StoreLocal', pb.LocalSession(
+            verdict=pb.FeedbackRequest(**verdict), **fields))
+    assert arena.server.log.size() == 0
 
 
 def test_the_page_has_what_is_printed_and_the_keys_of_the_file(capsys):

@@ -10,7 +10,7 @@ from arena_robot.core.errors import (
     RecordingError,
     ServerUnavailable,
 )
-from arena_robot.core.verdict import Verdict, scored
+from arena_robot.core.verdict import Extras, Verdict, scored
 from arena_robot.session.arena.local_arena import LocalArena, LocalArenaConfig, PolicyEntry
 from arena_robot.session.base import StationInfo
 from arena_robot.session.loop.parts import Parts
@@ -85,14 +85,14 @@ class FlakyArena:
 
 
 class Station:
-    def __init__(self, folder, steps=20):
+    def __init__(self, folder, steps=20, extras=None):
         self.folder, self.clock = folder, LoopClock()
         self.clock.now = 1_790_000_000_000_000_000
         self.arm, self.gripper = FakeArm(self.clock), FakeGripper(self.clock)
         self.cameras = {role: FakeCamera(self.clock) for role in ('left', 'right', 'wrist')}
         parts = Parts(self.arm, self.gripper, self.cameras)
         config = SessionConfig(StationInfo('bench', 'panda'), RolloutConfig(max_steps=steps),
-                               min_free_gb=0.0)
+                               min_free_gb=0.0, extras=extras or Extras())
         pool = LocalArenaConfig(tuple(PolicyEntry(n, 'x') for n in NAMES))
         self.policies = []
         local = LocalArena(pool, self._connect, folder / 'arena', self.clock, Random(4))

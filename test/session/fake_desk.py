@@ -64,5 +64,8 @@ class InProcessDesk:
     def consent(self):
         return ''
 
+    def extras(self):
+        return self.conductor._config.extras
+
     def today(self):
         return self.conductor.today()

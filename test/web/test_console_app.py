@@ -15,7 +15,7 @@ from arena_robot.core import tuning
 from arena_robot.core.episode import Preference, Slot
 from arena_robot.core.errors import Conflict, NotConnected, SessionError
 from arena_robot.core.process import end_signals
-from arena_robot.core.verdict import Verdict
+from arena_robot.core.verdict import Extras, Verdict
 from arena_robot.session.evaluator.desk import DeskState, RunView, SlotView
 from arena_robot.session.protocol.states import State
 from arena_robot.web.console import app as console_app
@@ -46,6 +46,9 @@ class FakeDesk:
 
     def consent(self):
         return 'Cameras record you; ask Ada for deletion.'
+
+    def extras(self):
+        return Extras()
 
     def frame(self, view):
         return b'jpeg' if view == 'left_left' else None

@@ -28,12 +28,17 @@ if TYPE_CHECKING:
 
 from arena_robot.cli.terminal import ListRows, json_text
 
+BY = ('preference', 'progress', 'success', 'time')
+BY_HELP = ('what decides which of a pair was better: preference, progress, success, or time to '
+           'success (default %(default)s); all but the first need --episodes')
+
 
 def rank_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_table_arguments(parser)
     parser.add_argument('--method', default=RECOMMENDED, metavar='NAME',
                         help=f'method by name, or module:name (default {RECOMMENDED})')
+    parser.add_argument('--by', default=BY[0], metavar='WHAT', choices=BY, help=BY_HELP)
     parser.add_argument('--option', action='append', default=[], metavar='KEY=VALUE',
                         help='option of the method, such as k=32 (elo), l2=0.1 (bt) or buckets=20')
     parser.add_argument('--intervals', type=int, default=200, metavar='N',
@@ -124,7 +129,7 @@ def run_rank(args: argparse.Namespace) -> int:
         raise ConfigError(f'--level must be between 0 and 1 and --intervals at least 0; got '
                           f'{args.level} and {args.intervals}')
     method(args.method, **(options := parsed_options(args.option)))
-    data = read_table_arguments(args)
+    data, by = _judged(args, read_table_arguments(args))
     comparisons = arena_tables(data.comparisons(), policies=policy_names(args)).comparisons
     options |= audit_option(args.method, data.comparisons(), comparisons.items, read_audits(args))
     comparisons = _aged(args, data, comparisons)
@@ -141,7 +146,7 @@ def run_rank(args: argparse.Namespace) -> int:
                                           warnings=(*result.diagnostics.warnings, excluded))
         result = dataclasses.replace(result, diagnostics=diagnostics)
     _draw(args, comparisons, result, METHODS.find(args.method).unit)
-    report = {**as_json(result), 'refused': list(data.refused),
+    report = {**as_json(result), 'by': by, 'refused': list(data.refused),
               'origins': _origins(data, result.items),
               **_extras(args, data, comparisons, options)}
     print(json_text(report) if args.json else
@@ -151,6 +156,25 @@ def run_rank(args: argparse.Namespace) -> int:
     return 0
 
 
+def _judged(args: argparse.Namespace, data: 'RoboArenaData',
+            ) -> tuple['RoboArenaData', dict[str, Any]]:
+    """
+    Return the sessions with what --by says as their preference, and how many have one.
+
+    Raises ConfigError where none has.
+    """
+    from arena_robot.core.errors import ConfigError
+    from arena_robot.records.roboarena import RankedBy
+    judged = data.judged_by(RankedBy(args.by))
+    by = {'measure': args.by, 'sessions': sum(session.counts for session in judged.sessions),
+          'of': sum(session.valid for session in data.sessions)}
+    if args.by != BY[0] and not by['sessions']:
+        raise ConfigError(f'--by {args.by}: no session says of both rollouts what this needs; '
+                          'name the table of rollouts with --episodes (docs/ranking.md says which '
+                          'columns)')
+    return judged, by
+
+
 def _origins(data: 'RoboArenaData', ranked: Sequence[str]) -> dict[str, int]:
     from arena_robot.ranking.standings import origins
     return origins(row for row in data.comparisons() if {row.a, row.b} <= set(ranked))
@@ -158,7 +182,10 @@ def _origins(data: 'RoboArenaData', ranked: Sequence[str]) -> dict[str, int]:
 
 def _origin_lines(report: Mapping[str, Any]) -> list[str]:
     chosen, origins = report['diagnostics'].get('chosen'), report['origins']
-    return ['comparisons: ' + ', '.join(f'{number} {origin}' for origin, number in origins.items())
+    by = report['by']
+    return [*([f"by {by['measure']}: {by['sessions']} of {by['of']} valid sessions say which was "
+               'better, or neither'] if by['measure'] != 'preference' else []),
+            'comparisons: ' + ', '.join(f'{number} {origin}' for origin, number in origins.items())
             + (f'; in {chosen} the pair was chosen by earlier verdicts' if chosen else '')]
 
 

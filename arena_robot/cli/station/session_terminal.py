@@ -10,6 +10,7 @@ from arena_robot.core.episode import Slot
 from arena_robot.core.errors import ArenaError, DataError
 from arena_robot.core.terminal import redraws
 from arena_robot.core.verdict import (
+    BETWEEN,
     FIELDS,
     Asked,
     Kind,
@@ -190,7 +191,8 @@ class Terminal:
         for mark, words in RUBRIC:
             print(f'  {mark:>4}  {words}')
         try:
-            self._desk.score(slot, self._verdict(asked_at(Asked.SCORE, slot)))
+            self._desk.score(slot, self._verdict(asked_at(
+                Asked.SCORE, slot, self._desk.extras().wants)))
         except RunAgain:
             self._rerun(self._ask('What was your mistake? It stays in the record'))
             return
@@ -243,8 +245,11 @@ class Terminal:
                            for field in fields})
 
     def _field(self, field: VerdictField, before: object) -> object:
-        choices = f" [{', '.join(field.choices)}]" if field.kind is Kind.CHOICE else ''
-        scale = {Kind.SHARE: ' 0 to 100', Kind.FLAG: '? [y/n]'}.get(field.kind, '')
+        words = self._desk.extras().words(field) if field.kind is Kind.LISTED else field.choices
+        choices = f" [{', '.join(words)}]" if words else ''
+        choices += ' several with ; between' if field.many else ''
+        scale = {Kind.SHARE: ' 0 to 100', Kind.FLAG: '? [y/n]',
+                 Kind.NUMBER: f' in {field.unit}' * bool(field.unit)}.get(field.kind, '')
         answered = field.is_said(before)
         hint = f' (Enter keeps: {field.plain(before)})' if answered else ''
         answer = self._ask(f'{field.question}{scale}{choices}{hint}')
@@ -256,7 +261,9 @@ class Terminal:
             return _share(answer)
         if field.kind is Kind.FLAG:
             return answer.casefold() in ('y', 'yes')
-        return _choice(field, answer) if field.kind is Kind.CHOICE and answer else answer
+        parts = answer.split(BETWEEN.strip()) if field.many else [answer]
+        return BETWEEN.join(_begun(words, part.strip()) for part in parts) \
+            if words and answer else answer
 
     def _review(self, seen: DeskState) -> None:
         _print(review_lines(seen))
@@ -325,9 +332,9 @@ def _share(text: str) -> float:
         raise DataError(f"'{text}' is not a number") from None
 
 
-def _choice(field: VerdictField, text: str) -> str:
-    """Return the choice that begins with ``text``; ``text`` itself when none or several do."""
-    matches = [value for value in field.choices if value.lower().startswith(text.lower())]
+def _begun(words: Iterable[str], text: str) -> str:
+    """Return the word that begins with ``text``; ``text`` itself when none or several do."""
+    matches = [value for value in words if value.lower().startswith(text.lower())]
     return matches[0] if len(matches) == 1 else text
 
 

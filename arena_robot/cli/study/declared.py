@@ -250,3 +250,44 @@ def run_report(args: argparse.Namespace) -> int:
     values: dict[str, Any] = {**result_to_json(result), 'page': path}
     print(json_text(values) if args.json else '\n'.join([*result.sentences(), f'Wrote {path}.']))
     return 0
+
+
+def send_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    from arena_robot.cli.arguments import add_server_arguments
+    parser.add_argument('folder', type=Path, metavar='FOLDER', help="the study's folder")
+    add_server_arguments(parser)
+
+
+def run_send(args: argparse.Namespace) -> int:
+    """
+    Send a study that has ended to an arena server, as sessions of a local study.
+
+    The server shows them on its site and enters them in its log; they never count in its
+    rankings, and their policies have names of their own there. It takes an evaluator's token.
+    After an interruption the same command sends what is missing.
+
+        arena study send results/cup --server arena.example.org:50061
+    """
+    from arena_robot.blind.results import local_sessions, study_result
+    from arena_robot.blind.trials import read_study
+    from arena_robot.cli.arguments import calls
+    from arena_robot.core.errors import ArenaError
+    from arena_robot.server.wire import local_to_wire
+
+    given = local_sessions(study_result(read_study(args.folder)))
+    server, known = calls(args), []
+    for session in given:
+        try:
+            known.append(server('StoreLocal', local_to_wire(session)).known)
+        except ArenaError as error:
+            raise type(error)(f'{error}. {len(known)} of {len(given)} sessions are at the server; '
+                              'the same command sends the others') from error
+    if args.json:
+        print(json_text({'sent': known.count(False), 'known': known.count(True),
+                         'sha256': given[0].study_sha256,
+                         'sessions': [row.session.session_id for row in given]}))
+    else:
+        print(f'Sent {known.count(False)} sessions; {known.count(True)} were at the server '
+              "already. It shows them as 'local study'.")
+    return 0

@@ -30,6 +30,7 @@ from arena_robot.session.protocol.states import State
 
 STATES = tuple(State)
 SHARE_DIGITS = 4    # float32 holds no more
+NUMBERS = (Kind.SHARE, Kind.NUMBER)    # NaN while nobody said
 
 need_fields('arena_msgs/msg/Feedback.msg', arena.Feedback.get_fields_and_field_types(),
             ('header', 'session_id'))
@@ -139,7 +140,7 @@ def feedback_message(verdict: Verdict, session_id: str = '',
     words = to_plain(verdict)
     for field in FIELDS:
         value = words[field.name]
-        setattr(out, field.name, _or_nan(getattr(verdict, field.name)) if field.kind is Kind.SHARE
+        setattr(out, field.name, _or_nan(getattr(verdict, field.name)) if field.kind in NUMBERS
                 else '' if value is None else value)
     return out
 
@@ -147,9 +148,9 @@ def feedback_message(verdict: Verdict, session_id: str = '',
 def verdict_of(message: arena.Feedback) -> Verdict:
     """Return what a Feedback message says. Raises DataError for a word that its field lacks."""
     words = {field.name: getattr(message, field.name) for field in FIELDS}
-    shares = {field.name: _or_none(round(words[field.name], SHARE_DIGITS)) for field in FIELDS
-              if field.kind is Kind.SHARE}
-    return from_plain({**words, **shares})
+    numbers = {field.name: _or_none(round(words[field.name], SHARE_DIGITS)) for field in FIELDS
+               if field.kind in NUMBERS}
+    return from_plain({**words, **numbers})
 
 
 def draft_request(words: Mapping[str, Plain]) -> SubmitFeedback.Request:

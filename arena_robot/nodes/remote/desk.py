@@ -28,7 +28,7 @@ from arena_msgs.srv import (
 )
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import NotConnected, SessionError
-from arena_robot.core.verdict import Plain, Verdict
+from arena_robot.core.verdict import Extras, Plain, Verdict
 from arena_robot.drivers.part import Opened
 from arena_robot.nodes.lib import qos
 from arena_robot.nodes.lib.calls import LATE_S, ServiceClients, ThreadedActionClient, send_goal
@@ -71,7 +71,7 @@ class RemoteDesk(Opened):
         self._session = session
         self._namespace = namespace
         self._views: dict[str, str] = {}
-        self._consent: str | None = None
+        self._told: tuple[str, Extras] | None = None    # by the session node's parameters
         self._patience_s = patience_s
         self._spin = Spin()
         self._token = ''
@@ -142,7 +142,7 @@ class RemoteDesk(Opened):
 
     def watch_views(self) -> None:
         """Receive live images and start photographs of the session's cameras from now on."""
-        self._views, self._consent = session_views(self._node, self._session, self._patience_s)
+        self._views, *_ = self._parameters()
         for name, topic in self._views.items():
             live, start = self._pictures.live(name), self._pictures.start(name)
             self.hear(CompressedImage, f'{topic}/compressed', live, qos.SENSOR)
@@ -171,9 +171,16 @@ class RemoteDesk(Opened):
 
     def consent(self) -> str:
         """Return what the station tells people in the pictures; '' for nothing."""
-        if self._consent is None:
-            _, self._consent = session_views(self._node, self._session, self._patience_s)
-        return self._consent
+        return (self._told or self._parameters()[1:])[0]
+
+    def extras(self) -> Extras:
+        """Return which optional fields the station asks for."""
+        return (self._told or self._parameters()[1:])[1]
+
+    def _parameters(self) -> tuple[dict[str, str], str, Extras]:
+        found = session_views(self._node, self._session, self._patience_s)
+        self._told = found[1:]
+        return found
 
     def frame(self, view: str) -> bytes | None:
         """Return the newest image of a view as a JPEG; None before the first."""

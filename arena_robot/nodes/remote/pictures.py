@@ -9,12 +9,13 @@ from sensor_msgs.msg import CompressedImage
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import SessionError
 from arena_robot.core.observation import EYES, view
+from arena_robot.core.verdict import Extras
 from arena_robot.nodes.lib.calls import parameters_of
 from arena_robot.robots.cameras import STYLES
 
 CLIP_PERIOD_S = 0.2    # five pictures a second are enough to see what happened
 LONGEST_CLIP = 3000    # pictures: ten minutes
-NAMES = ('roles', 'cameras', 'eyes', 'topic_style', 'consent')
+NAMES = ('roles', 'cameras', 'eyes', 'topic_style', 'consent', 'ask', 'stages', 'failure_tags')
 
 
 class Pictures:
@@ -85,9 +86,10 @@ class Pictures:
             clip.append(self._live[view])
 
 
-def session_views(node: Node, session: str, timeout_s: float) -> tuple[dict[str, str], str]:
+def session_views(node: Node, session: str, timeout_s: float
+                  ) -> tuple[dict[str, str], str, Extras]:
     """
-    Return the raw image topic of one view of each camera, and the text on consent.
+    Return the raw image topic of one view of each camera, the text on consent, what is asked.
 
     The view is the left eye's where that is used.
 
@@ -98,4 +100,5 @@ def session_views(node: Node, session: str, timeout_s: float) -> tuple[dict[str,
     eye = next((candidate for candidate in EYES if candidate in eyes), EYES[0])
     topic = STYLES[values[3].string_value][0].format(eye=eye, name='').removeprefix('~/')
     return {view(role, eye): f'{camera}/{topic}'
-            for role, camera in zip(roles, cameras, strict=False)}, values[4].string_value
+            for role, camera in zip(roles, cameras, strict=False)}, values[4].string_value, Extras(
+                *(tuple(value.string_array_value) for value in values[5:]))

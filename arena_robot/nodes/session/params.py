@@ -10,6 +10,7 @@ from arena_robot.core.episode import MAX_STEPS
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.observation import EYES, ROLES
 from arena_robot.core.pair import StationInfo
+from arena_robot.core.verdict import FAILURE_TAGS, OPTIONAL, Extras
 from arena_robot.nodes.lib.images import RAW, TRANSPORTS, eyes_of
 from arena_robot.nodes.lib.parameters import Parameters, param
 from arena_robot.policy.base import Policy
@@ -69,6 +70,12 @@ class SessionParams(Parameters):
     consent: str = param(
         '', 'what people in the pictures are told before a session: what is recorded, who sees '
         'it, for how long, and whom to ask for deletion; the page and the terminal show it')
+    ask: tuple[str, ...] = param(
+        (), 'further questions after each rollout, any of: ' + ', '.join(OPTIONAL),
+        choices=OPTIONAL)
+    stages: tuple[str, ...] = param((), 'stages of the task in their order, to ask for stage')
+    failure_tags: tuple[str, ...] = param(
+        FAILURE_TAGS, 'what can have gone wrong, to ask for failure_tags')
     audit: str = param('audit_node', 'name of the audit node, for stagnation_end')
     inference_timeout: float = param(
         10.0, 'timeout of an inference', 0.1, 120.0, unit='s')
@@ -100,7 +107,8 @@ def session_config(v: SessionParams) -> SessionConfig:
     info = StationInfo(v.station, '', len(outside),
                        'wrist' in v.roles, len(v.eyes) == 2, v.equal_latency)
     rollout = RolloutConfig(v.control_rate, v.max_steps, v.inference_timeout)
-    return SessionConfig(info, rollout, v.min_free_gb, tuple(outside))
+    extras = Extras(v.ask, v.stages, v.failure_tags)
+    return SessionConfig(info, rollout, v.min_free_gb, tuple(outside), extras)
 
 
 def make_arena(v: SessionParams, clock: Clock) -> LocalArena | RemoteArena:

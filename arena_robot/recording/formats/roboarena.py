@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from arena_robot.core.action import ActionSpace
+from arena_robot.core.episode import Slot
 from arena_robot.core.errors import DataError
 from arena_robot.recording.formats.exporting import EpisodeExport, ExportSource
-from arena_robot.records.roboarena import RoboArenaRollout, RoboArenaSession
+from arena_robot.records.roboarena import RoboArenaRollout, RoboArenaSession, said_of
 from arena_robot.records.roboarena_files import session_folder
 
 SIZE = (512, 288)
@@ -54,7 +55,8 @@ def write_rollouts(sources: list[ExportSource], output: Path, work: Path
             _write_episode(episode, folder / f'{source.slot}_{name}', name)
             rollouts.append(RoboArenaRollout(
                 name, source.slot, session.progress(source.slot),
-                len(episode.tracks.steps.index), episode.prompt, camera=session.third_person))
+                len(episode.tracks.steps.index), episode.prompt, camera=session.third_person,
+                **said_of(session.verdict, Slot(source.slot))))
             spaces[name] = episode.tracks.steps.space
     return RoboArenaSession(
         session.session_id, _file_name(session.policy('A')), _file_name(session.policy('B')),

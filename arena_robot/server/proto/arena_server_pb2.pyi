@@ -137,7 +137,7 @@ class UploadPart(_message.Message):
     def __init__(self, file: _Optional[_Union[FileRequest, _Mapping]] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class FeedbackRequest(_message.Message):
-    __slots__ = ("session_id", "progress_a", "progress_b", "preference", "explanation", "valid", "invalid_reason", "notes", "notes_a", "notes_b", "lighting", "clutter", "unsafe_a", "unsafe_b")
+    __slots__ = ("session_id", "progress_a", "progress_b", "preference", "explanation", "valid", "invalid_reason", "notes", "notes_a", "notes_b", "lighting", "clutter", "unsafe_a", "unsafe_b", "success_a", "success_b", "stage_a", "stage_b", "failure_tags_a", "failure_tags_b", "time_to_success_s_a", "time_to_success_s_b", "interventions_a", "interventions_b", "intervention_s_a", "intervention_s_b")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_A_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_B_FIELD_NUMBER: _ClassVar[int]
@@ -152,6 +152,18 @@ class FeedbackRequest(_message.Message):
     CLUTTER_FIELD_NUMBER: _ClassVar[int]
     UNSAFE_A_FIELD_NUMBER: _ClassVar[int]
     UNSAFE_B_FIELD_NUMBER: _ClassVar[int]
+    SUCCESS_A_FIELD_NUMBER: _ClassVar[int]
+    SUCCESS_B_FIELD_NUMBER: _ClassVar[int]
+    STAGE_A_FIELD_NUMBER: _ClassVar[int]
+    STAGE_B_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_TAGS_A_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_TAGS_B_FIELD_NUMBER: _ClassVar[int]
+    TIME_TO_SUCCESS_S_A_FIELD_NUMBER: _ClassVar[int]
+    TIME_TO_SUCCESS_S_B_FIELD_NUMBER: _ClassVar[int]
+    INTERVENTIONS_A_FIELD_NUMBER: _ClassVar[int]
+    INTERVENTIONS_B_FIELD_NUMBER: _ClassVar[int]
+    INTERVENTION_S_A_FIELD_NUMBER: _ClassVar[int]
+    INTERVENTION_S_B_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     progress_a: float
     progress_b: float
@@ -166,13 +178,55 @@ class FeedbackRequest(_message.Message):
     clutter: str
     unsafe_a: bool
     unsafe_b: bool
-    def __init__(self, session_id: _Optional[str] = ..., progress_a: _Optional[float] = ..., progress_b: _Optional[float] = ..., preference: _Optional[str] = ..., explanation: _Optional[str] = ..., valid: _Optional[bool] = ..., invalid_reason: _Optional[str] = ..., notes: _Optional[str] = ..., notes_a: _Optional[str] = ..., notes_b: _Optional[str] = ..., lighting: _Optional[str] = ..., clutter: _Optional[str] = ..., unsafe_a: _Optional[bool] = ..., unsafe_b: _Optional[bool] = ...) -> None: ...
+    success_a: str
+    success_b: str
+    stage_a: str
+    stage_b: str
+    failure_tags_a: str
+    failure_tags_b: str
+    time_to_success_s_a: float
+    time_to_success_s_b: float
+    interventions_a: float
+    interventions_b: float
+    intervention_s_a: float
+    intervention_s_b: float
+    def __init__(self, session_id: _Optional[str] = ..., progress_a: _Optional[float] = ..., progress_b: _Optional[float] = ..., preference: _Optional[str] = ..., explanation: _Optional[str] = ..., valid: _Optional[bool] = ..., invalid_reason: _Optional[str] = ..., notes: _Optional[str] = ..., notes_a: _Optional[str] = ..., notes_b: _Optional[str] = ..., lighting: _Optional[str] = ..., clutter: _Optional[str] = ..., unsafe_a: _Optional[bool] = ..., unsafe_b: _Optional[bool] = ..., success_a: _Optional[str] = ..., success_b: _Optional[str] = ..., stage_a: _Optional[str] = ..., stage_b: _Optional[str] = ..., failure_tags_a: _Optional[str] = ..., failure_tags_b: _Optional[str] = ..., time_to_success_s_a: _Optional[float] = ..., time_to_success_s_b: _Optional[float] = ..., interventions_a: _Optional[float] = ..., interventions_b: _Optional[float] = ..., intervention_s_a: _Optional[float] = ..., intervention_s_b: _Optional[float] = ...) -> None: ...
 
 class FeedbackReply(_message.Message):
     __slots__ = ("promise",)
     PROMISE_FIELD_NUMBER: _ClassVar[int]
     promise: str
     def __init__(self, promise: _Optional[str] = ...) -> None: ...
+
+class LocalSession(_message.Message):
+    __slots__ = ("verdict", "study", "study_sha256", "policy_a", "policy_b", "prompt", "started_ns", "ended_ns", "seconds_a", "seconds_b")
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    STUDY_FIELD_NUMBER: _ClassVar[int]
+    STUDY_SHA256_FIELD_NUMBER: _ClassVar[int]
+    POLICY_A_FIELD_NUMBER: _ClassVar[int]
+    POLICY_B_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_FIELD_NUMBER: _ClassVar[int]
+    STARTED_NS_FIELD_NUMBER: _ClassVar[int]
+    ENDED_NS_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_A_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_B_FIELD_NUMBER: _ClassVar[int]
+    verdict: FeedbackRequest
+    study: str
+    study_sha256: str
+    policy_a: str
+    policy_b: str
+    prompt: str
+    started_ns: int
+    ended_ns: int
+    seconds_a: float
+    seconds_b: float
+    def __init__(self, verdict: _Optional[_Union[FeedbackRequest, _Mapping]] = ..., study: _Optional[str] = ..., study_sha256: _Optional[str] = ..., policy_a: _Optional[str] = ..., policy_b: _Optional[str] = ..., prompt: _Optional[str] = ..., started_ns: _Optional[int] = ..., ended_ns: _Optional[int] = ..., seconds_a: _Optional[float] = ..., seconds_b: _Optional[float] = ...) -> None: ...
+
+class LocalReply(_message.Message):
+    __slots__ = ("known",)
+    KNOWN_FIELD_NUMBER: _ClassVar[int]
+    known: bool
+    def __init__(self, known: _Optional[bool] = ...) -> None: ...
 
 class AbortRequest(_message.Message):
     __slots__ = ("session_id", "reason")

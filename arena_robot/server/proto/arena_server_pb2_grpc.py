@@ -89,6 +89,11 @@ class ArenaServiceStub:
                 request_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.SessionRequest.SerializeToString,
                 response_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.AcceptanceReply.FromString,
                 _registered_method=True)
+        self.StoreLocal = channel.unary_unary(
+                '/arena.v1.ArenaService/StoreLocal',
+                request_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.LocalSession.SerializeToString,
+                response_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.LocalReply.FromString,
+                _registered_method=True)
         self.RegisterPolicy = channel.unary_unary(
                 '/arena.v1.ArenaService/RegisterPolicy',
                 request_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Policy.SerializeToString,
@@ -243,6 +248,14 @@ class ArenaServiceServicer:
 
     def Acceptance(self, request, context):
         """Whether a judged session counts, and what is missing until it does.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def StoreLocal(self, request, context):
+        """Evaluators: a session of a study of their own that has ended. It is shown, and never counts.
+        The same again changes nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -413,6 +426,11 @@ def add_ArenaServiceServicer_to_server(servicer, server):
                     servicer.Acceptance,
                     request_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.SessionRequest.FromString,
                     response_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.AcceptanceReply.SerializeToString,
+            ),
+            'StoreLocal': grpc.unary_unary_rpc_method_handler(
+                    servicer.StoreLocal,
+                    request_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.LocalSession.FromString,
+                    response_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.LocalReply.SerializeToString,
             ),
             'RegisterPolicy': grpc.unary_unary_rpc_method_handler(
                     servicer.RegisterPolicy,
@@ -797,6 +815,33 @@ class ArenaService:
             '/arena.v1.ArenaService/Acceptance',
             arena__robot_dot_server_dot_proto_dot_arena__server__pb2.SessionRequest.SerializeToString,
             arena__robot_dot_server_dot_proto_dot_arena__server__pb2.AcceptanceReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StoreLocal(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/arena.v1.ArenaService/StoreLocal',
+            arena__robot_dot_server_dot_proto_dot_arena__server__pb2.LocalSession.SerializeToString,
+            arena__robot_dot_server_dot_proto_dot_arena__server__pb2.LocalReply.FromString,
             options,
             channel_credentials,
             insecure,

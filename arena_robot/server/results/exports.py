@@ -21,6 +21,7 @@ from arena_robot.records.roboarena import RoboArenaRollout
 from arena_robot.records.roboarena_files import table_paths, write_tables
 from arena_robot.records.session_file import (
     DONE,
+    LOCAL_STUDY,
     SessionFile,
     SessionSlot,
     Source,
@@ -91,6 +92,7 @@ def session_file(evaluation: Evaluation, slots: Mapping[str, SessionSlot],
         reveal=Reveal(evaluation.nonce, evaluation.policy_a, evaluation.policy_b,
                       chosen=evaluation.chosen),
         slots={slot.value: slots.get(slot.value, SessionSlot()) for slot in Slot},
+        origin=evaluation.mark if evaluation.mark == LOCAL_STUDY else '',
         third_person=evaluation.third_person, photo_code=evaluation.photo_code,
         verdict=evaluation.verdict, other_rollouts=tuple(
             RoboArenaRollout(r.policy, r.slot or '', r.progress, r.steps)

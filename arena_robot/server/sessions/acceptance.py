@@ -290,7 +290,7 @@ def _enter(transparency: TransparencyLog, connection: Connection, session: Sessi
 def counts(session: SessionRow) -> bool:
     """Tell whether a session is part of the results."""
     return (session.accepted_ns is not None and session.withdrawn_ns is None
-            and not session.probation)
+            and not session.probation and not session.study_sha256)
 
 
 def why_not(session: SessionRow) -> str:
@@ -305,6 +305,8 @@ def why_not(session: SessionRow) -> str:
         return f'conflict of interest: {session.conflict}'
     if session.accepted_ns is None:
         return f'incomplete: {session.incomplete or "it was not looked at yet"}'
+    if session.study_sha256:
+        return 'it is of a local study'
     return 'a policy is on probation' if session.probation else ''
 
 

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from arena_robot.core.episode import EndReason, Slot
 from arena_robot.core.errors import DataError
 from arena_robot.core.verdict import NAMES, Verdict, from_plain, to_plain
-from arena_robot.records.session_file import SessionSlot
+from arena_robot.records.session_file import LOCAL_STUDY, SessionSlot
 from arena_robot.server.base import PolicyState, SessionState, UnknownSession
 from arena_robot.server.files import FileId
 from arena_robot.server.store import log
@@ -26,6 +26,7 @@ from arena_robot.server.store.schema import accounts, episodes, files, policies,
 MOST = 200    # rows of a page, and values of a menu: what a browser shows at once
 MARKS = {
     'imported': 'from published tables; it did not pass the relay of this server',
+    LOCAL_STUDY: 'from a study that a lab ran with its own policies; it does not count here',
     'withdrawn': 'taken back after it was accepted; it counts no longer',
     'conflict of interest': 'the evaluator has an interest in a policy; it does not count',
     'invalid': 'marked by the evaluator; it does not count',
@@ -34,7 +35,7 @@ MARKS = {
 COUNTED_MARKS = ('', 'imported')
 PAGE = 30     # a screen or two
 OUTCOMES = ('A', 'B', 'TIE', 'invalid')
-ORIGINS = ('relayed', 'imported')
+ORIGINS = ('relayed', 'imported', LOCAL_STUDY)
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,8 @@ class Evaluation:
     third_person: str = ''
     photo_code: str = ''
     chosen: bool | None = None
+    study: str = ''
+    study_sha256: str = ''
 
     @property
     def counts(self) -> bool:
@@ -269,7 +272,10 @@ def origin(wanted: str) -> sa.ColumnElement[bool]:
     """Return the condition for an origin; DataError when there is no such."""
     if wanted not in ORIGINS:
         raise DataError(f"an origin is one of {', '.join(ORIGINS)}, found {wanted!r:.40}")
-    return sessions.c.imported if wanted == 'imported' else sa.not_(sessions.c.imported)
+    is_study = sessions.c.study_sha256 != ''
+    return is_study if wanted == LOCAL_STUDY else sa.and_(
+        sa.not_(is_study),
+        sessions.c.imported if wanted == 'imported' else sa.not_(sessions.c.imported))
 
 
 def older(key: str) -> sa.ColumnElement[bool]:
@@ -286,7 +292,7 @@ def _evaluations() -> sa.Select[Any]:
     s = sessions.c
     return sa.select(
         s.id, s.created_ns, s.institution, s.prompt, s.category, s.commitment, s.third_person,
-        s.photo_code, s.chosen,
+        s.photo_code, s.chosen, s.study, s.study_sha256,
         sa.type_coerce(sa.case((s.nonce != '', s.nonce), else_=s.sealed_nonce),
                        s.sealed_nonce.type).label('nonce'),
         mark_column().label('mark'), a.c.name.label('policy_a'),
@@ -310,7 +316,8 @@ def mark_column() -> sa.ColumnElement[str]:
     """Return how a session is marked: '' when it counts and passed this server's relay."""
     c = sessions.c
     return sa.case(
-        (c.withdrawn_ns.is_not(None), 'withdrawn'), (c.imported, 'imported'),
+        (c.withdrawn_ns.is_not(None), 'withdrawn'), (c.study_sha256 != '', LOCAL_STUDY),
+        (c.imported, 'imported'),
         (c.conflict != '', 'conflict of interest'), (sa.not_(c.valid), 'invalid'),
         (c.accepted_ns.is_(None), 'incomplete'), else_='')
 

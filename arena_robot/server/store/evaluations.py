@@ -13,17 +13,25 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from arena_robot.core.clock import Clock, from_iso, to_table_time
-from arena_robot.core.episode import CONTROL_RATE_HZ, EndReason, Preference
+from arena_robot.core.episode import CONTROL_RATE_HZ, EndReason, Preference, Slot
+from arena_robot.core.errors import Conflict
 from arena_robot.core.observation import OUTSIDE
 from arena_robot.core.task_categories import categorise
-from arena_robot.core.verdict import Verdict, to_plain
-from arena_robot.records.roboarena import SLOTS, RoboArenaRollout, RoboArenaSession
-from arena_robot.server.base import PolicyState, SessionState
+from arena_robot.core.verdict import NAMES, from_plain, to_plain
+from arena_robot.records.roboarena import (
+    SLOTS,
+    RoboArenaRollout,
+    RoboArenaSession,
+    said_of,
+)
+from arena_robot.server.base import LocalSession, PolicyState, SessionState
 from arena_robot.server.store.browse import COUNTED_MARKS, mark_column, public_pair
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.schema import accounts, episodes, policies, sessions, stations
 
 OWNER = 'imported'
+SENT = ('study', 'study_sha256', 'evaluator_id', 'policy_a_id', 'policy_b_id', 'prompt',
+        'created_ns', 'ended_ns', *NAMES)    # what may not differ when it is sent again
 
 
 @dataclass(frozen=True)
@@ -56,6 +64,30 @@ def insert_evaluations(database: Database, clock: Clock,
             if values:
                 connection.execute(sa.insert(table), values)
     return Imported(len(added), len(played), len(names.policies), len(given) - len(fresh))
+
+
+def insert_local(database: Database, clock: Clock, given: LocalSession) -> bool:
+    """
+    Insert a session of a local study; return whether it was there already.
+
+    Raises Conflict where another session has its identifier.
+    """
+    session = given.renamed()
+    with database.write() as connection:
+        names = _names(connection, clock, [session])
+        row = {**_session(session, names), 'accepted_ns': clock.now_ns(), 'study': given.study,
+               'study_sha256': given.study_sha256, **to_plain(given.verdict)}
+        found = connection.execute(sa.select(sessions).where(
+            sessions.c.id == session.session_id)).mappings().first()
+        if found is not None:
+            if other := [name for name in SENT if found[name] != row[name]]:
+                raise Conflict(f'session {session.session_id} is here already, and differs in '
+                               f"{', '.join(other)}; what was sent once cannot be changed")
+            return True
+        connection.execute(sa.insert(sessions), row)
+        connection.execute(sa.insert(episodes), [_episode(session, r, names)
+                                                 for r in session.rollouts])
+    return False
 
 
 def finished_evaluations(database: Database) -> list[RoboArenaSession]:
@@ -110,7 +142,7 @@ def _institution(s: RoboArenaSession) -> str:
 
 def _session(s: RoboArenaSession, names: _Names) -> dict[str, Any]:
     created = from_iso(s.created) if s.created else 0
-    scores = {slot: r.progress for slot, r in s.slots().items()}
+    said = {name: value for slot, r in s.slots().items() for name, value in r.said(slot).items()}
     return {
         'id': s.session_id, 'request': f'import:{s.session_id}',
         'station_id': names.stations[f'imported: {_institution(s)}'],
@@ -122,10 +154,9 @@ def _session(s: RoboArenaSession, names: _Names) -> dict[str, Any]:
         'ended_ns': from_iso(s.completed) if s.completed else created, 'revealed_ns': created,
         'rollouts': len(s.rollouts), 'imported': True, 'incomplete': '', 'conflict': '',
         'third_person': next((r.camera for r in s.rollouts if r.camera in OUTSIDE), ''),
-        'chosen': s.chosen, 'accepted_ns': created if s.valid else None, **to_plain(Verdict(
-            progress_a=scores.get('A'), progress_b=scores.get('B'), preference=s.preference,
-            explanation=s.explanation, valid=s.valid,
-            invalid_reason='' if s.valid else 'marked invalid in the imported table'))}
+        'chosen': s.chosen, 'accepted_ns': created if s.valid else None, **to_plain(from_plain({
+            **said, 'preference': s.preference, 'explanation': s.explanation, 'valid': s.valid,
+            'invalid_reason': '' if s.valid else 'marked invalid in the imported table'}))}
 
 
 def _episode(s: RoboArenaSession, r: RoboArenaRollout, names: _Names) -> dict[str, Any]:
@@ -152,13 +183,18 @@ def _done() -> sa.Select[Any]:
 
 
 def _rollouts(connection: Connection) -> Iterable[tuple[str, RoboArenaRollout]]:
-    query = sa.select(episodes, policies.c.name, sessions.c.third_person).select_from(
+    said = [sessions.c[name].label(f'said_{name}') for name in NAMES]
+    query = sa.select(episodes, policies.c.name, sessions.c.third_person, *said).select_from(
         episodes.join(policies, episodes.c.policy_id == policies.c.id)).join(
         sessions, sessions.c.id == episodes.c.session_id).where(
         sessions.c.state == SessionState.DONE.value).order_by(episodes.c.id)
-    for row in connection.execute(query):
-        yield row.session_id, RoboArenaRollout(row.name, row.slot or '', row.progress, row.steps,
-                                               row.prompt, camera=row.third_person)
+    for row in connection.execute(query).mappings():
+        slot = row['slot'] or ''
+        extras = said_of(from_plain({name: row[f'said_{name}'] for name in NAMES}),
+                         Slot(slot)) if slot in SLOTS else {}
+        yield row['session_id'], RoboArenaRollout(
+            row['name'], slot, row['progress'], row['steps'], row['prompt'],
+            camera=row['third_person'], **extras)
 
 
 def _evaluation(row: Any, played: Sequence[RoboArenaRollout]) -> RoboArenaSession:

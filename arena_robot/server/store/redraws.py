@@ -100,7 +100,7 @@ def conduct(connection: Connection) -> list[dict[str, Any]]:
         return sa.func.coalesce(sa.func.sum(sa.case((clause, 1), else_=0)), 0)
 
     counted = sa.and_(done, c.valid, c.accepted_ns.is_not(None), c.withdrawn_ns.is_(None),
-                      sa.not_(c.probation))
+                      sa.not_(c.probation), c.study_sha256 == '')
     rows = connection.execute(sa.select(
         c.institution, sa.func.count().label('sessions'), number(counted).label('counted'),
         number(c.imported).label('imported'),

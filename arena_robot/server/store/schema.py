@@ -92,9 +92,10 @@ def _id() -> Column[int]:
 
 def _verdict_column(field: VerdictField) -> Column[Any]:
     kinds: dict[Kind, TypeEngine[Any]] = {
-        Kind.SHARE: Float(), Kind.FLAG: Boolean(), Kind.TEXT: Text(),
+        Kind.SHARE: Float(), Kind.FLAG: Boolean(), Kind.TEXT: Text(), Kind.NUMBER: Float(),
+        Kind.LISTED: Text(),
         Kind.CHOICE: String(max((len(value) for value in field.choices), default=0))}
-    return Column(field.name, kinds[field.kind], nullable=field.kind is not Kind.TEXT)
+    return Column(field.name, kinds[field.kind], nullable=not field.is_text)
 
 
 accounts = Table(
@@ -198,6 +199,9 @@ sessions = Table(
     Column('photo_code', String(8), nullable=False, server_default=''),
     # Whether the pair was chosen by earlier verdicts; null: not known, as of imports.
     Column('chosen', Boolean, nullable=True),
+    # A lab's own study that was sent when it had ended: its name, and the hash of its file.
+    Column('study', Text, nullable=False, server_default=''),
+    Column('study_sha256', String(64), nullable=False, server_default=''),
     *(Index(name, 'state', 'created_ns', 'id', *more).ddl_if(dialect)
       for name, (dialect, more) in NEWEST.items()),
     Index('ix_sessions_repeats', 'repeats', unique=True),

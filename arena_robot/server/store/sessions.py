@@ -29,7 +29,8 @@ class SessionRow:
     comes earlier than after ``equal_latency_s``; 0: not measured yet, None: the pair may differ.
     ``third_person`` is the outside camera that a policy with only one saw, '' where nobody said;
     ``photo_code`` the code that the start photograph has to show, '' for none. ``chosen`` tells
-    whether the pair was chosen by earlier verdicts; None: not known.
+    whether the pair was chosen by earlier verdicts; None: not known. ``study`` and its hash are
+    those of a lab's own study, which never counts.
     """
 
     id: str
@@ -64,6 +65,8 @@ class SessionRow:
     third_person: str = ''
     photo_code: str = ''
     chosen: bool | None = None
+    study: str = ''
+    study_sha256: str = ''
     is_public: bool = True
 
 

@@ -151,7 +151,7 @@ def that_counts() -> sa.ColumnElement[bool]:
     # A policy against itself says nothing; old imports may have left such rows.
     return sa.and_(sessions.c.valid, sessions.c.preference.is_not(None),
                    sessions.c.accepted_ns.is_not(None), sessions.c.withdrawn_ns.is_(None),
-                   sa.not_(sessions.c.probation),
+                   sa.not_(sessions.c.probation), sessions.c.study_sha256 == '',
                    sessions.c.policy_a_id != sessions.c.policy_b_id,
                    sessions.c.state == SessionState.DONE.value)
 

@@ -13,6 +13,7 @@ from typing import Any
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import DataError
 from arena_robot.core.log_entry import canonical, said, verdict_sha256
+from arena_robot.records.session_file import LOCAL_STUDY
 from arena_robot.server.store import log as stored
 from arena_robot.server.store.database import Connection, Database
 from arena_robot.server.store.evidence import SessionEvidence
@@ -47,7 +48,10 @@ def session_entry(session: SessionRow, evaluator: str, station: str,
         'verdict': said(session.verdict)}
     if session.chosen is not None:
         values['chosen'] = session.chosen
-    if session.imported:
+    if session.study_sha256:
+        values |= {'origin': LOCAL_STUDY, 'study': session.study,
+                   'study_sha256': session.study_sha256}
+    elif session.imported:
         values['origin'] = IMPORTED
     elif evidence is None:
         values['origin'] = EARLIER

@@ -18,7 +18,7 @@ from arena_robot.core.verdict import from_plain
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.methods import METHODS, rank_comparable
 from arena_robot.ranking.recommended import RECOMMENDED
-from arena_robot.records.session_file import SessionFile, Source
+from arena_robot.records.session_file import LOCAL_STUDY, SessionFile, Source
 from arena_robot.server.transparency.keys import (
     DRAW,
     VERDICT,
@@ -214,6 +214,11 @@ def _comparisons(entries: list[dict[str, Any]], reveals: Mapping[str, Reveal],
                             f'{number}; a session counts once')
         origin = str(entry['origin'])
         origins[origin] = origins.get(origin, 0) + 1
+        if origin == LOCAL_STUDY:
+            if entry['commitment']:
+                raise DataError(f"session {entry['session']} passed this server's relay, and the "
+                                'log calls it one of a local study, which never counts')
+            continue
         try:
             row = _comparison(entry, _names(entry, reveals))
         except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -20,6 +20,7 @@ from arena_robot.core.verdict import (
     Verdict,
     VerdictField,
     asked_at,
+    check_times,
     from_plain,
 )
 from arena_robot.session.protocol.states import State
@@ -90,8 +91,13 @@ def check_said(verdict: Verdict, asked: Asked, slot: Slot | None = None) -> dict
 
     Raises SessionError when a required one is missing, too short or out of range.
     """
-    return {field.key: _checked(field, getattr(verdict, field.name))
+    said = {field.key: _checked(field, getattr(verdict, field.name))
             for field in asked_at(asked, slot)}
+    try:
+        check_times(verdict)
+    except DataError as error:
+        raise SessionError(str(error)) from error
+    return said
 
 
 def check_draft(words: Mapping[str, Plain], state: State) -> dict[str, Plain]:
@@ -116,7 +122,7 @@ def check_draft(words: Mapping[str, Plain], state: State) -> dict[str, Plain]:
 
 
 def _checked(field: VerdictField, value: object) -> Plain:
-    text = value.strip() if field.kind is Kind.TEXT and isinstance(value, str) else value
+    text = value.strip() if field.is_text and isinstance(value, str) else value
     try:
         field.check(text)
     except DataError as error:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from arena_robot.core.episode import Slot
-from arena_robot.core.verdict import Plain, Verdict, with_said
+from arena_robot.core.verdict import Extras, Plain, Verdict, with_said
 from arena_robot.session.loop.match import ViewMatch, moved_cameras
 from arena_robot.session.ports import Check
 from arena_robot.session.protocol.record import SessionRecord, is_fault, possible_cause
@@ -213,6 +213,9 @@ class Desk(Protocol):
 
     def consent(self) -> str:
         """Return what people in the pictures are told before a session, '' for nothing."""
+
+    def extras(self) -> Extras:
+        """Return which optional fields are asked for, and the words to choose from."""
 
     def frame(self, view: str) -> bytes | None:
         """Return the newest image of a view as a JPEG, None when there is none."""

@@ -257,7 +257,10 @@ class Conductor:
 
     def score(self, slot: Slot, verdict: Verdict) -> SessionRecord:
         """Store the verdict on a slot's rollout."""
-        return self._change(lambda session: session.score(slot, verdict))
+        config = self._config
+        seconds = self.record.slots[slot].steps / config.rollout.control_rate_hz
+        whole = config.extras.completed(verdict, slot, seconds)
+        return self._change(lambda session: session.score(slot, whole))
 
     def rerun(self, reason: str = '') -> SessionRecord:
         """Run the slot that has just ended again, after a reset; see :meth:`Session.rerun`."""

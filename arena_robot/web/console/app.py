@@ -133,7 +133,7 @@ def _watching(app: FastAPI, console: Console) -> None:
 
     @app.get('/api/options')
     def options() -> dict[str, Any]:
-        return {'views': desk.views(), 'fields': [plain(field.shown()) for field in FIELDS],
+        return {'views': desk.views(), 'fields': plain(desk.extras().shown()),
                 'examples': EXAMPLES, 'rubric': RUBRIC, 'consent': desk.consent(),
                 'repairs': REPAIRS, 'needs': NEEDS, 'clear': CLEAR,
                 'states': [state.value for state in State],

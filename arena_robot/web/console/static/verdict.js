@@ -126,6 +126,7 @@ function wordsOf(field, value) {
   if (field.kind === 'flag') return value ? 'yes' : 'no';
   if (value === null || value === '') return '';
   if (field.kind === 'share') return `${Math.round(100 * value)} of 100`;
+  if (field.kind === 'number') return `${value} ${field.unit}`.trim();
   return field.kind === 'choice' ? field.choices[value] : value;
 }
 
@@ -151,21 +152,35 @@ function share(field, from, use, changed) {
     el('div', {class: 'anchors'}, ...anchors)], value: () => value};
 }
 
-// A row of buttons; a second press on one that need not be said takes it back.
+// A row of buttons; a second press on one that need not be said takes it back. Of a list several
+// can be pressed, and are kept as one text.
+const BETWEEN = '; ';
 function choice(field, from, use, changed) {
-  let chosen = from ?? '';
+  let chosen = (from || null)?.split(BETWEEN) ?? [];
   const buttons = Object.entries(field.choices).map(([value, text], k) => el('button', {
     type: 'button', 'data-value': value, onclick: () => {
-      chosen = chosen === value && !field.required ? '' : value;
+      const others = chosen.filter((one) => one !== value);
+      if (field.many) chosen = chosen.includes(value) ? others : [...chosen, value];
+      else chosen = chosen.includes(value) && !field.required ? [] : [value];
       mark();
       changed();
     }}, field.required ? el('kbd', {}, k + 1) : null, text));
   const mark = () => buttons.forEach((button) => {
-    setPressed(button, button.dataset.value === chosen);
+    setPressed(button, chosen.includes(button.dataset.value));
   });
   mark();
   return {nodes: [el('p', {class: 'question'}, field.question),
-    el('div', {class: 'choice', id: field.key}, ...buttons)], value: () => chosen};
+    el('div', {class: 'choice', id: field.key}, ...buttons)], value: () => chosen.join(BETWEEN)};
+}
+
+// A count or seconds; empty while nobody says.
+function number(field, from, use, changed) {
+  const box = el('input', {type: 'number', id: field.key, min: 0, step: field.whole ? 1 : 0.1,
+    value: from ?? ''});
+  box.addEventListener('input', changed);
+  const unit = field.unit ? ` (${field.unit})` : '';
+  return {nodes: [el('label', {for: field.key}, field.question + unit), box],
+    value: () => (box.value === '' ? null : Number(box.value))};
 }
 
 // A button that is pressed for yes.
@@ -188,4 +203,4 @@ function text(field, from, use, changed) {
     focus: field.required ? box : null};
 }
 
-const MAKERS = {share, choice, text, flag};
+const MAKERS = {share, choice, listed: choice, number, text, flag};
