@@ -237,6 +237,11 @@ def check_tables(database, folder, verdict):
         assert sessions[0][column] == str(plain[name] or '0' * (name == 'valid')), name
     scores = {row['letter']: float(row['partial_success']) for row in episodes}
     assert scores == {'A': verdict.progress_a, 'B': verdict.progress_b}
+    for row in episodes:
+        for key in OPTIONAL:
+            column = 'binary_success' if key == 'success' else key
+            said = verdict.of_slot(key, row['letter'])
+            assert row[column] == ('1' if key == 'success' else str(said)), key
 
 
 def check_site(site, session_id, verdict):

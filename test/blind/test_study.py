@@ -17,8 +17,10 @@ from arena_robot.blind.study import (
     study_yaml,
 )
 from arena_robot.blind.trials import (
+    SAID,
     StudyMove,
     TrialResult,
+    block_verdict,
     declare,
     read_results,
     read_study,
@@ -28,6 +30,7 @@ from arena_robot.blind.trials import (
 from arena_robot.core.clock import ManualClock
 from arena_robot.core.episode import Preference
 from arena_robot.core.errors import ConfigError, DataError
+from arena_robot.core.verdict import OPTIONAL, Success, Verdict
 from arena_robot.records.session_file import JOURNAL
 from arena_robot.session.protocol.journal import Journal
 
@@ -111,6 +114,20 @@ ORDER = [
 
 def test_a_plan_shows_no_arm():
     assert 'pi0' not in repr(schedule(cup_study(), SEED)[0])
+
+
+def test_a_block_says_what_a_station_says():
+    first = TrialResult(1, 1, 'A', 'left', success=True, stage='place', progress=1.0,
+                        time_to_success_s=12.5, interventions=1, intervention_s=3.0)
+    second = TrialResult(2, 1, 'B', 'left', success=False, preference=Preference.A,
+                         reason='B stood still', failure_tags=('stuck', 'lost'))
+    said = block_verdict({'A': first, 'B': second})
+    assert said == Verdict(
+        progress_a=1.0, success_a=Success.YES, success_b=Success.NO, stage_a='place',
+        failure_tags_b='stuck; lost', time_to_success_s_a=12.5, interventions_a=1.0,
+        interventions_b=0.0, intervention_s_a=3.0, intervention_s_b=0.0,
+        preference=Preference.A, explanation='B stood still')
+    assert {*OPTIONAL, 'progress'} == set(SAID), 'a study asks all by default'
 
 
 def test_results_are_the_same_from_their_lines(tmp_path):

@@ -10,6 +10,7 @@ from roboarena_tables import SAMPLE
 
 from arena_robot.cli.main import main
 from arena_robot.ranking.quality import MEASURES
+from arena_robot.records.roboarena import RankedBy, RoboArenaRollout, RoboArenaSession
 
 POLICIES = ('amber', 'blue', 'cyan', 'dun')
 VERBS = {
@@ -380,3 +381,65 @@ def test_a_verb_prints_the_same_wherever_its_work_is_done(verb, made_up, dask, c
 def test_wrong_workers_are_refused(words, says, made_up, capsys):
     assert main(['rank', '--sessions', f'{made_up}/sessions.csv', *words]) == 2
     assert says in capsys.readouterr().err
+
+
+# `quick` succeeds in 2 s, `slow` in 6 s; `fails` never succeeds, and is stopped after 4 s.
+RUNS = {'quick': (1, 0.5, 90, '2.0'), 'slow': (1, 0.6, 90, ''), 'fails': (0, 0.9, 60, '')}
+
+
+@pytest.fixture
+def timed(tmp_path):
+    """Return the words that name tables of 24 sessions, whose preference says the contrary."""
+    sessions = ['session_uuid,valid,preference,policy_a,policy_b']
+    episodes = ['session_uuid,policy,letter,binary_success,partial_success,duration_steps,'
+                'time_to_success_s']
+    pairs = [pair for a in RUNS for b in RUNS if a != b for pair in [(a, b)] * 4]
+    for n, (a, b) in enumerate(pairs):
+        sessions.append(f's{n},1,{"B" if a < b else "A"},{a},{b}')
+        for letter, name in (('A', a), ('B', b)):
+            success, progress, steps, time = RUNS[name]
+            episodes.append(f's{n},{name},{letter},{success},{progress},{steps},{time}')
+    for name, lines in (('sessions', sessions), ('episodes', episodes)):
+        (tmp_path / f'{name}.csv').write_text('\n'.join(lines) + '\n')
+    return ['rank', '--sessions', f'{tmp_path}/sessions.csv', '--episodes',
+            f'{tmp_path}/episodes.csv', '--intervals', '50']
+
+
+@pytest.mark.parametrize(('measure', 'order', 'known'), [
+    ('preference', ['slow', 'quick', 'fails'], 24), ('progress', ['fails', 'slow', 'quick'], 24),
+    ('success', [{'quick', 'slow'}, 'fails'], 24), ('time', ['quick', {'slow', 'fails'}], 16)])
+def test_policies_are_ranked_by_what_is_asked(measure, order, known, timed, capsys):
+    assert main([*timed, '--by', measure, '--json']) == 0
+    found = json.loads(capsys.readouterr().out)
+    names = [row['policy'] for row in found['standings']]
+    for place in order:
+        group = {place} if isinstance(place, str) else place
+        assert set(names[:len(group)]) == group
+        del names[:len(group)]
+    assert found['by'] == {'measure': measure, 'sessions': known, 'of': 24}
+    if measure in ('success', 'time'):    # by the others each pair has a winner without exception
+        assert all(row['low'] < row['score'] < row['high'] for row in found['standings'])
+
+
+def test_a_failure_that_ended_early_says_nothing_of_time():
+    def sooner(*runs):
+        rollouts = tuple(RoboArenaRollout(policy, slot, None, steps, success=success,
+                                          time_to_success_s=time)
+                         for (policy, slot), (success, steps, time) in zip(
+                             (('p', 'A'), ('q', 'B')), runs, strict=True))
+        found = RoboArenaSession('s', 'p', 'q', rollouts=rollouts).better(RankedBy.TIME)
+        return found and found.value
+    assert sooner((True, 90, 2.0), (False, 60, None)) == 'A'
+    assert sooner((False, 60, None), (True, 90, 4.0)) == 'B'
+    assert sooner((True, 90, 4.1), (False, 60, None)) is None, 'the failure ended before'
+    assert sooner((False, 60, None), (False, 90, None)) is None
+    assert sooner((True, 60, None), (True, 60, 4.0)) == 'TIE', 'without a time, the whole rollout'
+    assert sooner((True, 0, None), (True, 60, 4.0)) is None
+    assert sooner((None, 60, None), (True, 60, 4.0)) is None
+
+
+def test_tables_without_what_is_asked_are_refused(timed, capsys):
+    assert main([*timed[:3], '--by', 'time']) == 2
+    assert 'name the table of rollouts with --episodes' in capsys.readouterr().err
+    assert main([*timed, '--by', 'time']) == 0
+    assert 'by time: 16 of 24 valid sessions say which was better' in capsys.readouterr().out

@@ -15,7 +15,7 @@ from test_conductor import TASK, Station
 from arena_robot.cli.station.session_terminal import Terminal, bar, state_lines, wrapped
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import SessionError, StaleData
-from arena_robot.core.verdict import Asked, asked_at
+from arena_robot.core.verdict import OPTIONAL, Asked, Extras, Success, asked_at
 from arena_robot.session.evaluator.desk import HINTS, DeskState, RunView
 from arena_robot.session.loop.rollout import RolloutConfig
 from arena_robot.session.protocol.states import State
@@ -91,6 +91,30 @@ def test_a_session_by_keys_and_lines(desk, typed, capsys):
     for words in ("'fifty' is not a number", 'choose A, TIE or B', 'matches the commitment',
                   '100  green', 'Keep a hand near STOP'):
         assert words in printed
+
+
+def test_a_station_asks_what_its_file_says(tmp_path, typed, capsys):
+    station = Station(tmp_path, extras=Extras(OPTIONAL, ('reach', 'grasp'), ('stuck', 'lost')))
+    desk = InProcessDesk(station.conductor)
+    desk.take('terminal')
+    said_a = ['50', '', 'n', 'y', 'gr', '', '', '1', '2.5']
+    said_b = ['0', '', 'n', 'n', '', 'st; broken', '', '', '']
+    again = ['0', '', 'n', 'n', '', 'st; lo', '9', '', '']
+    last = ['0', '', 'n', 'n', '', 'st; lo', '', '', '']
+    typed([TASK, '', '', *said_a, '', *said_b, *again, *last, 'A', 'A did it, B did not',
+           *NOTHING, 's'])
+    assert Terminal(desk).lead('ada', '') == 0
+    printed = capsys.readouterr().out
+    assert "failure tags of b cannot be 'broken'; choose from: stuck, lost" in printed
+    assert 'a time to success of B needs its success' in printed
+    said = desk.state().verdict
+    assert (said.success_a, said.stage_a, said.interventions_a, said.intervention_s_a) == (
+        Success.YES, 'grasp', 1.0, 2.5)
+    steps = desk.state().slots[0].steps
+    assert said.time_to_success_s_a == pytest.approx(steps / 15.0, abs=1e-3)
+    assert (said.success_b, said.failure_tags_b, said.time_to_success_s_b) == (
+        Success.NO, 'stuck; lost', None)
+    assert 'Time by hand of A' in printed
 
 
 def test_arm_and_gripper_are_brought_back_at_any_prompt(desk, typed, capsys):

@@ -17,6 +17,7 @@ from waiting import until
 
 from arena_msgs.action import MoveToJoints
 from arena_robot.core.errors import DriverError, SessionError
+from arena_robot.core.verdict import Extras
 from arena_robot.nodes.lib.calls import ServiceClients, ThreadedActionClient, send_goal
 from arena_robot.nodes.lib.spin import Spin
 from arena_robot.nodes.remote.desk import Presence
@@ -173,7 +174,8 @@ def test_a_lost_first_answer_of_a_session_node_is_asked_for_again(pair, monkeypa
     name, asks = pair
     made = [Parameter(name, value=value) for name, value in (
         ('roles', ['left']), ('cameras', ['left_camera']), ('eyes', ['left']),
-        ('topic_style', 'zed5'), ('consent', 'ask Ada'))]
+        ('topic_style', 'zed5'), ('consent', 'ask Ada'),
+        ('ask', ['success']), ('stages', ['reach']), ('failure_tags', ['lost']))]
     with Spin() as spin:
         session = Node(f'{name}_session', context=spin.context, parameter_overrides=made,
                        automatically_declare_parameters_from_overrides=True)
@@ -181,8 +183,9 @@ def test_a_lost_first_answer_of_a_session_node_is_asked_for_again(pair, monkeypa
         clients = ServiceClients(asks, session.get_name(), {'get_parameters': GetParameters})
         assert clients.present(10.0)
         monkeypatch.setattr(ServiceClients, 'call', losing)
-        views, consent = session_views(asks, session.get_name(), 20.0)
+        views, consent, extras = session_views(asks, session.get_name(), 20.0)
         assert (list(views), consent) == (['left_left'], 'ask Ada')
+        assert extras == Extras(('success',), ('reach',), ('lost',))
         lost += [True] * 3
         with pytest.raises(SessionError, match='did not answer'):
             session_views(asks, session.get_name(), 5.0)

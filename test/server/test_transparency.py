@@ -120,6 +120,12 @@ def name_twice(values, setting):
     resigned(values, setting)
 
 
+def out_of_the_ranking(values, setting):
+    entries(values, lambda entry: entry.update(origin='local study'))
+    values['standings'] = {}
+    resigned(values, setting)
+
+
 def withdrawn_before(values, setting):
     name = json.loads(values['entries'][1])['session']
     values['entries'].insert(1, correction_entry(name, 'maya', 'x', True, 1))
@@ -128,7 +134,8 @@ def withdrawn_before(values, setting):
 
 @pytest.mark.parametrize(('change', 'words'), [
     (on_probation, 'does not fit its commitment'), (name_twice, 'not canonical'),
-    (withdrawn_before, 'was not entered before')])
+    (withdrawn_before, 'was not entered before'),
+    (out_of_the_ranking, 'passed this server.s relay, and the log calls it one of a local')])
 def test_a_log_that_its_maintainer_wrote_anew_is_refused_by_itself(made, change, words):
     values = copy.deepcopy(bundle(made))
     change(values, made)

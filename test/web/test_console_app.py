@@ -47,8 +47,10 @@ class FakeDesk:
     def consent(self):
         return 'Cameras record you; ask Ada for deletion.'
 
+    asks = Extras()
+
     def extras(self):
-        return Extras()
+        return self.asks
 
     def frame(self, view):
         return b'jpeg' if view == 'left_left' else None

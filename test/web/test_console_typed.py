@@ -8,7 +8,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
 from arena_robot.core.errors import SessionError
-from arena_robot.core.verdict import NAMES, Verdict, with_said
+from arena_robot.core.verdict import NAMES, OPTIONAL, Extras, Verdict, with_said
 from arena_robot.session.protocol.states import State
 
 
@@ -145,3 +145,31 @@ def test_a_report_that_a_policy_was_unsafe_is_seen_to_be_pressed(page):
     assert colours()[0] != before[0]
     page.press('.flag')
     page.until(lambda: colours() == before, 'not taken back')
+
+
+def test_only_what_a_station_asks_for_is_on_its_page(page, station):
+    page.shows(State.SCORING_A)
+    assert not page.browser.find_elements('css selector', ', '.join(f'#{key}' for key in OPTIONAL))
+    station.asks = Extras(OPTIONAL, ('reach', 'grasp'), ('stuck', 'collision', 'lost'))
+    reload(page)
+    page.until(lambda: page.find('#stage').is_displayed(), 'not asked')
+    page.press('[data-mark="25"]')
+    for css in ('#success [data-value=no]', '#stage [data-value=reach]',
+                '#stage [data-value=grasp]', '#failure_tags [data-value=lost]',
+                '#failure_tags [data-value=stuck]', '#failure_tags [data-value=collision]',
+                '#failure_tags [data-value=lost]'):
+        page.press(css)
+    page.find('#interventions').send_keys('2')
+    page.find('#intervention_s').send_keys('3.5')
+    said = {'success_a': 'no', 'stage_a': 'grasp', 'failure_tags_a': 'stuck; collision',
+            'interventions_a': 2.0, 'intervention_s_a': 3.5, 'progress_a': 0.25}
+    page.until(lambda: station.now.draft == with_said(Verdict(), said), 'not kept')
+    reload(page)
+    page.until(lambda: value(page, '#intervention_s') == '3.5', 'lost')
+    page.press('#primary')
+    page.until(lambda: station.asked('score'), 'not scored')
+    assert station.asked('score') == [('score', 'A', with_said(Verdict(), said))]
+    page.shows(State.REVIEW, verdict=with_said(Verdict(), said))
+    shown = page.find('#review').text
+    for words in ('Furthest stage of A', 'stuck; collision', '3.5 s'):
+        assert words in shown

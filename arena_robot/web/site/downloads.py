@@ -22,6 +22,7 @@ from arena_robot.records.roboarena_files import SESSIONS_FILE
 from arena_robot.server.store.browse import MOST, Browse, Evaluation, Filter, RolloutNotes
 from arena_robot.web.site.history import MethodChanges
 
+EXTRAS = tuple(field for field in FIELDS if field.optional)
 # Columns of the table, as `arena rank --sessions` reads them, and what each one holds.
 COLUMNS = (
     ('session_uuid', 'the session'),
@@ -36,6 +37,7 @@ COLUMNS = (
     ('category', 'kind of task, from its words'),
     ('instruction', 'the task as the evaluator typed it'),
     ('feedback_text', 'why one was preferred, as the evaluator typed it'),
+    *((field.name, f'{field.label.lower()}; empty if nobody said') for field in EXTRAS),
     ('chosen', '1 if the pair was chosen by earlier verdicts, else 0; empty if not known'),
     ('reruns_a', 'how often A was run again before the run that is compared; empty if not known'),
     ('reruns_b', 'the same for B'),
@@ -71,6 +73,7 @@ def csv_lines(browse: Browse, notes: Notes) -> Iterator[str]:
                      int(e.counts), verdict.preference.value if verdict.preference else '',
                      e.policy_a, e.policy_b, _share(verdict.progress_a),
                      _share(verdict.progress_b), e.category, e.prompt, verdict.explanation,
+                     *(field.plain(getattr(verdict, field.name)) for field in EXTRAS),
                      '' if e.chosen is None else int(e.chosen),
                      *('' if run is None else run.reruns for run in rollouts),
                      *(_share(run.waited if run else None) for run in rollouts), e.mark])
