@@ -87,12 +87,14 @@ def check_instruction(text: str, earlier: Iterable[str] = (), repeat: bool = Fal
 
 def check_said(verdict: Verdict, asked: Asked, slot: Slot | None = None) -> dict[str, Plain]:
     """
-    Return the tidied fields that are asked for at one moment, by their keys.
+    Return the tidied fields that are asked for at one moment, by their keys; the optional ones
+    where something is said.
 
     Raises SessionError when a required one is missing, too short or out of range.
     """
     said = {field.key: _checked(field, getattr(verdict, field.name))
-            for field in asked_at(asked, slot)}
+            for field in asked_at(asked, slot)
+            if not field.optional or field.is_said(getattr(verdict, field.name))}
     try:
         check_times(verdict)
     except DataError as error:

@@ -215,8 +215,9 @@ def _said(record: SessionRecord, entry: Entry, asked: Asked,
           slot: Slot | None = None) -> dict[str, Any]:
     """Return the change by an entry that holds the fields asked for at one moment."""
     fields = asked_at(asked, slot)
-    words = {question.name: entry.data[question.key] for question in fields
-             if question.required or question.key in entry.data}
+    words = {question.name: entry.data.get(question.key) if question.optional
+             else entry.data[question.key] for question in fields
+             if question.required or question.optional or question.key in entry.data}
     return {'verdict': with_said(record.verdict, words), 'notice': '',
             'draft': _without(record.draft, (question.name for question in fields))}
 

@@ -16,6 +16,7 @@ from fastapi.templating import Jinja2Templates
 from arena_robot.core.clock import to_iso, to_utc
 from arena_robot.core.csv_tables import csv_line
 from arena_robot.core.episode import Slot
+from arena_robot.core.verdict import FIELDS
 from arena_robot.ranking.methods import METHODS
 from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.records.roboarena_files import SESSIONS_FILE
