@@ -87,9 +87,9 @@ def check_instruction(text: str, earlier: Iterable[str] = (), repeat: bool = Fal
 
 def check_said(verdict: Verdict, asked: Asked, slot: Slot | None = None) -> dict[str, Plain]:
     """
-    Return the tidied fields that are asked for at one moment, by their keys; the optional ones
-    where something is said.
+    Return the tidied fields that are asked for at one moment, by their keys.
 
+    Of the optional ones only those are in it that say something.
     Raises SessionError when a required one is missing, too short or out of range.
     """
     said = {field.key: _checked(field, getattr(verdict, field.name))

@@ -218,6 +218,18 @@ CREATE TABLE sessions (
 	notes_b TEXT NOT NULL,
 	unsafe_a BOOLEAN,
 	unsafe_b BOOLEAN,
+	success_a VARCHAR(3),
+	success_b VARCHAR(3),
+	stage_a TEXT NOT NULL,
+	stage_b TEXT NOT NULL,
+	failure_tags_a TEXT NOT NULL,
+	failure_tags_b TEXT NOT NULL,
+	time_to_success_s_a FLOAT,
+	time_to_success_s_b FLOAT,
+	interventions_a FLOAT,
+	interventions_b FLOAT,
+	intervention_s_a FLOAT,
+	intervention_s_b FLOAT,
 	preference VARCHAR(3),
 	explanation TEXT NOT NULL,
 	notes TEXT NOT NULL,
@@ -238,6 +250,8 @@ CREATE TABLE sessions (
 	third_person VARCHAR(5) DEFAULT '' NOT NULL,
 	photo_code VARCHAR(8) DEFAULT '' NOT NULL,
 	chosen BOOLEAN,
+	study TEXT DEFAULT '' NOT NULL,
+	study_sha256 VARCHAR(64) DEFAULT '' NOT NULL,
 	CONSTRAINT pk_sessions PRIMARY KEY (id),
 	CONSTRAINT uq_sessions_request UNIQUE (request),
 	CONSTRAINT fk_sessions_station_id_stations FOREIGN KEY(station_id) REFERENCES stations (id),
@@ -248,27 +262,27 @@ CREATE TABLE sessions (
 	CONSTRAINT uq_sessions_token_b UNIQUE (token_b)
 );
 
-CREATE UNIQUE INDEX ix_sessions_repeats ON sessions (repeats);
-
-CREATE INDEX ix_sessions_state_created_ns_id ON sessions (state, created_ns, id);
-
-CREATE INDEX ix_sessions_policy_a_id_created_ns_id ON sessions (policy_a_id, created_ns, id);
-
-CREATE INDEX ix_sessions_policy_b_id_created_ns_id ON sessions (policy_b_id, created_ns, id);
-
-CREATE INDEX ix_sessions_state_seen_ns ON sessions (state, seen_ns);
-
-CREATE INDEX ix_sessions_institution_created_ns_id ON sessions (institution, created_ns, id);
-
-CREATE INDEX ix_sessions_evaluator_id_accepted_ns_created_ns ON sessions (evaluator_id, accepted_ns, created_ns);
-
 CREATE INDEX ix_sessions_station_id_state ON sessions (station_id, state);
 
 CREATE INDEX ix_sessions_preference_created_ns_id ON sessions (preference, created_ns, id);
 
-CREATE INDEX ix_sessions_evaluator_id_created_ns ON sessions (evaluator_id, created_ns);
+CREATE INDEX ix_sessions_policy_a_id_created_ns_id ON sessions (policy_a_id, created_ns, id);
 
 CREATE INDEX ix_sessions_category_created_ns_id ON sessions (category, created_ns, id);
+
+CREATE UNIQUE INDEX ix_sessions_repeats ON sessions (repeats);
+
+CREATE INDEX ix_sessions_state_seen_ns ON sessions (state, seen_ns);
+
+CREATE INDEX ix_sessions_policy_b_id_created_ns_id ON sessions (policy_b_id, created_ns, id);
+
+CREATE INDEX ix_sessions_evaluator_id_accepted_ns_created_ns ON sessions (evaluator_id, accepted_ns, created_ns);
+
+CREATE INDEX ix_sessions_institution_created_ns_id ON sessions (institution, created_ns, id);
+
+CREATE INDEX ix_sessions_evaluator_id_created_ns ON sessions (evaluator_id, created_ns);
+
+CREATE INDEX ix_sessions_state_created_ns_id ON sessions (state, created_ns, id);
 
 CREATE INDEX ix_sessions_station_id_created_ns ON sessions (station_id, created_ns);
 
@@ -307,9 +321,9 @@ CREATE TABLE episodes (
 	CONSTRAINT fk_episodes_policy_id_policies FOREIGN KEY(policy_id) REFERENCES policies (id)
 );
 
-CREATE INDEX ix_episodes_policy_id ON episodes (policy_id);
-
 CREATE INDEX ix_episodes_session_id_slot ON episodes (session_id, slot);
+
+CREATE INDEX ix_episodes_policy_id ON episodes (policy_id);
 
 CREATE TABLE relayed (
 	id SERIAL NOT NULL,
