@@ -263,14 +263,15 @@ def _higher(a: float, b: float) -> Preference:
 def _sooner(a: RoboArenaRollout, b: RoboArenaRollout) -> Preference | None:
     if a.success is None or b.success is None or not (a.success or b.success):
         return None
-    times = [r.seconds if not r.success or r.time_to_success_s is None else r.time_to_success_s
-             for r in (a, b)]
-    if times[0] is None or times[1] is None:
+    a_s, b_s = (r.seconds if not r.success or r.time_to_success_s is None
+                else r.time_to_success_s for r in (a, b))
+    if a_s is None or b_s is None:
         return None
     if a.success and b.success:
-        return _higher(times[1], times[0])
-    won, at_s, ended_s = (Preference.A, *times) if a.success else (Preference.B, *times[::-1])
-    return won if at_s <= ended_s else None
+        return _higher(b_s, a_s)
+    if a.success:
+        return Preference.A if a_s <= b_s else None
+    return Preference.B if b_s <= a_s else None
 
 
 def solved(progress: float | None) -> bool | None:

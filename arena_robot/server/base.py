@@ -188,6 +188,7 @@ class LocalSession:
         """Return the session with policies that no arena has: their names end with the hash."""
         names = {name: f'{name} (study {self.study_sha256[:STUDY_CHARS]})'
                  for name in self.session.policies().values()}
-        return replace(self.session, **{
-            f'policy_{slot.lower()}': names[name] for slot, name in self.session.policies().items()
-        }, rollouts=tuple(replace(r, policy=names[r.policy]) for r in self.session.rollouts))
+        return replace(
+            self.session, policy_a=names[self.session.policy_a],
+            policy_b=names[self.session.policy_b], rollouts=tuple(
+                replace(r, policy=names[r.policy]) for r in self.session.rollouts))

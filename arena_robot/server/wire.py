@@ -154,9 +154,9 @@ def local_to_wire(local: LocalSession) -> pb.LocalSession:
         verdict=pb.FeedbackRequest(session_id=session.session_id, **present(local.verdict)),
         study=local.study, study_sha256=local.study_sha256, policy_a=session.policy_a,
         policy_b=session.policy_b, prompt=session.prompt,
-        **{f'{name}_ns': from_iso(time) for name, time in (
-            ('started', session.created), ('ended', session.completed)) if time},
-        **{f'seconds_{slot.lower()}': slots[slot].seconds or 0.0 for slot in slots})
+        started_ns=from_iso(session.created) if session.created else 0,
+        ended_ns=from_iso(session.completed) if session.completed else 0,
+        seconds_a=slots['A'].seconds or 0.0, seconds_b=slots['B'].seconds or 0.0)
 
 
 def local_from_wire(message: pb.LocalSession, caller: Caller) -> LocalSession:
