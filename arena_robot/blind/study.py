@@ -24,7 +24,7 @@ from typing import Any
 
 from arena_robot.core.config import load
 from arena_robot.core.log_entry import canonical
-from arena_robot.core.verdict import BETWEEN, FAILURE_TAGS
+from arena_robot.core.verdict import BETWEEN, FAILURE_TAGS, OPTIONAL, Extras
 
 STUDY_FILE = 'study.yaml'
 USUAL = {True: (0.5, 0.75), False: (0.2, 0.5)}    # a difference that a lab cares about
@@ -155,6 +155,11 @@ class Study:
         if self.design is Design.TASK_LIST and self.decision.measure is Measure.PREFERENCE:
             raise ValueError('in the design task_list nobody is asked for a preference; measure '
                              'success or progress')
+
+    def extras(self) -> Extras:
+        """Return what is asked after each trial: all, the stage where the study lists stages."""
+        return Extras(tuple(key for key in OPTIONAL if key != 'stage' or self.stages),
+                      self.stages, self.failure_tags)
 
     def arm(self, name: str) -> StudyArm:
         """Return the arm of that name; KeyError without one."""

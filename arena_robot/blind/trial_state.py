@@ -7,15 +7,15 @@ the step it was at. The moves here are in the journal beside those of
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
 from arena_robot.blind.study import ScheduledTrial, Study
 from arena_robot.blind.trials import StudyMove, TrialResult
-from arena_robot.core.episode import Preference
+from arena_robot.core.episode import Preference, Slot
 from arena_robot.core.errors import DataError
-from arena_robot.core.verdict import MAX_TEXT_CHARS
+from arena_robot.core.verdict import BETWEEN, MAX_TEXT_CHARS, Asked, asked_at, from_plain
 from arena_robot.records.session_file import Entry
 
 
@@ -159,18 +159,17 @@ def is_judged(trials: Sequence[ScheduledTrial], index: int) -> bool:
 
 def said_of_trial(words: Mapping[str, Any], study: Study) -> dict[str, Any]:
     """Return the fields of a result that the page sent after a trial. Raises DataError."""
-    success, stage = words.get('success'), str(words.get('stage') or '')
-    tags, progress = words.get('failure_tags') or (), words.get('progress')
-    if not isinstance(success, bool):
+    if not isinstance(words.get('success'), bool):
         raise DataError('say whether the trial succeeded: yes or no')
-    if stage and stage not in study.stages:
-        raise DataError(f"'{stage}' is no stage of this study: {', '.join(study.stages)}")
-    if not isinstance(tags, list | tuple) or set(tags) - set(study.failure_tags):
-        raise DataError(f"failure tags are of the study's list, found {tags!r:.80}")
-    if progress is not None and not (isinstance(progress, int | float) and 0 <= progress <= 100):
-        raise DataError(f'progress is a number from 0 to 100, found {progress!r:.40}')
-    return {'success': success, 'stage': stage, 'failure_tags': list(tags),
-            'progress': None if progress is None else progress / 100.0,
+    said = from_plain({f'{key}_a': words.get(key)
+                       for key in ('stage', 'failure_tags', 'progress')})
+    progress = None if said.progress_a is None else said.progress_a / 100.0
+    said = replace(said, progress_a=progress)
+    study.extras().completed(said, Slot.A, 0.0)
+    for row in asked_at(Asked.SCORE, Slot.A):
+        row.check(getattr(said, row.name))
+    return {'success': words['success'], 'stage': said.stage_a, 'progress': progress,
+            'failure_tags': said.failure_tags_a.split(BETWEEN) if said.failure_tags_a else [],
             'evaluator': _text(words, 'evaluator')}
 
 

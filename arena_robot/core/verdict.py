@@ -80,6 +80,11 @@ class VerdictField:
         return self.name.removesuffix(f'_{self.slot.value.lower()}') if self.slot else self.name
 
     @property
+    def in_text(self) -> str:
+        """Return the label as it stands within a sentence."""
+        return self.label[0].lower() + self.label[1:]
+
+    @property
     def is_text(self) -> bool:
         """Whether the value is words, '' while nobody said."""
         return self.kind in (Kind.TEXT, Kind.LISTED)
@@ -136,13 +141,13 @@ class VerdictField:
     def check(self, value: Any) -> None:
         """Raise DataError when ``value`` is out of range."""
         if self.kind is Kind.SHARE and value is not None and not 0.0 <= value <= 1.0:
-            raise DataError(f'{self.label.lower()} runs from 0 to 1, got {value}')
+            raise DataError(f'{self.in_text} runs from 0 to 1, got {value}')
         if self.kind is Kind.NUMBER and value is not None and not (
                 0.0 <= value <= LARGEST and (not self.whole or value == int(value))):
-            raise DataError(f"{self.label.lower()} is a {'whole ' * self.whole}number from 0 to "
+            raise DataError(f"{self.in_text} is a {'whole ' * self.whole}number from 0 to "
                             f'{LARGEST:.0f}, got {value}')
         if self.is_text and (len(value) > MAX_TEXT_CHARS or '\x00' in value):
-            raise DataError(f'{self.label.lower()}: a text has at most {MAX_TEXT_CHARS} '
+            raise DataError(f'{self.in_text}: a text has at most {MAX_TEXT_CHARS} '
                             'characters and no NUL')
 
     def _number(self, value: object, span: str = 'not below 0') -> float:
@@ -151,7 +156,7 @@ class VerdictField:
         except (TypeError, ValueError):
             number = math.nan
         if not math.isfinite(number):
-            raise DataError(f'{self.label.lower()} is a number {span}, got {value!r:.40}')
+            raise DataError(f'{self.in_text} is a number {span}, got {value!r:.40}')
         return number
 
     def _member(self, value: object) -> Enum:
@@ -366,7 +371,7 @@ class Extras:
             said = getattr(verdict, row.name)
             words = said.split(BETWEEN) if row.many else [said] if said else []
             if unknown := [word for word in words if word and word not in self.words(row)]:
-                raise DataError(f"{row.label.lower()} cannot be '{unknown[0]:.60}'; choose "
+                raise DataError(f"{row.in_text} cannot be '{unknown[0]:.60}'; choose "
                                 f"from: {', '.join(self.words(row)) or 'nothing'}")
 
 
@@ -418,7 +423,7 @@ def with_said(verdict: Verdict, changes: Mapping[str, Any]) -> Verdict:
 
 def missing(verdict: Verdict) -> tuple[str, ...]:
     """Return what a valid session still lacks, as labels for people."""
-    return tuple(field.label[0].lower() + field.label[1:] for field in FIELDS
+    return tuple(field.in_text for field in FIELDS
                  if field.required and not field.is_said(getattr(verdict, field.name)))
 
 

@@ -66,9 +66,9 @@ def test_a_study_from_its_first_trial_to_the_reveal(lab):
 
 @pytest.mark.parametrize(('name', 'words', 'says'), [
     ('score', {}, 'yes or no'), ('score', {'success': 1}, 'yes or no'),
-    ('score', {'success': True, 'progress': 101}, 'from 0 to 100'),
-    ('score', {'success': True, 'stage': 'flying'}, 'is no stage'),
-    ('score', {'success': True, 'failure_tags': ['odd']}, "the study's list"),
+    ('score', {'success': True, 'progress': 101}, 'runs from 0 to 1'),
+    ('score', {'success': True, 'stage': 'flying'}, "furthest stage of A cannot be 'flying'"),
+    ('score', {'success': True, 'failure_tags': ['odd']}, "failure tags of A cannot be 'odd'"),
     ('void', {}, 'say why'), ('void', {'reason': 'x' * 10_001}, 'at most')])
 def test_what_cannot_be_kept_is_refused(lab, name, words, says):
     lab.press('start')

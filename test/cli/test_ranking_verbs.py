@@ -9,8 +9,15 @@ import pytest
 from roboarena_tables import SAMPLE
 
 from arena_robot.cli.main import main
+from arena_robot.ranking.base import Comparisons
+from arena_robot.ranking.methods import rank
 from arena_robot.ranking.quality import MEASURES
-from arena_robot.records.roboarena import RankedBy, RoboArenaRollout, RoboArenaSession
+from arena_robot.records.roboarena import (
+    RankedBy,
+    RoboArenaData,
+    RoboArenaRollout,
+    RoboArenaSession,
+)
 
 POLICIES = ('amber', 'blue', 'cyan', 'dun')
 VERBS = {
@@ -443,3 +450,25 @@ def test_tables_without_what_is_asked_are_refused(timed, capsys):
     assert 'name the table of rollouts with --episodes' in capsys.readouterr().err
     assert main([*timed, '--by', 'time']) == 0
     assert 'by time: 16 of 24 valid sessions say which was better' in capsys.readouterr().out
+
+
+def test_the_order_by_time_is_that_of_the_rates_at_which_policies_succeed():
+    """Times are exponential and cut off at one moment: then the scores differ by log rates."""
+    rng, rates, end_s = np.random.default_rng(5), {'slow': 0.05, 'fair': 0.1, 'quick': 0.2}, 10.0
+    sessions = []
+    for n in range(6000):
+        pair = rng.permutation(list(rates))[:2]
+        times = [rng.exponential(1.0 / rates[name]) for name in pair]
+        sessions.append(RoboArenaSession(f's{n}', *map(str, pair), rollouts=tuple(
+            RoboArenaRollout(str(name), slot, None, 150, success=bool(time < end_s),
+                             time_to_success_s=float(time) if time < end_s else None)
+            for name, slot, time in zip(pair, 'AB', times, strict=True))))
+    judged = RoboArenaData(tuple(sessions)).judged_by(RankedBy.TIME)
+    failed = sum(not any(r.success for r in s.rollouts) for s in sessions)
+    rows = judged.comparisons()
+    assert len(rows) == len(sessions) - failed
+    assert failed > 500
+    ranked = rank(Comparisons.from_words(rows), 'bt', intervals=0)
+    scores = dict(zip(ranked.items, ranked.scores, strict=True))
+    for quicker, slower in (('quick', 'fair'), ('fair', 'slow')):
+        assert scores[quicker] - scores[slower] == pytest.approx(np.log(2.0), abs=0.12)

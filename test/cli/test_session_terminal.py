@@ -105,7 +105,7 @@ def test_a_station_asks_what_its_file_says(tmp_path, typed, capsys):
            *NOTHING, 'b', '0', '', 'n', '', '', 'lo', '', '', '', 's'])
     assert Terminal(desk).lead('ada', '') == 0
     printed = capsys.readouterr().out
-    assert "failure tags of b cannot be 'broken'; choose from: stuck, lost" in printed
+    assert "failure tags of B cannot be 'broken'; choose from: stuck, lost" in printed
     assert 'a time to success of B needs its success' in printed
     said = desk.state().verdict
     assert (said.success_a, said.stage_a, said.interventions_a, said.intervention_s_a) == (

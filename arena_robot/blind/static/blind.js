@@ -183,13 +183,15 @@ function scoring() {
   const range = el('input', {type: 'range', id: 'progress', min: 0, max: 100, value: typed.words.progress ?? 0,
     'aria-label': 'progress'});
   range.addEventListener('input', () => { number.textContent = range.value; typed.set('progress', Number(range.value)); });
-  const pairs = (words) => words.map((word) => [word, word]);
+  const field = (key) => options.fields.find((one) => one.key === key);
+  const question = (key) => field(key).question.replace(/\bA\b/, state.human ? 'the person' : state.slot);
+  const listed = (key) => Object.entries(field(key).choices);
   return {
     nodes: [heading(state.human ? 'What did the person do?' : `What did ${state.slot} do?`),
-      ...choice('success', `Success? ${options.success}`, [[true, 'yes'], [false, 'no']], typed, 'success'),
-      ...(options.stages.length ? choice('stage', 'Furthest stage', pairs(options.stages), typed, 'stage') : []),
-      el('label', {for: 'progress'}, 'Progress: ', number, ' of 100'), range,
-      ...choice('tags', 'What went wrong? (may be left out)', pairs(options.failure_tags), typed, 'failure_tags', true),
+      ...choice('success', `${question('success')} ${options.success}`, [[true, 'yes'], [false, 'no']], typed, 'success'),
+      ...(field('stage').asked ? choice('stage', question('stage'), listed('stage'), typed, 'stage') : []),
+      el('label', {for: 'progress'}, `${question('progress')} `, number, ' of 100'), range,
+      ...choice('tags', question('failure_tags'), listed('failure_tags'), typed, 'failure_tags', true),
       videos(), doesNotCount()],
     buttons: [button('score', 'Keep', () => move('score', typed.words, 'trial'), 'primary')],
   };
