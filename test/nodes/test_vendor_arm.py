@@ -28,6 +28,7 @@ from arena_robot.nodes.lib.listener import Listening
 from arena_robot.nodes.lib.part_params import CRISP, JTC, RosControlArmParams
 from arena_robot.nodes.lib.spin import Spin
 from arena_robot.nodes.lib.timeline import RosClock
+from arena_robot.nodes.vendor import controllers
 from arena_robot.nodes.vendor.arm import RosControlArm
 from arena_robot.nodes.vendor.controllers import CommandChannel, Joints, jtc_problem
 from arena_robot.robots.arms import FR3, PANDA
@@ -303,12 +304,26 @@ def test_a_course_goes_on_where_it_was_and_begins_anew_at_an_arm_that_was_moved(
     ({'update_rate': 0}, ''),
     ({'interpolation_method': 'none'}, 'interpolation_method is none.*effort.*CRISP'),
     ({'update_rate': 50}, 'update_rate is 50 Hz.*effort interfaces'),
+    ({'allow_trajectory_replacement': True}, 'which is a jump: set it to false'),
     ({'joints': ['left_fr3_joint1']}, 'its joints are left_fr3_joint1.*arm_prefix')])
 def test_a_controller_that_cannot_follow_a_curve_is_named(changes, words):
     values = {'command_interfaces': ['position'], 'interpolation_method': 'splines',
               'joints': FR3.joint_names()[::-1], 'update_rate': 1000, **changes}
     problem = jtc_problem(values, FR3.joint_names())
     assert re.search(words, problem) if words else problem == ''
+
+
+def test_the_parameters_of_a_controller_in_cpp_are_read_one_by_one(monkeypatch):
+    """It answers nothing at all where it has not declared one of the names."""
+    declared = {'command_interfaces': ['effort'], 'interpolate_from_desired_state': True}
+
+    def told(node, other, names, timeout_s):
+        return [Parameter(name, value=declared[name]).get_parameter_value()
+                for name in names] if set(names) <= set(declared) else []
+    monkeypatch.setattr(controllers, 'parameters_of', told)
+    values = controllers.jtc_values(None, 'jtc')
+    assert {name: value for name, value in values.items() if value is not None} == declared
+    assert jtc_problem(values, FR3.joint_names()) == ''
 
 
 def test_an_arm_behind_such_a_controller_is_not_opened(lab):

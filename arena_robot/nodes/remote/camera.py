@@ -122,7 +122,7 @@ class RemoteCamera(RemotePart):
                 self._node, self._name, TRACKING, TOLD_S)]
         except DriverError:
             return ''
-        if values[0] is not False or values[1] != 0:
+        if values != [False, 0]:
             return ''
         return f'{self._name} sends nothing: {NEITHER_EYE}'
 

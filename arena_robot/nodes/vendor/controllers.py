@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from builtin_interfaces.msg import Duration
+from rcl_interfaces.msg import ParameterValue
 from rclpy.node import Node
 from rclpy.parameter import parameter_value_to_python
 from rclpy.publisher import Publisher
@@ -37,7 +38,7 @@ ASK_S = 2.0           # until a controller has told its parameters; one that doe
 # What JTC has to be: below 100 Hz it computes further ahead than a course's lead.
 LOWEST_HZ = 100
 TOLD = ('command_interfaces', 'interpolation_method', 'joints', 'update_rate',
-        'interpolate_from_desired_state')
+        'interpolate_from_desired_state', 'allow_trajectory_replacement')
 WAY_OUT = ('use a joint_trajectory_controller over effort interfaces, or an impedance controller '
            'of CRISP')
 CLOCKS_S = 0.05       # clocks of two synchronised machines differ by less
@@ -183,6 +184,9 @@ class CommandChannel:
 def jtc_values(node: Node, other: str) -> dict[str, Any]:
     """Return the parameters ``TOLD`` of a joint_trajectory_controller; DriverError if it fails."""
     told = parameters_of(node, other, TOLD, ASK_S)
+    if len(told) != len(TOLD):    # a node in C++ answers nothing where one name is not declared
+        told = [value for name in TOLD for value in (
+            parameters_of(node, other, [name], ASK_S) or [ParameterValue()])]
     return {name: parameter_value_to_python(value)
             for name, value in zip(TOLD, told, strict=True)}
 
@@ -192,6 +196,9 @@ def jtc_problem(values: Mapping[str, Any], names: Sequence[str] = ()) -> str:
     if values.get('interpolation_method') == 'none':
         return ('interpolation_method is none, so each point is a step: set it to splines, or '
                 f'{WAY_OUT}')
+    if values.get('allow_trajectory_replacement'):
+        return ('allow_trajectory_replacement has a curve that begins in the past begin now, '
+                'which is a jump: set it to false')
     if 0 < (rate := values.get('update_rate') or 0) < LOWEST_HZ:
         return (f'update_rate is {rate} Hz, and it follows a curve from {LOWEST_HZ} Hz on: raise '
                 f'it, or {WAY_OUT}')
