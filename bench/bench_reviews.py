@@ -37,7 +37,7 @@ from arena_robot.server.app import ArenaServer
 from arena_robot.server.base import PolicyState, Role, Station
 from arena_robot.server.client import RemoteArena, ServerAddress
 from arena_robot.server.config import Approval, ServerConfig
-from arena_robot.server.pool import checks
+from arena_robot.server.pool import policy_pool as checks
 from arena_robot.server.store.policies import NewPolicy
 from arena_robot.session.arena.contract import PROMPT, observation
 

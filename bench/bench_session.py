@@ -22,7 +22,7 @@ from arena_msgs.msg import StepRecord
 from arena_robot.core.episode import CONTROL_RATE_HZ, Slot
 from arena_robot.nodes.remote.desk import RemoteDesk
 from arena_robot.nodes.station.processes import SimulatedStation
-from arena_robot.web.console.serve import ConsoleServer
+from arena_robot.web.console.app import ConsoleServer
 
 STEPS = 405
 POOL = {'policies': [{'name': 'one', 'address': 'example:echo'},

@@ -32,7 +32,7 @@ from arena_robot.nodes.lib import qos
 from arena_robot.nodes.lib.convert import stamp_of
 from arena_robot.nodes.remote.desk import RemoteDesk
 from arena_robot.nodes.station.processes import SimulatedStation
-from arena_robot.web.console.serve import ConsoleServer
+from arena_robot.web.console.app import ConsoleServer
 
 PRESSES = 100
 STEPS = 20          # of a rollout before the press

@@ -30,7 +30,7 @@ from arena_robot.core.verdict import Clutter, Lighting, Verdict
 from arena_robot.session.evaluator.desk import Button, Desk, SlotView
 from arena_robot.session.ports import Check
 from arena_robot.session.protocol.states import State
-from arena_robot.web.console.serve import ConsoleServer
+from arena_robot.web.console.app import ConsoleServer
 
 DESKTOP, PHONE, THEMES = (1440, 900), (390, 844), ('light', 'dark')
 HEIGHT, GAP = 640, 16

@@ -22,7 +22,7 @@ from arena_robot.session.evaluator.desk import HINTS, DeskState, RunView
 from arena_robot.session.loop.match import compare_views
 from arena_robot.session.ports import Check
 from arena_robot.session.protocol.states import State
-from arena_robot.trials.faulty_expert import script
+from arena_robot.trials.labelled import script
 
 EVERY = 3    # control steps from picture to picture
 MOVED_MM = 6.0

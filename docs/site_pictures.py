@@ -57,7 +57,7 @@ from arena_robot.server.files import FileId, ManifestEntry
 from arena_robot.server.sessions.matching import Request
 from arena_robot.server.store.evaluations import insert_evaluations
 from arena_robot.server.store.policies import NewPolicy
-from arena_robot.trials.faulty_expert import script
+from arena_robot.trials.labelled import script
 from arena_robot.web.site.serve import SiteServer
 
 WIDTHS, THEMES = (1280, 390), ('light', 'dark')

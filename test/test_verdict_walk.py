@@ -45,7 +45,7 @@ from arena_robot.server.results.exports import export_tables, materialise
 from arena_robot.server.store.browse import Browse
 from arena_robot.session.protocol.record import replay
 from arena_robot.session.protocol.states import State
-from arena_robot.web.console.serve import ConsoleServer
+from arena_robot.web.console.app import ConsoleServer
 from arena_robot.web.site.serve import SiteServer
 
 EXTRAS = Extras(OPTIONAL, ('ö <b> & reach', 'grasp'), ('ö <b> & stuck', 'collision', 'lost'))

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from arena_robot import DISTRIBUTION
-from arena_robot.cli.extras import EXTRAS, extra_of
+from arena_robot.cli.main import EXTRAS, extra_of
 from arena_robot.cli.verbs import VERBS
 from arena_robot.nodes.executables import MODULES
 

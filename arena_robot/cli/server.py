@@ -43,7 +43,7 @@ def run_server(args: argparse.Namespace) -> int:
     with tuning.loading():
         from arena_robot.server.app import ArenaServer
         from arena_robot.server.config import ServerConfig
-        from arena_robot.server.pool.checks import conformance, probe, spec
+        from arena_robot.server.pool.policy_pool import conformance, probe, spec
         from arena_robot.web.site.serve import SiteServer
         from arena_robot.web.site.server_jobs import SERVER_JOBS
 

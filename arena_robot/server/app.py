@@ -20,7 +20,7 @@ from arena_robot.policy.grpc.server import add_policy
 from arena_robot.server.access import listening
 from arena_robot.server.access.call_guard import BoundedAudit, CallGuard, MalformedRequests
 from arena_robot.server.access.rates import SharedRates, rates_of
-from arena_robot.server.base import LocalSession, Role
+from arena_robot.server.base import CONFLICT_RULES, LocalSession, Role
 from arena_robot.server.config import ServerConfig
 from arena_robot.server.counters import Counters
 from arena_robot.server.policy_target import PolicyTarget
@@ -33,7 +33,6 @@ from arena_robot.server.sealing import seal_of
 from arena_robot.server.service import ArenaService, ServiceParts
 from arena_robot.server.sessions.acceptance import Acceptance, CountingRules, enter_imported
 from arena_robot.server.sessions.assignment import Aim
-from arena_robot.server.sessions.conflicts import RULES
 from arena_robot.server.sessions.credits import CreditDesk, grant_weekly
 from arena_robot.server.sessions.lifecycle import SessionLifecycle
 from arena_robot.server.sessions.matching import DrawRules, Matching
@@ -49,8 +48,7 @@ from arena_robot.server.store.ledger import Ledger
 from arena_robot.server.store.policies import Policies
 from arena_robot.server.store.rate_counts import PERIOD_S, RateCounts
 from arena_robot.server.store.schema import policies, sessions
-from arena_robot.server.store.sessions import Sessions
-from arena_robot.server.store.slots import Slots
+from arena_robot.server.store.sessions import Sessions, Slots
 from arena_robot.server.store.uploads import Uploads
 from arena_robot.server.threads import Housekeeping
 from arena_robot.server.transparency.keys import LogKey
@@ -243,7 +241,7 @@ class ArenaServer:
         config = self.config
         with self.database.read() as connection:
             conduct = redraws.conduct(connection)
-        return {'conflicts': {rule: RULES[rule] for rule in config.conflicts},
+        return {'conflicts': {rule: CONFLICT_RULES[rule] for rule in config.conflicts},
                 'max_pace': config.max_pace, 'redraws_per_day': config.redraws_per_day,
                 'columns': redraws.OUTCOMES, 'conduct': conduct}
 

@@ -108,7 +108,7 @@ class ServerConfig:
     ``key_file`` opens what is sealed in the database, see :meth:`key_path`.
     Beyond this machine it listens with ``tls`` only, unless ``insecure`` says otherwise.
     ``allowed_networks`` are the non-public address ranges in which policies may live.
-    ``conflicts`` are the rules of :mod:`arena_robot.server.sessions.conflicts` that keep an
+    ``conflicts`` are the rules of :mod:`arena_robot.server.base` that keep an
     evaluator from judging a policy. With ``evaluator_sign_in`` a pair is given only to an
     evaluator who signed in
     with a personal token. ``max_pace`` is how many times faster than the control rate a rollout

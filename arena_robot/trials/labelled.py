@@ -1,21 +1,205 @@
-"""Episodes of the simulated station with the known progress of every frame."""
+"""
+Episodes of the simulated station with the known progress of every frame.
+
+Scripts do a task of the station well or badly, for judges to learn from:
+
+========  ======================================================================================
+expert    as the scripted expert does it
+detour    the same with needless ways and waits
+stop      gives up somewhere
+drop      lets go on the way, sometimes tries again
+wrong     takes another object, or reaches beside it; sometimes then the right one
+noisy     misses by some centimetres
+undo      does it, then takes the thing away again
+random    moves about
+========  ======================================================================================
+"""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from arena_robot.core.episode import MAX_STEPS
 from arena_robot.core.errors import DriverError
 from arena_robot.core.jpeg import to_jpeg
-from arena_robot.core.observation import ROLES
-from arena_robot.drivers.sim.expert import PERIOD_S
+from arena_robot.core.observation import ROLES, Floats
+from arena_robot.drivers.sim.expert import PERIOD_S, ExpertMotions
 from arena_robot.drivers.sim.station import SimStation
 from arena_robot.drivers.sim.tasks import TASKS
+from arena_robot.drivers.sim.tasks.base import Task
+from arena_robot.drivers.sim.tasks.fixed import CloseDrawer, OpenDrawer
+from arena_robot.drivers.sim.tasks.move import SlideBook
+from arena_robot.drivers.sim.truth import SceneTruth
 from arena_robot.records.labelled_clip import SUFFIX, ClipSource, LabelledClip, write_clip
-from arena_robot.trials.faulty_expert import KINDS, script
+
+KINDS = ('expert', 'stop', 'drop', 'wrong', 'undo', 'noisy', 'random', 'detour')
+_DETOURS = {'detour': 0.6, 'drop': 0.1, 'noisy': 0.1}
+_FIXED = ('bowl', 'plate', 'towel')
+_X, _Y, _Z = (0.35, 0.62), (-0.28, 0.28), (0.18, 0.38)
+
+
+class FaultyExpert(ExpertMotions):
+    """The expert's motions, with a detour before one in ``detours`` of them."""
+
+    def __init__(self, station: SimStation, rng: np.random.Generator, detours: float) -> None:
+        super().__init__(station)
+        self.rng, self.detours = rng, detours
+
+    def go(self, x: float, y: float, z: float, yaw: float | None = None,
+           pitch: float = 0.0) -> Iterator[None]:
+        """Move straight to a position, or by way of another one."""
+        if self.rng.random() < self.detours:
+            yield from super().go(*self.somewhere(_Z))
+            if self.rng.random() < 0.3:
+                yield from self.wait(self.rng.uniform(0.5, 2.0))
+        yield from super().go(x, y, z, yaw, pitch)
+
+    def somewhere(self, heights: tuple[float, float]) -> tuple[float, float, float]:
+        """Return a random point over the table."""
+        x, y, z = (float(self.rng.uniform(*span)) for span in (_X, _Y, heights))
+        return x, y, z
+
+    def rise(self, by: float, at_least: float) -> Iterator[None]:
+        """Open the gripper and go up."""
+        yield from self.grip(0.0)
+        x, y, z = self._at
+        yield from self.go(float(x), float(y), max(float(z) + by, at_least))
+
+    def wander(self, points: int) -> Iterator[None]:
+        """Open, close and move about."""
+        for _ in range(points):
+            yield from self.grip(float(self.rng.integers(2)))
+            yield from self.go(*self.somewhere((0.05, 0.3)), float(self.rng.uniform(-1.2, 1.2)))
+
+    @property
+    def closed(self) -> bool:
+        """Whether the gripper was told to close."""
+        return self._closed > 0.6
+
+
+class _Misled(SceneTruth):
+    """The scene with objects taken for others, or seen beside where they are."""
+
+    def __init__(self, truth: SceneTruth, swapped: Mapping[str, str],
+                 offsets: Mapping[str, Floats], other: Floats) -> None:
+        super().__init__(truth.world)
+        self._swapped, self._offsets, self._other = swapped, offsets, other
+
+    def position(self, name: str) -> Floats:
+        name = self._swapped.get(name, name)
+        at = super().position(name)
+        at[:2] += self._offsets.get(name, self._other)
+        return at
+
+    def yaw(self, name: str) -> float:
+        return super().yaw(self._swapped.get(name, name))
+
+
+def script(station: SimStation, kind: str, seed: int) -> Iterator[None]:
+    """Yield once per control step while a task is done in a way; see :data:`KINDS`."""
+    task = station.task
+    rng = np.random.default_rng((seed, KINDS.index(kind), 17))
+    hands = FaultyExpert(station, rng, _DETOURS.get(kind, 0.0))
+    if kind in ('expert', 'detour'):
+        yield from task.solve(hands)
+        yield from hands.wait(0.6)
+    elif kind == 'stop':
+        yield from _stopped(task, hands, int(rng.uniform(8, 85)))
+    elif kind == 'drop':
+        yield from _dropped(task, hands, int(rng.uniform(25, 90)))
+    elif kind in ('wrong', 'noisy'):
+        yield from _missed(task, hands, kind)
+    elif kind == 'undo':
+        yield from task.solve(hands)
+        yield from hands.wait(0.4)
+        yield from hands.rise(0.05, 0.3)
+        yield from _undone(task, hands)
+        yield from hands.wait(0.5)
+    else:
+        yield from hands.wander(int(rng.integers(4, 8)))
+
+
+def _stopped(task: Task, hands: FaultyExpert, after: int) -> Iterator[None]:
+    for step, _ in enumerate(task.solve(hands)):
+        yield
+        if step >= after:
+            break
+    yield from hands.wait(hands.rng.uniform(1.5, 4.0))
+
+
+def _dropped(task: Task, hands: FaultyExpert, after: int) -> Iterator[None]:
+    for step, _ in enumerate(task.solve(hands)):
+        yield
+        if step >= after and hands.closed:
+            break
+    yield from hands.rise(0.08, 0.2)
+    if hands.rng.random() < 0.6:
+        yield from task.solve(hands)
+    yield from hands.wait(1.0)
+
+
+def _missed(task: Task, hands: FaultyExpert, kind: str) -> Iterator[None]:
+    seen, names, rng = hands.truth, sorted(task.setup.places), hands.rng
+    swapped: dict[str, str] = {}
+    if kind == 'wrong' and len(names) > 1 and not task.setup.joints:
+        shift = int(rng.integers(1, len(names)))
+        swapped = dict(zip(names, names[shift:] + names[:shift], strict=True))
+    spread = 0.0 if swapped else 0.085 if kind == 'wrong' else 0.025
+    hands.truth = _Misled(seen, swapped, {name: rng.normal(0, spread, 2) for name in names},
+                          rng.normal(0, spread, 2))
+    yield from task.solve(hands)
+    hands.truth = seen
+    if rng.random() < 0.4:
+        yield from hands.rise(0.05, 0.25)
+        yield from task.solve(hands)
+    yield from hands.wait(0.6)
+
+
+def _undone(task: Task, hands: FaultyExpert) -> Iterator[None]:
+    if isinstance(task, OpenDrawer):
+        shut = CloseDrawer(np.random.default_rng(0))
+        shut.drawer, shut.start = task.drawer, hands.truth.joint('drawer_slide')
+        yield from shut.solve(hands)
+    elif isinstance(task, CloseDrawer):
+        pull: Any = OpenDrawer(np.random.default_rng(0))
+        pull.drawer = task.drawer
+        yield from pull.solve(hands)
+    elif isinstance(task, SlideBook):
+        yield from _pushed_back(task, hands)
+    else:
+        yield from _taken_away(task, hands)
+
+
+def _pushed_back(task: SlideBook, hands: FaultyExpert) -> Iterator[None]:
+    book = hands.truth.position('book')[:2]
+    ahead = np.array([np.cos(task.heading), np.sin(task.heading)])
+    yaw = task.heading + np.pi if task.heading < 0 else task.heading
+    front, end = book + 0.095 * ahead, book - 0.09 * ahead
+    yield from hands.grip(0.4)
+    for x, y, z in ((*front, 0.12), (*front, 0.022), (*end, 0.022), (*end, 0.2)):
+        yield from hands.go(float(x), float(y), z, yaw)
+
+
+def _taken_away(task: Task, hands: FaultyExpert) -> Iterator[None]:
+    movable = [name for name in task.setup.places
+               if name not in _FIXED and not name.endswith('_tray')]
+    target = {'sort_cubes': 0, 'stack_blocks': 0}.get(task.name)
+    words = task.setup.instruction.split()
+    named = [name for name in movable if name.removesuffix('_cube') in words]
+    name = (named or movable)[0] if target is None else movable[target]
+    if task.name in ('press_button', 'close_box', 'wipe_table', 'knock_over', 'do_not_move'):
+        yield from hands.wander(3)
+        return
+    height = {'cup_on_plate': 0.06, 'find_cube': -0.03}.get(task.name, 0.0) if name == 'cup' \
+        else 0.0
+    yield from hands.pick(name, height)
+    x, y = float(hands.rng.uniform(0.4, 0.6)), float(hands.rng.uniform(-0.25, 0.25))
+    yield from hands.place(x, y, 0.05 + max(height, 0.0))
+
 
 log = logging.getLogger(__name__)
 

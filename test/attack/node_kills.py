@@ -59,7 +59,7 @@ class Station:
         self.namespace = f'attack_{os.getpid()}'
         self.context = forks('arena_robot.nodes.session.node', 'arena_robot.nodes.recorder.node',
                              'arena_robot.nodes.simulation.node', 'arena_robot.cli.main',
-                             'arena_robot.web.console.serve')
+                             'arena_robot.web.console.app')
         self.port = free_port()
         self.told: list[tuple[str, str, Any]] = []
         self.over = threading.Event()

@@ -7,7 +7,7 @@ from arena_robot.audit.opd import measure
 from arena_robot.drivers.sim.expert import PERIOD_S
 from arena_robot.drivers.sim.station import SimStation
 from arena_robot.drivers.sim.tasks import TASKS
-from arena_robot.trials.faulty_expert import script
+from arena_robot.trials.labelled import script
 
 # By this script: the button stays pressed, the cube stays uncovered, nobody lifts the lid.
 NOT_UNDONE = {'press_button', 'wipe_table', 'knock_over', 'close_box', 'find_cube'}

@@ -28,7 +28,7 @@ from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.policy.options import ServeOptions
 from arena_robot.recording.bag.salvage import salvage
 from arena_robot.session.protocol.states import State
-from arena_robot.web.console.serve import ConsoleServer
+from arena_robot.web.console.app import ConsoleServer
 
 NAMES = ('crimson-7b', 'azure-fast')
 SPECS = {'crimson-7b': PolicySpec(ActionSpace.JOINT_VELOCITY, (187, 211), chunk_length=13),

@@ -16,7 +16,7 @@ from arena_robot.policy.conformance.probe import Probe, ProbeLimits
 from arena_robot.policy.conformance.suite import run_suite
 from arena_robot.policy.connect import SERVERS, load_policy
 from arena_robot.policy.examples import vision
-from arena_robot.policy.examples.vision_prompt import Goal, Thing, understood
+from arena_robot.policy.examples.vision_verbs import Goal, Thing, understood
 from arena_robot.robots.arms import PANDA, RESET_JOINTS
 
 FOLDER = Path(examples.__file__).parent

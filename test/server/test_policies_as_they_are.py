@@ -22,7 +22,7 @@ from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.server.base import PolicyState
 from arena_robot.server.config import Approval
 from arena_robot.server.policy_target import PolicyTarget
-from arena_robot.server.pool import checks
+from arena_robot.server.pool import policy_pool as checks
 from arena_robot.server.pool.policy_pool import PolicyChecks
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.relay.upstreams import DecodedUpstream

@@ -11,7 +11,7 @@ from arena_robot.core.errors import Conflict, DataError, PolicyUnavailable, Unau
 from arena_robot.server.base import SessionState
 from arena_robot.server.relay import routes
 from arena_robot.server.relay.routes import ROUTE_S, RelayRoutes
-from arena_robot.server.store.slots import SlotRow
+from arena_robot.server.store.sessions import SlotRow
 
 STEP_S = 1 / 15
 

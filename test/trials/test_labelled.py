@@ -18,8 +18,8 @@ from arena_robot.core.parallel import Workers
 from arena_robot.drivers.sim import scene
 from arena_robot.drivers.sim.station import SimStation
 from arena_robot.records.labelled_clip import SUFFIX, read_clip
-from arena_robot.trials.faulty_expert import KINDS
 from arena_robot.trials.labelled import (
+    KINDS,
     SIZE,
     LabelledEpisode,
     all_tasks,

@@ -3,7 +3,7 @@
 import pytest
 from console_rig import Page, Station
 
-from arena_robot.web.console.serve import ConsoleServer
+from arena_robot.web.console.app import ConsoleServer
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from arena_robot.reports.tournament import write_report
 from arena_robot.server.store.evaluations import insert_evaluations
 from arena_robot.session.ports import Check
 from arena_robot.session.protocol.states import State
-from arena_robot.web.console.serve import ConsoleServer
+from arena_robot.web.console.app import ConsoleServer
 
 sys.path.insert(0, str(Path(__file__).parents[1] / 'reports'))
 from test_tournament import NAMES, tournament, write_session

@@ -19,7 +19,7 @@ from arena_robot.core.verdict import Extras, Verdict
 from arena_robot.session.evaluator.desk import DeskState, RunView, SlotView
 from arena_robot.session.protocol.states import State
 from arena_robot.web.console import app as console_app
-from arena_robot.web.console.serve import ConsoleServer
+from arena_robot.web.console.app import ConsoleServer
 
 
 class FakeDesk:
@@ -277,7 +277,7 @@ def test_what_exists_is_left_out_of_collections_before_the_page_is_served(monkey
     monkeypatch.setattr(tuning, 'keep_what_exists', lambda: done.append('kept'))
     monkeypatch.setattr('arena_robot.nodes.remote.desk.RemoteDesk', open_page)
     monkeypatch.setattr('arena_robot.nodes.remote.desk.RemoteAudits', lambda desk: tuple)
-    monkeypatch.setattr('arena_robot.web.console.serve.ConsoleServer', open_page)
+    monkeypatch.setattr('arena_robot.web.console.app.ConsoleServer', open_page)
     before = {number: signal.getsignal(number) for number in end_signals()}
     try:
         assert main(['console']) == 0

@@ -32,7 +32,7 @@ from arena_robot.nodes.station.processes import (
     session_processes,
 )
 from arena_robot.records.session_file import read_session
-from arena_robot.web.console.serve import ConsoleServer
+from arena_robot.web.console.app import ConsoleServer
 
 pytestmark = pytest.mark.skipif('ARENA_TEST_WALKS' not in os.environ,
                                 reason='takes minutes: make walks')

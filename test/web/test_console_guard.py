@@ -10,7 +10,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from arena_robot.core.errors import SessionError
-from arena_robot.web.console.serve import ConsoleServer
+from arena_robot.web.console.app import ConsoleServer
 
 
 def line(url, **more):

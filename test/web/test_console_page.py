@@ -38,7 +38,7 @@ def desk(tmp_path):
 
 @pytest.fixture
 def page(browser, desk):
-    from arena_robot.web.console.serve import ConsoleServer
+    from arena_robot.web.console.app import ConsoleServer
     with ConsoleServer(desk, port=0) as server:
         page = Page(browser, server.url)
         page.arm = Arm(desk)
@@ -262,7 +262,7 @@ def test_warnings_are_shown(browser):
     from arena_robot.session.evaluator.desk import DeskState
     from arena_robot.session.ports import Check
     from arena_robot.session.protocol.states import State
-    from arena_robot.web.console.serve import ConsoleServer
+    from arena_robot.web.console.app import ConsoleServer
     desk = FakeDesk()
     desk.now = DeskState(State.PREFLIGHT, checks=(Check('arm', True, 'idle'), Check(
         'arena', True, 'the clock is off', warning=True)))

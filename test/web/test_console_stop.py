@@ -14,8 +14,7 @@ from arena_robot.core.episode import Slot
 from arena_robot.core.errors import SessionError
 from arena_robot.session.evaluator.desk import SlotView
 from arena_robot.session.protocol.states import State
-from arena_robot.web.console.app import NAME
-from arena_robot.web.console.serve import ConsoleServer
+from arena_robot.web.console.app import NAME, ConsoleServer
 
 NO_LINE = """
 window.RealWebSocket = window.WebSocket;

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from arena_robot.cli.arguments import add_worker_arguments, workers
-from arena_robot.cli.skill.arguments import add_learner_argument, add_policy_arguments, policy
+from arena_robot.cli.skill.spec import add_learner_argument, add_policy_arguments, policy
 from arena_robot.cli.terminal import ProgressBar, json_text, sentences
 
 if TYPE_CHECKING:

@@ -104,7 +104,7 @@ def run_console(args: argparse.Namespace) -> int:
     from arena_robot.core.process import end_signals
     from arena_robot.core.tuning import keep_what_exists
     from arena_robot.nodes.remote.desk import RemoteAudits
-    from arena_robot.web.console.serve import ConsoleServer
+    from arena_robot.web.console.app import ConsoleServer
     over, serves = threading.Event(), threading.Event()
 
     def end(*_: object) -> None:

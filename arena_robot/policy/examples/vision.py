@@ -17,9 +17,8 @@ from arena_robot.core.errors import PolicyRefused
 from arena_robot.core.observation import Observation
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.examples.vision_hands import IMAGE_SIZE, VIEW, VisionHands
-from arena_robot.policy.examples.vision_prompt import understood
 from arena_robot.policy.examples.vision_sight import labelled
-from arena_robot.policy.examples.vision_verbs import Traits, Worker, work
+from arena_robot.policy.examples.vision_verbs import Traits, Worker, understood, work
 
 LENGTH = 8
 EPISODES = 256    # more are forgotten, the oldest first

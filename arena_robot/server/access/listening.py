@@ -17,7 +17,7 @@ from arena_robot.server.config import ServerConfig, ServerLimits, Tls
 from arena_robot.server.counters import Counters
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.store.accounts import Accounts
-from arena_robot.server.store.slots import Slots
+from arena_robot.server.store.sessions import Slots
 from arena_robot.server.threads import BatchedWork
 
 # A revoked token opens no call after this; CallGuard refuses what it would do at once.

@@ -35,7 +35,7 @@ from arena_robot.server.base import PolicyRecord, SessionState
 from arena_robot.server.policy_target import PolicyTarget, of_json
 from arena_robot.server.relay.blind_errors import SENTENCES
 from arena_robot.server.store.policies import Policies
-from arena_robot.server.store.slots import SlotRow, Slots
+from arena_robot.server.store.sessions import SlotRow, Slots
 from arena_robot.server.threads import BatchedWork
 
 # Of the pictures that stations send; six of the largest have less than OBSERVATION_BYTES.

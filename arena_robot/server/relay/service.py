@@ -54,7 +54,7 @@ from arena_robot.server.relay.upstreams import (
     upstream,
 )
 from arena_robot.server.store.policies import Policies
-from arena_robot.server.store.slots import Slots
+from arena_robot.server.store.sessions import Slots
 from arena_robot.server.threads import BatchedWork
 
 log = logging.getLogger(__name__)

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 
 from arena_robot.core.clock import DAY_NS, Clock
 from arena_robot.core.errors import ArenaError, Conflict, DataError, Unauthorised
-from arena_robot.server.base import Caller, Role, SessionState
+from arena_robot.server.base import Caller, Role, SessionState, conflict
 from arena_robot.server.config import Approval
 from arena_robot.server.relay.record import RelayRecord
-from arena_robot.server.sessions.conflicts import conflict
 from arena_robot.server.sessions.credits import charge_given_up, give_back
 from arena_robot.server.sessions.evidence import Missing, missing, too_quick, waits
 from arena_robot.server.sessions.recordings import Recordings

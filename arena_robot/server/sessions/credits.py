@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 from arena_robot.core.clock import Clock, to_utc
 from arena_robot.core.errors import Conflict, DataError, Unauthorised
-from arena_robot.server.base import Caller, PolicyState, Role
+from arena_robot.server.base import Caller, PolicyState, Role, same_institution
 from arena_robot.server.config import Credits
-from arena_robot.server.sessions.conflicts import same_institution
 from arena_robot.server.store import redraws
 from arena_robot.server.store.accounts import Accounts, account_name
 from arena_robot.server.store.database import Connection, Database

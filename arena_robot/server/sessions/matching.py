@@ -21,11 +21,12 @@ from arena_robot.server.base import (
     PolicyState,
     Role,
     Station,
+    check_rules,
+    conflict,
 )
 from arena_robot.server.config import Weights
 from arena_robot.server.sealing import Seal, random_seal
 from arena_robot.server.sessions.assignment import Aim, Candidate, Posterior, choose
-from arena_robot.server.sessions.conflicts import check_rules, conflict
 from arena_robot.server.store import redraws, sealed_pairs
 from arena_robot.server.store.accounts import Accounts, digest
 from arena_robot.server.store.database import Connection, Database

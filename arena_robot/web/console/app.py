@@ -22,6 +22,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import ArenaError, Conflict, DataError
+from arena_robot.core.tuning import switch_threads_soon
 from arena_robot.core.verdict import (
     FIELDS,
     Asked,
@@ -43,7 +44,7 @@ from arena_robot.session.loop.match import AMBER_FROM, GREEN_FROM
 from arena_robot.session.protocol.states import State
 from arena_robot.web.console.guard import ConsoleGuard
 from arena_robot.web.console.stop_line import add_stop
-from arena_robot.web.page_server import LOCAL
+from arena_robot.web.page_server import LOCAL, PageServer
 
 log = logging.getLogger(__name__)
 
@@ -293,3 +294,24 @@ def _verdict(words: dict[str, Any], fields: Iterable[VerdictField]) -> Verdict:
 async def _refused(request: Request, error: Exception) -> JSONResponse:
     code = 409 if isinstance(error, Conflict) else 400
     return JSONResponse({'detail': str(error)}, code)
+
+
+class ConsoleServer(PageServer):
+    """
+    Serves a desk at ``http://host:port``; ``port`` 0 uses a free one.
+
+    On any host but this machine's own a token is required: ``token``, or a random one. ``names``
+    are further names under which the page may be opened, such as the station's. ``audits`` returns
+    the audits of finished sessions, as audit_node publishes them.
+    """
+
+    def __init__(self, desk: Desk, host: str = '127.0.0.1', port: int = 8600, token: str = '',
+                 names: tuple[str, ...] = (),
+                 audits: Callable[[], Sequence[Mapping[str, Any]]] = tuple) -> None:
+        super().__init__(lambda given, hosts: create_app(desk, given, hosts, audits), host, port,
+                         token, names, 'console')
+
+    def open(self) -> None:
+        """Start serving; NotConnected when the address is in use."""
+        switch_threads_soon()    # STOP passes several
+        super().open()

@@ -40,14 +40,18 @@ from arena_robot.server.transparency.log import TransparencyLog
 from arena_robot.web.bounds import FORM_BYTES, HeadAsGet
 from arena_robot.web.site import view_models
 from arena_robot.web.site.audit_pages import AuditIndex, add_audit_pages
-from arena_robot.web.site.category_pages import add_category_pages, category_leaders
 from arena_robot.web.site.charts import add_charts, add_share_charts
 from arena_robot.web.site.downloads import Notes, add_api_page, add_downloads
 from arena_robot.web.site.history import History, MethodChanges, add_history
 from arena_robot.web.site.log import add_log
 from arena_robot.web.site.recorded import AuditCurves
 from arena_robot.web.site.report_pages import add_citation_checks, add_report_pages
-from arena_robot.web.site.result_pages import add_result_pages, film_pairs
+from arena_robot.web.site.result_pages import (
+    add_category_pages,
+    add_result_pages,
+    category_leaders,
+    film_pairs,
+)
 from arena_robot.web.site.session_page import add_session_page
 
 RULES_S = 10.0    # what became of sessions that do not count changes without a verdict
