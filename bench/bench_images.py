@@ -2,19 +2,23 @@
 Six 720p image streams of another package's nodes, as the session node receives them.
 
 A process for each of three stereo cameras publishes at 15 Hz, raw (bgra8, as the ZED wrapper does)
-or as JPEGs; this process receives them as the session node does. Measured: its processor time, the
-rate of each camera, and how old a frame is when it is ready. Raw images are also sent with this
-package's Fast DDS profile in the cameras' processes, and received with it and with Fast DDS's own
-queue of 512 messages.
+or as JPEGs; this process receives them as the session node does. Measured: its processor time and
+that of the cameras' processes, the rate of each camera, and how old a frame is when it is ready.
+Raw images are also sent with this package's Fast DDS profile in the cameras' processes, and
+received with it and with Fast DDS's own queue of 512 messages.
+
+In the last row the cameras are nodes of the receiving process, as components would be, with Fast
+DDS's delivery inside of a process. What a raw image costs is also shown in copies: the processor
+time of all processes for one that is sent, over that of copying its bytes once.
 """
 
 import json
 import os
 import re
-import resource
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from array import array
 from pathlib import Path
@@ -25,6 +29,7 @@ RATE_HZ, SECONDS = 15.0, 15.0
 ROLES = ('left', 'right', 'wrist')
 WIDTH, HEIGHT = 1280, 720
 OWN = Path(__file__).parents[1] / 'arena_robot' / 'nodes' / 'fastdds.xml'
+HERE = 'here'    # in the place of the senders' profile: they are nodes of this process
 PROFILES = ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE')
 
 
@@ -37,14 +42,19 @@ def picture():
 
 
 def send(transport, role):
-    """Publish as other packages' nodes do, with rclpy as it is."""
+    """Publish in a process of its own until the process that began it has ended."""
     import rclpy
+    rclpy.init()
+    parent = os.getppid()
+    publish(rclpy.create_node('vendor'), transport, role, lambda: os.getppid() != parent)
+
+
+def publish(node, transport, role, over):
+    """Publish as other packages' nodes do, with rclpy as it is; the size of an image first."""
     from sensor_msgs.msg import CompressedImage, Image
 
     from arena_robot.core.jpeg import to_jpeg
-    rclpy.init()
     pixels = picture()
-    node = rclpy.create_node('vendor')
     if transport == 'raw':
         whole = np.dstack([pixels, np.full((HEIGHT, WIDTH), 255, np.uint8)])
         message, suffix = Image(height=HEIGHT, width=WIDTH, encoding='bgra8', step=4 * WIDTH,
@@ -56,8 +66,8 @@ def send(transport, role):
     made = [node.create_publisher(type(message), f'{role}/zed_node/{eye}/color/rect/image{suffix}',
                                   10) for eye in ('left', 'right')]
     print(len(message.data), flush=True)
-    due_s, parent = time.monotonic(), os.getppid()
-    while os.getppid() == parent:
+    due_s = time.monotonic()
+    while not over():
         message.header.stamp = node.get_clock().now().to_msg()
         for one in made:
             one.publish(message)
@@ -66,45 +76,67 @@ def send(transport, role):
 
 
 def receive(transport, profile):
-    """Return CPU (cores), rates (Hz) and ages (ms) with a sender of its own."""
+    """Return CPU (cores) of this process and of the senders, rates (Hz) and ages (ms)."""
     from arena_robot.nodes.lib.listener import Listening
     from arena_robot.nodes.lib.spin import Spin
     from arena_robot.nodes.remote.camera import RemoteCamera
     environment = {k: v for k, v in os.environ.items() if k not in PROFILES}
     if profile:
         environment[PROFILES[0]] = str(profile)
-    senders = [subprocess.Popen([sys.executable, __file__, 'send', transport, role],
-                                env=environment, stdout=subprocess.PIPE, text=True)
-               for role in ROLES]
-    size = max(int(sender.stdout.readline()) for sender in senders)
+    inside, over = profile == HERE, threading.Event()
+    senders = [] if inside else [
+        subprocess.Popen([sys.executable, __file__, 'send', transport, role], env=environment,
+                         stdout=subprocess.PIPE, text=True) for role in ROLES]
+    size = max((int(sender.stdout.readline()) for sender in senders), default=4 * WIDTH * HEIGHT)
+    pids = [os.getpid()], [sender.pid for sender in senders]
     try:
         with Spin() as spin:
             node = Listening('session_node', context=spin.context)
             spin.add(node, threads=1)
+            threads = [threading.Thread(target=publish, args=(
+                Listening(f'vendor_{role}', context=spin.context), transport, role, over.is_set))
+                for role in ROLES] if inside else []
+            for thread in threads:
+                thread.start()
             cameras = [RemoteCamera(node, f'{role}/zed_node', 20.0, transport=transport)
                        for role in ROLES]
             for camera in cameras:
                 camera.open()
             time.sleep(1.0)
-            before, cpu_s, begin_s = [c.frame(5.0).sequence for c in cameras], cpu(), wall()
+            before, begin_s = [c.frame(60.0).sequence for c in cameras], wall()
+            cpu_s = [cpu(p) for p in pids]
             ages = []
             while wall() - begin_s < SECONDS:
                 time.sleep(0.5)
                 ages += [(came - stamp) * 1e-6 for c in cameras for stamp, came in c.arrivals()]
             seconds = wall() - begin_s
-            rates = [(c.frame(9.0).sequence - b) / seconds
+            rates = [(c.frame(60.0).sequence - b) / seconds
                      for c, b in zip(cameras, before, strict=True)]
-            return size, (cpu() - cpu_s) / seconds, rates, ages
+            cores = [(cpu(p) - s) / seconds for p, s in zip(pids, cpu_s, strict=True)]
+            over.set()
+            for thread in threads:
+                thread.join()
+            return size, cores, rates, ages, copy_s(size)
     finally:
+        over.set()
         for sender in senders:
             sender.kill()
             sender.wait()
 
 
-def cpu():
-    """Return the processor time of this process in seconds."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
+def cpu(pids):
+    """Return the processor time of processes in seconds."""
+    ticks = [Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[11:13]
+             for pid in pids]
+    return sum(int(word) for words in ticks for word in words) / os.sysconf('SC_CLK_TCK')
+
+
+def copy_s(size):
+    """Return the processor time of copying ``size`` bytes that no cache holds."""
+    images = np.ones((40, size), np.uint8)
+    begin_s = time.thread_time()
+    images[:20] = images[20:]
+    return (time.thread_time() - begin_s) / 20
 
 
 def wall():
@@ -127,25 +159,30 @@ def show(name, transport, result):
     if result is None:
         print(f'  {name:<42} a camera sent nothing that arrived whole  MISSED', flush=True)
         return
-    size, cores, rates, ages = result
+    size, (cores, sending), rates, ages, once_s = result
     p50, p99 = np.percentile(ages, (50, 99))
     good = min(rates) >= 14.8 and (transport == 'raw' or cores < 0.5)
-    print(f'  {name:<42} {size / 1e3:5.0f} kB  {cores:5.2f} cores  slowest '
-          f'{min(rates):5.2f} Hz  age p50 {p50:4.0f} p99 {p99:4.0f} ms  '
-          f'{"" if good else "MISSED"}', flush=True)
+    copies = (cores + sending) / (2 * len(ROLES) * RATE_HZ) / once_s
+    cost = f'{copies:4.1f} copies a sent image' if transport == 'raw' else ''
+    print(f'  {name:<42} {size / 1e3:5.0f} kB  {cores:5.2f} cores + {sending:4.2f} sending  '
+          f'{cost:<24} slowest {min(rates):5.2f} Hz  age p50 {p50:4.0f} p99 '
+          f'{p99:4.0f} ms  {"" if good else "MISSED"}', flush=True)
 
 
 def main():
     os.environ.setdefault('ROS_DOMAIN_ID', '85')
     print(f'{os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f}')
     with tempfile.TemporaryDirectory() as folder:
-        short = Path(folder, 'short.xml')
+        short, within = Path(folder, 'short.xml'), Path(folder, 'within.xml')
         short.write_text(re.sub(r'<port_queue_capacity>\d+', '<port_queue_capacity>512',
                                 OWN.read_text()))
+        within.write_text(OWN.read_text().replace('<intraprocess_delivery>OFF',
+                                                  '<intraprocess_delivery>FULL'))
         for name, transport, sender, receiver in (
                 ('JPEG', 'compressed', None, OWN), ('raw', 'raw', None, OWN),
                 ('raw, our profile in the sender', 'raw', OWN, OWN),
-                ('raw, our profile in the sender, queue 512', 'raw', OWN, short)):
+                ('raw, our profile in the sender, queue 512', 'raw', OWN, short),
+                ('raw, cameras in the receiving process', 'raw', HERE, within)):
             show(name, transport, received(transport, sender, receiver))
 
 
