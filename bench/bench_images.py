@@ -21,9 +21,14 @@ import tempfile
 import threading
 import time
 from array import array
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+
+from arena_robot.nodes.lib.listener import Listening
+from arena_robot.nodes.lib.spin import Spin
+from arena_robot.nodes.remote.camera import RemoteCamera
 
 RATE_HZ, SECONDS = 15.0, 15.0
 ROLES = ('left', 'right', 'wrist')
@@ -75,53 +80,54 @@ def publish(node, transport, role, over):
         time.sleep(max(due_s - time.monotonic(), 0.0))
 
 
-def receive(transport, profile):
-    """Return CPU (cores) of this process and of the senders, rates (Hz) and ages (ms)."""
-    from arena_robot.nodes.lib.listener import Listening
-    from arena_robot.nodes.lib.spin import Spin
-    from arena_robot.nodes.remote.camera import RemoteCamera
+@contextmanager
+def cameras(transport, profile, spin):
+    """Let the cameras publish, in processes or HERE; give an image's size, and the processes."""
     environment = {k: v for k, v in os.environ.items() if k not in PROFILES}
     if profile:
         environment[PROFILES[0]] = str(profile)
-    inside, over = profile == HERE, threading.Event()
-    senders = [] if inside else [
+    over = threading.Event()
+    senders = [] if profile == HERE else [
         subprocess.Popen([sys.executable, __file__, 'send', transport, role], env=environment,
                          stdout=subprocess.PIPE, text=True) for role in ROLES]
-    size = max((int(sender.stdout.readline()) for sender in senders), default=4 * WIDTH * HEIGHT)
-    pids = [os.getpid()], [sender.pid for sender in senders]
+    threads = [] if senders else [
+        threading.Thread(target=publish, args=(Listening(f'vendor_{role}', context=spin.context),
+                                               transport, role, over.is_set)) for role in ROLES]
+    for thread in threads:
+        thread.start()
     try:
-        with Spin() as spin:
-            node = Listening('session_node', context=spin.context)
-            spin.add(node, threads=1)
-            threads = [threading.Thread(target=publish, args=(
-                Listening(f'vendor_{role}', context=spin.context), transport, role, over.is_set))
-                for role in ROLES] if inside else []
-            for thread in threads:
-                thread.start()
-            cameras = [RemoteCamera(node, f'{role}/zed_node', 20.0, transport=transport)
-                       for role in ROLES]
-            for camera in cameras:
-                camera.open()
-            time.sleep(1.0)
-            before, begin_s = [c.frame(60.0).sequence for c in cameras], wall()
-            cpu_s = [cpu(p) for p in pids]
-            ages = []
-            while wall() - begin_s < SECONDS:
-                time.sleep(0.5)
-                ages += [(came - stamp) * 1e-6 for c in cameras for stamp, came in c.arrivals()]
-            seconds = wall() - begin_s
-            rates = [(c.frame(60.0).sequence - b) / seconds
-                     for c, b in zip(cameras, before, strict=True)]
-            cores = [(cpu(p) - s) / seconds for p, s in zip(pids, cpu_s, strict=True)]
-            over.set()
-            for thread in threads:
-                thread.join()
-            return size, cores, rates, ages, copy_s(size)
+        yield (max((int(sender.stdout.readline()) for sender in senders),
+                   default=4 * WIDTH * HEIGHT), [sender.pid for sender in senders])
     finally:
         over.set()
+        for thread in threads:
+            thread.join()
         for sender in senders:
             sender.kill()
             sender.wait()
+
+
+def receive(transport, profile):
+    """Return CPU (cores) of this process and of the senders, rates (Hz) and ages (ms)."""
+    with Spin() as spin, cameras(transport, profile, spin) as (size, senders):
+        node = Listening('session_node', context=spin.context)
+        spin.add(node, threads=1)
+        remote = [RemoteCamera(node, f'{role}/zed_node', 20.0, transport=transport)
+                  for role in ROLES]
+        for camera in remote:
+            camera.open()
+        time.sleep(1.0)
+        before, begin_s = [c.frame(60.0).sequence for c in remote], wall()
+        cpu_s, ages = [cpu(p) for p in ([os.getpid()], senders)], []
+        while wall() - begin_s < SECONDS:
+            time.sleep(0.5)
+            ages += [(came - stamp) * 1e-6 for c in remote for stamp, came in c.arrivals()]
+        seconds = wall() - begin_s
+        rates = [(c.frame(60.0).sequence - b) / seconds
+                 for c, b in zip(remote, before, strict=True)]
+        cores = [(cpu(p) - s) / seconds
+                 for p, s in zip(([os.getpid()], senders), cpu_s, strict=True)]
+        return size, cores, rates, ages, copy_s(size)
 
 
 def cpu(pids):
