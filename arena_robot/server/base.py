@@ -51,6 +51,7 @@ class PolicyState(str, Enum):
     POOL = 'pool'
     SUSPENDED = 'suspended'
     RETIRED = 'retired'
+    STUDY = 'study'    # of a lab's own study; it is never drawn, ranked or listed
 
 
 class SessionState(str, Enum):

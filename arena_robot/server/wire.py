@@ -51,6 +51,7 @@ from arena_robot.server.proto import arena_server_pb2 as pb
 
 E = TypeVar('E', bound=Enum)
 MOST_NAME = 100    # characters of the name of a study or a policy; a column has 200
+MOST_PROMPT = 500  # characters of an instruction
 
 need_fields('FeedbackRequest in arena_server.proto',
             pb.FeedbackRequest.DESCRIPTOR.fields_by_name, ('session_id',))
@@ -94,7 +95,8 @@ def episode_from_wire(message: pb.EpisodeRequest) -> Episode:
         raise DataError("an episode cannot end before it starts; check the station's clock")
     if message.reruns > MAX_RERUNS:
         raise DataError(f'a slot is run again at most {MAX_RERUNS} times, not {message.reruns}')
-    return Episode(message.session_id, word(Slot, message.slot, 'a slot'), message.prompt[:500],
+    return Episode(message.session_id, word(Slot, message.slot, 'a slot'),
+                   message.prompt[:MOST_PROMPT],
                    message.steps, word(EndReason, message.end_reason, 'an end reason'),
                    message.started_ns, message.ended_ns, message.detail[:2000],
                    message.reruns)
@@ -169,8 +171,11 @@ def local_from_wire(message: pb.LocalSession, caller: Caller) -> LocalSession:
         raise DataError('a session has an identifier of 16 to 36 letters, digits and hyphens')
     if not 0 <= message.started_ns <= message.ended_ns:
         raise DataError("a session cannot end before it starts; check the computer's clock")
-    if max(map(len, (message.policy_a, message.policy_b, message.study))) > MOST_NAME:
-        raise DataError(f'the names of a study and its policies have at most {MOST_NAME} letters')
+    named = (message.policy_a, message.policy_b, message.study)
+    if not all(name.isprintable() and len(name) <= MOST_NAME for name in named) \
+            or len(message.prompt) > MOST_PROMPT:
+        raise DataError(f'the names of a study and its policies have at most {MOST_NAME} '
+                        f'printable characters, its instruction at most {MOST_PROMPT}')
     rollouts = tuple(RoboArenaRollout(
         policy, slot, verdict.of_slot('progress', slot), round(seconds * CONTROL_RATE_HZ),
         message.prompt) for policy, slot, seconds in (

@@ -29,9 +29,11 @@ from arena_robot.blind.study import (
 from arena_robot.cli.main import main
 from arena_robot.core.errors import Conflict, DataError
 from arena_robot.records.roboarena_files import read_tables
+from arena_robot.server.base import PolicyState
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.results.exports import export_tables
 from arena_robot.server.store.evaluations import insert_local
+from arena_robot.server.store.policies import NewPolicy
 from arena_robot.web.site.serve import SiteServer
 
 ANSWERS = ('cup in bowl\npi0=openpi://gpu1:8000 pi05=grpc://gpu2:8000\nput the cup into the bowl\n'
@@ -221,7 +223,10 @@ def test_a_study_is_sent_shown_logged_and_never_counted(capsys, arena, tmp_path)
     assert {first['policy_a'], first['policy_b']} == {
         f"{name} (study {sent['sha256'][:8]})" for name in ('pi0', 'pi05')}
     assert {first['success_a'], first['success_b']} == {'yes', 'no'}
+    assert [card['name'] for card in arena.site.get('/api/policies').json()] == ['pi0']
     page = arena.site.get(f"/evaluations/{first['id']}").text
+    assert '/policies/pi0' not in page
+    assert sent['sha256'] in page
     assert 'Local study' in page
     assert '<dt>Success of A</dt>' in page
     assert arena.server.results.comparisons() == []
@@ -254,6 +259,15 @@ def test_an_interrupted_sending_goes_on(capsys, arena, tmp_path, monkeypatch):
     assert {entry['study_sha256'] for entry in entries} == {sent['sha256']}
 
 
+def test_a_policy_of_the_arena_is_never_one_of_a_study(capsys, arena, tmp_path):
+    study = cup_study(2)
+    arena.server.policies.add(NewPolicy(f'pi05 (study {study_hash(study)[:8]})', 'grpc://h:1'),
+                              arena.owner.id, PolicyState.POOL)
+    code, _, err = send(capsys, arena, run_study(tmp_path / 'cup', study, lambda *_: True))
+    assert (code, 'a policy of the arena has the name' in err) == (1, True)
+    assert arena.server.log.size() == 0
+
+
 def test_what_was_sent_once_is_not_changed(capsys, arena, tmp_path):
     one, other = (run_study(tmp_path / name, cup_study(3), lambda arm, block, said=said: said)
                   for name, said in (('one', True), ('other', False)))
@@ -284,6 +298,7 @@ def test_what_is_no_blind_study_of_pairs_is_not_sent(study, changes, words, caps
 
 @pytest.mark.parametrize(('changes', 'words'), [
     ({'study_sha256': 'ab'}, 'SHA-256'), ({'study': ' '}, 'the name'), ({'ended_ns': 0}, 'clock'),
+    ({'policy_b': 'a\nb'}, 'printable'), ({'prompt': 501 * 'x'}, 'at most 500'),
     ({'policy_b': 'pi0'}, 'expected two names'), ({'policy_a': 101 * 'x'}, 'at most 100'),
     ({'session_id': '../etc'}, 'an identifier'), ({'valid': False}, 'only sessions that count'),
     ({'progress_a': 2.0}, 'runs from 0 to 1'), ({'success_a': 'maybe'}, 'choose yes or no'),
@@ -291,7 +306,7 @@ def test_what_is_no_blind_study_of_pairs_is_not_sent(study, changes, words, caps
 def test_a_server_refuses_what_is_no_session_of_a_study(changes, words, arena):
     verdict = {'session_id': 'a' * 20, 'valid': True, 'success_a': 'yes', 'success_b': 'no'}
     fields = {'study': 'cup', 'study_sha256': 64 * 'a', 'policy_a': 'pi0', 'policy_b': 'pi05',
-              'started_ns': 1, 'ended_ns': 2}
+              'prompt': 'put it in', 'started_ns': 1, 'ended_ns': 2}
     for name, value in changes.items():
         (fields if name in fields else verdict)[name] = value
     with pytest.raises(DataError, match=words):

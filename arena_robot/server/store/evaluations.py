@@ -24,6 +24,7 @@ from arena_robot.records.roboarena import (
     RoboArenaSession,
     said_of,
 )
+from arena_robot.records.session_file import LOCAL_STUDY
 from arena_robot.server.base import LocalSession, PolicyState, SessionState
 from arena_robot.server.store.browse import COUNTED_MARKS, mark_column, public_pair
 from arena_robot.server.store.database import Database
@@ -49,6 +50,7 @@ class _Names:
     accounts: dict[str, int]
     policies: dict[str, int]
     stations: dict[str, int]
+    kind: str
 
 
 def insert_evaluations(database: Database, clock: Clock,
@@ -70,11 +72,18 @@ def insert_local(database: Database, clock: Clock, given: LocalSession) -> bool:
     """
     Insert a session of a local study; return whether it was there already.
 
-    Raises Conflict where another session has its identifier.
+    Raises Conflict where another session has its identifier, or a policy of the arena its
+    policy's name.
     """
     session = given.renamed()
     with database.write() as connection:
-        names = _names(connection, clock, [session])
+        names = _names(connection, clock, [session], LOCAL_STUDY)
+        taken = sa.select(policies.c.name).where(
+            policies.c.name.in_(session.policies().values()),
+            policies.c.state != PolicyState.STUDY.value)
+        if (name := connection.execute(taken).scalar()) is not None:
+            raise Conflict(f"a policy of the arena has the name '{name}'; the study's policies "
+                           'cannot have it')
         row = {**_session(session, names), 'accepted_ns': clock.now_ns(), 'study': given.study,
                'study_sha256': given.study_sha256, **to_plain(given.verdict)}
         found = connection.execute(sa.select(sessions).where(
@@ -99,7 +108,9 @@ def finished_evaluations(database: Database) -> list[RoboArenaSession]:
         return [_evaluation(row, played.get(row.id, ())) for row in connection.execute(_done())]
 
 
-def _names(connection: Connection, clock: Clock, given: Sequence[RoboArenaSession]) -> _Names:
+def _names(connection: Connection, clock: Clock, given: Sequence[RoboArenaSession],
+           kind: str = OWNER) -> _Names:
+    state = PolicyState.STUDY if kind == LOCAL_STUDY else PolicyState.RETIRED
     now = clock.now_ns()
     people = {OWNER: 'imported'} | {_evaluator(s): _institution(s) for s in given}
     account_ids = _ensure(connection, accounts, people, lambda name: {
@@ -110,14 +121,14 @@ def _names(connection: Connection, clock: Clock, given: Sequence[RoboArenaSessio
     policy_ids = _ensure(connection, policies, sorted(wanted), lambda name: {
         'owner_id': account_ids[OWNER], 'address': '', 'open_source': False, 'description': '',
         'robot': 'any', 'action_space': 'joint_position', 'external_cameras': 1,
-        'wrist_camera': True, 'stereo': False, 'state': PolicyState.RETIRED.value,
-        'reason': 'imported', 'failures': 0, 'requested': 0, 'healthy': False, 'checked_ns': 0,
+        'wrist_camera': True, 'stereo': False, 'state': state.value,
+        'reason': kind, 'failures': 0, 'requested': 0, 'healthy': False, 'checked_ns': 0,
         'created_ns': now, 'updated_ns': now})
-    places = {f'imported: {place}': place for place in set(people.values())}
+    places = {f'{kind}: {place}': place for place in set(people.values())}
     station_ids = _ensure(connection, stations, places, lambda name: {
         'institution': places[name], 'robot': 'panda', 'external_cameras': 2,
         'wrist_camera': True, 'stereo': True, 'test_driver': False, 'created_ns': now})
-    return _Names(account_ids, policy_ids, station_ids)
+    return _Names(account_ids, policy_ids, station_ids, kind)
 
 
 def _ensure(connection: Connection, table: sa.Table, names: Iterable[str],
@@ -145,7 +156,7 @@ def _session(s: RoboArenaSession, names: _Names) -> dict[str, Any]:
     said = {name: value for slot, r in s.slots().items() for name, value in r.said(slot).items()}
     return {
         'id': s.session_id, 'request': f'import:{s.session_id}',
-        'station_id': names.stations[f'imported: {_institution(s)}'],
+        'station_id': names.stations[f'{names.kind}: {_institution(s)}'],
         'evaluator_id': names.accounts[_evaluator(s)], 'institution': _institution(s),
         'prompt': s.prompt, 'category': categorise(s.prompt), 'state': SessionState.DONE.value,
         'policy_a_id': names.policies[s.policy_a], 'policy_b_id': names.policies[s.policy_b],
