@@ -326,11 +326,9 @@ def test_the_parameters_of_a_controller_in_cpp_are_read_one_by_one(monkeypatch):
     assert jtc_problem(values, FR3.joint_names()) == ''
 
 
+@pytest.mark.parametrize('lab', [JTC], indirect=True)
 def test_an_arm_behind_such_a_controller_is_not_opened(lab):
-    if lab.controller == CRISP:    # it has no such parameters: nobody asks for them
-        return
-    parameter = Parameter('interpolation_method', value='none')
-    lab.jtc_node.set_parameters([parameter])
+    lab.jtc_node.set_parameters([Parameter('interpolation_method', value='none')])
     try:
         with pytest.raises(NotConnected, match=r'joint_trajectory_controller: interpolation_meth'):
             arm_of(lab).open()
