@@ -1,7 +1,8 @@
 """
 What asking a policy costs: from six camera frames in memory to the chunk received.
 
-An echo policy runs in a process of its own on this machine. Our way (select, resize the two
+An echo policy runs in a process of its own on this machine; in one row it dialled out to an arena
+server, and is called at the port that the server has for it. Our way (select, resize the two
 images it wants, gRPC or openpi) is printed beside the reference client's way: all six images
 LANCZOS-resized with Pillow at every step, then msgpack over a websocket.
 
@@ -10,9 +11,12 @@ Then how much of the time an arm stands still because its policy has not answere
 """
 
 import argparse
+import os
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import msgpack
 import numpy as np
@@ -20,6 +24,7 @@ import PIL.Image
 from stand_still import print_waits
 from websockets.sync.client import connect as websocket
 
+from arena_robot.core.clock import SystemClock
 from arena_robot.core.observation import VIEWS, ArmState, GripperState, Image, Observation
 from arena_robot.policy.chunks import ChunkExecutor
 from arena_robot.policy.connect import connect
@@ -30,6 +35,9 @@ from arena_robot.policy.openpi.wire import IMAGE_KEYS, request_of
 from arena_robot.policy.options import CallOptions
 from arena_robot.policy.resizing import Resizing, exact, fast, shown
 from arena_robot.policy.timing import summarise
+from arena_robot.server.app import ArenaServer
+from arena_robot.server.base import Role
+from arena_robot.server.config import ServerConfig
 
 TARGET_P50_MS, TARGET_P99_MS, TARGET_IDLE_MS = 10.0, 20.0, 1.0
 
@@ -50,11 +58,12 @@ def observation(images):
                        {name: Image(pixels, stamp_ns) for name, pixels in images.items()})
 
 
-def serve(protocol):
+def serve(protocol, *options, **environment):
     """Start the echo policy in a process of its own; return it and its address."""
     process = subprocess.Popen(
         [sys.executable, '-m', 'arena_robot.cli.main', 'policy', 'serve', 'echo', '--port', '0',
-         '--protocol', protocol], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+         '--protocol', protocol, *options], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        text=True, env={**os.environ, **environment})
     return process, process.stdout.readline().split(' at ')[1].split(';')[0]
 
 
@@ -89,6 +98,25 @@ def ours(images, protocol, options, count):
                 return timed(lambda: policy.infer(observation(images), 'e'), count), size
         finally:
             process.terminate()
+
+
+def joined(images, count):
+    """Measure a policy whose process dialled out to an arena server, called at that server."""
+    with tempfile.TemporaryDirectory() as folder, ArenaServer(
+            ServerConfig(data=Path(folder), port=0), SystemClock(), lambda target: '',
+            lambda target: '') as server:
+        owner = server.accounts.add_account('owner', 'here', [Role.OWNER])
+        process, _ = serve('grpc', '--join', f'127.0.0.1:{server.port}', '--name', 'echo',
+                           ARENA_TOKEN=server.accounts.issue(owner))
+        with process:
+            try:
+                assert process.stdout.readline().startswith('joined')
+                port = server.joined.port(owner.id, 'echo.joined')
+                with connect(f'grpc://127.0.0.1:{port}') as remote:
+                    policy = Resizing(remote)
+                    return timed(lambda: policy.infer(observation(images), 'e'), count)
+            finally:
+                process.terminate()
 
 
 def reference_array(value):
@@ -157,6 +185,9 @@ def measure_queries(count):
     line('arena gRPC', found, f'{size} bytes')
     streamed, size = ours(images, 'grpc', CallOptions(stream=True), count)
     line('arena gRPC, one stream', streamed, f'{size} bytes')
+    dialled = joined(images, count)
+    line('arena gRPC, the policy dialled out', dialled,
+         f'{(dialled.p50_s - found.p50_s) * 1e3:+.2f} ms (p50)')
     websocketed, size = ours(images, 'openpi', CallOptions(), count)
     line('arena openpi', websocketed, f'{size} bytes')
     theirs, size = reference(images, max(10, count // 10))

@@ -10,7 +10,7 @@ from arena_robot.core.errors import ConfigError
 if TYPE_CHECKING:
     from arena_robot.core.parallel import Workers
     from arena_robot.models.chat import ChatClient
-    from arena_robot.server.client import Calls
+    from arena_robot.server.client import Calls, ServerAddress
     from arena_robot.server.config import ServerConfig
 
 DEFAULT = '127.0.0.1:50061'
@@ -44,23 +44,30 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def calls(args: argparse.Namespace) -> 'Calls':
-    """
-    Return the client for the arguments; ConfigError where nobody gave a token.
+    """Return the client for the arguments; ConfigError where nobody gave a token."""
+    from arena_robot.server.client import Calls
+    return Calls(server_address(args.server, args.token_file, args.tls, args.tls_ca))
 
-    The kept login is that of its server: its token goes to no other.
+
+def server_address(server: str | None, token_file: Path | None = None, tls: bool = False,
+                   tls_ca: Path | None = None) -> 'ServerAddress':
+    """
+    Return the server that was named, or that of the kept login, and who calls.
+
+    ConfigError where nobody gave a token; the token of the login goes to its server alone.
     """
     from arena_robot.cli.login import Login, kept_login, token_in
-    from arena_robot.server.client import Calls, ServerAddress
+    from arena_robot.server.client import ServerAddress
     kept = kept_login()
-    if kept is None or args.server not in (None, kept.server):
-        kept = Login(args.server or DEFAULT)
-    token = token_in(args.token_file) if args.token_file \
+    if kept is None or server not in (None, kept.server):
+        kept = Login(server or DEFAULT)
+    token = token_in(token_file) if token_file \
         else os.environ.get(TOKEN_VARIABLE, '').strip() or kept.token
     if not token:
         raise ConfigError(f'no token for {kept.server}: `arena login {kept.server}` keeps it, or '
                           f'set {TOKEN_VARIABLE}, or give --token-file')
-    ca = args.tls_ca or (Path(kept.tls_ca) if kept.tls_ca else None)
-    return Calls(ServerAddress(kept.server, token, args.tls or kept.tls, ca))
+    ca = tls_ca or (Path(kept.tls_ca) if kept.tls_ca else None)
+    return ServerAddress(kept.server, token, tls or kept.tls, ca)
 
 
 def add_place(parser: argparse.ArgumentParser) -> None:

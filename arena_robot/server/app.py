@@ -23,6 +23,7 @@ from arena_robot.server.access.rates import SharedRates, rates_of
 from arena_robot.server.base import CONFLICT_RULES, LocalSession, Role
 from arena_robot.server.config import ServerConfig
 from arena_robot.server.counters import Counters
+from arena_robot.server.joining import JoinedPolicies
 from arena_robot.server.policy_target import PolicyTarget
 from arena_robot.server.pool.policy_pool import PolicyChecks, PolicyReviews, Pool
 from arena_robot.server.proto import arena_server_pb2_grpc
@@ -111,13 +112,15 @@ class ArenaServer:
         self.database = Database(config.database_url(), self._seal)
         self.blobs = Blobs(config.blobs_url())
         self._make_parts(config, clock)
+        self.joined = JoinedPolicies()
         self.pool = Pool(self.policies, PolicyChecks(conformance, probe, spec),
                          config.allowed_networks,
                          [(config.host, config.port), (config.host, config.site_port)],
                          probation=config.probation_sessions > 0,
                          approval=config.approve_policies,
                          failures=config.failures_to_suspend,
-                         failed=lambda chore: self.counters.add('chore_failures', chore))
+                         failed=lambda chore: self.counters.add('chore_failures', chore),
+                         joined=self.joined)
         self.reviews = PolicyReviews(self.database, clock, self.policies,
                                      self.acceptance.promote, config.approve_policies)
         self._audits = AuditWorker(functions.audit, config.audit, Browse(self.database),
@@ -281,7 +284,7 @@ class ArenaServer:
                              self.verdicts, self.acceptance, self.log,
                              self.uploads, self.pool, self.reviews,
                              CreditDesk(self.database, self._clock), self.results.standings_json,
-                             self._store_local, self.config.evaluator_sign_in)
+                             self._store_local, self.joined, self.config.evaluator_sign_in)
         relay = Relay(self.slots, self.policies, self.record,
                       self._rates.relay_calls, self._pools['stations'], self._pools['policies'],
                       self.pool.reachable)

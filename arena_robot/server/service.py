@@ -1,5 +1,6 @@
 """The calls of ``arena.v1``: parse the message, call the object that does the work, answer."""
 
+import asyncio
 import functools
 import json
 import time
@@ -9,12 +10,14 @@ from typing import Any
 
 import arena_robot
 from arena_robot.core.clock import Clock
-from arena_robot.core.errors import DataError, Unauthorised
+from arena_robot.core.errors import ArenaError, DataError, Unauthorised
 from arena_robot.core.verdict import from_plain
 from arena_robot.server import wire
-from arena_robot.server.access.call_guard import CallGuard
+from arena_robot.server.access.call_guard import CallGuard, refuse
+from arena_robot.server.access.listening import TOKEN_FRESH_S
 from arena_robot.server.base import Account, Caller, LocalSession, PolicyRecord, Role, Station
 from arena_robot.server.files import FileId
+from arena_robot.server.joining import JoinedPolicies
 from arena_robot.server.pool.policy_pool import PolicyReviews, Pool
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.proto import arena_server_pb2_grpc as pb_grpc
@@ -53,6 +56,7 @@ class ServiceParts:
     credits: CreditDesk
     standings: Callable[[str, bool], str]
     store_local: Callable[[LocalSession], bool]
+    joined: JoinedPolicies
     sign_in: bool = True
 
 
@@ -237,6 +241,26 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
                                  self._parts.reviews.decide(
                                      caller, normalised(request.name), request.approve,
                                      request.clear_why))
+
+    async def Join(self, frames: AsyncIterator[pb.JoinFrame],
+                   context: Any) -> AsyncIterator[pb.JoinFrame]:
+        """Carry the connections to a policy whose machine dials out."""
+        first = await anext(frames)
+        owner = await self._guard.call(context, 'join', first.name, lambda caller: caller.id,
+                                       OWNER)
+
+        async def until_revoked() -> None:
+            while True:
+                await asyncio.sleep(TOKEN_FRESH_S)
+                await self._guard.call(context, 'join', first.name, lambda _: None, OWNER,
+                                       audited=False)
+
+        try:
+            async for frame in self._parts.joined.hold(owner, first.name, frames,
+                                                       until_revoked()):
+                yield frame
+        except ArenaError as error:
+            await refuse(context, error)
 
     async def Credits(self, request: pb.Empty, context: Any) -> pb.CreditsReply:
         """Return the caller's credits."""

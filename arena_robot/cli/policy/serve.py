@@ -14,6 +14,7 @@ from arena_robot.core.errors import ConfigError
 if TYPE_CHECKING:
     from arena_robot.policy.base import Policy
     from arena_robot.policy.options import ServeOptions
+    from arena_robot.server.joining import Joining
 
 
 def serve_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,6 +38,12 @@ def serve_arguments(parser: argparse.ArgumentParser) -> None:
                         help='append a line of JSON for every query: when, how long, errors')
     parser.add_argument('--metrics-port', type=int, metavar='PORT', default=-1,
                         help='serve /metrics for Prometheus to this machine')
+    parser.add_argument('--join', metavar='SERVER', nargs='?', const='', default=None,
+                        help='dial out to the arena server HOST:PORT, or that of `arena login`, '
+                             'which then reaches the policy without a way in to this machine')
+    parser.add_argument('--name', default='policy',
+                        help='with --join: the server knows the policy as NAME.joined '
+                             '(default %(default)s)')
     parser.add_argument('--parallel', action='store_true',
                         help='call the policy from several threads at once (default: in turn)')
 
@@ -53,6 +60,11 @@ def run_serve(args: argparse.Namespace) -> int:
         arena policy serve openpi:pi05_droid@gs://openpi-assets/checkpoints/pi05_droid
         arena policy serve lerobot:/data/act --kwargs action_space=joint_position
         arena policy serve skill:box.json --port 8000
+
+    A machine behind a firewall that lets nobody in joins an arena server with its owner's token:
+
+        arena login arena.example.org:50061 --tls
+        arena policy serve my_policy:MyPolicy --join --name pi0-droid
     """
     from arena_robot.core.tuning import keep_freed_memory
     from arena_robot.policy.connect import load_policy, parse_kwargs
@@ -87,12 +99,24 @@ def _serve(args: argparse.Namespace, policy: 'Policy', options: 'ServeOptions') 
         stack.callback(server.close)
         print(f'serving {args.policy} at {server.address}; check it with: '
               f'arena policy check {server.address}', flush=True)
+        if args.join is not None:
+            stack.callback(_joining(args, server.port).close)
         if args.metrics_port >= 0:
             page = stack.enter_context(MetricsServer(metered.use, args.metrics_port))
             print(f'metrics at http://127.0.0.1:{page.port}/metrics', flush=True)
         while not over.wait(1.0):
             if sys.stdout.isatty():
                 print(f'\r{metered.use().line()}\x1b[K', end='', flush=True)
+
+
+def _joining(args: argparse.Namespace, port: int) -> 'Joining':
+    from arena_robot.cli.arguments import server_address
+    from arena_robot.policy.options import CallOptions
+    from arena_robot.server.joining import Joining
+    place = server_address(args.join or None)
+    return Joining(place.target, place.tls or place.ca is not None,
+                   CallOptions(token=place.token, tls_ca=place.ca), args.name, port,
+                   lambda words: print(words, flush=True)).open()
 
 
 def _appended(path: Path) -> TextIO:

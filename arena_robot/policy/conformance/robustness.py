@@ -12,7 +12,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from arena_robot.core.conformance import CheckFailed, CheckSkipped
 from arena_robot.core.errors import PolicyError, PolicyRefused, PolicyTimeout, PolicyUnavailable
 from arena_robot.core.observation import Observation
-from arena_robot.policy.address import parse_address
+from arena_robot.policy.address import CONNECT_TO, parse_address
 from arena_robot.policy.base import PROTOCOL_VERSION
 from arena_robot.policy.conformance.probe import (
     Nature,
@@ -102,7 +102,8 @@ def garbage_is_survived(probe: Probe) -> str:
 def broken_connections_are_survived(probe: Probe) -> str:
     """After a connection was cut, before or during a call, the next one works."""
     place = parse_address(probe.address)
-    with socket.create_connection((place.host, place.port), timeout=5.0) as raw:
+    host = dict(place.options).get(CONNECT_TO, place.host)
+    with socket.create_connection((host, place.port), timeout=5.0) as raw:
         raw.sendall(b'GET / HTTP/1.1\r\n')
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b'\x01\0\0\0\0\0\0\0')
     policy = probe.connect()

@@ -55,8 +55,13 @@ def pinned(address: str, allowed_networks: Iterable[str],
     DataError as for :func:`check`.
     """
     endpoint = check(address, allowed_networks, own)
+    return at(endpoint, endpoint.ip, endpoint.port)
+
+
+def at(endpoint: Endpoint, ip: str, port: int) -> str:
+    """Return an endpoint as an address that is connected to at another place than its host."""
     return str(dataclasses.replace(
-        endpoint, options=(*endpoint.options, (CONNECT_TO, endpoint.ip))))
+        endpoint, port=port, options=(*endpoint.options, (CONNECT_TO, ip))))
 
 
 def check(address: str, allowed_networks: Iterable[str],

@@ -26,6 +26,7 @@ from arena_robot.policy.options import CallOptions
 from arena_robot.robots.arms import ROBOTS
 from arena_robot.server.base import Caller, PolicyRecord, PolicyReview, PolicyState, Role
 from arena_robot.server.config import Approval
+from arena_robot.server.joining import LOOPBACK, SUFFIX, JoinedPolicies
 from arena_robot.server.policy_target import NEEDS, PolicyTarget, contradictions
 from arena_robot.server.pool import addresses
 from arena_robot.server.store.database import Connection, Database
@@ -72,13 +73,16 @@ class Pool:
     ``checks`` ask the policies. Without ``probation`` a policy that passes is in the pool at once,
     unless ``approval`` wants a maintainer to look first.
     After ``failures`` rollouts in a row that failed at the relay it is checked again. Reviews and
-    probes run beside each other; ``failed`` is called with the name of one that raised.
+    probes run beside each other; ``failed`` is called with the name of one that raised. ``joined``
+    are the policies whose machines dialled out.
     """
 
     def __init__(self, policies: Policies, checks: PolicyChecks,
                  allowed_networks: Iterable[str], own: Iterable[tuple[str, int]],
                  probation: bool = True, approval: Approval = Approval.NONE, failures: int = 3,
-                 failed: Callable[[str], None] = lambda name: None) -> None:
+                 failed: Callable[[str], None] = lambda name: None,
+                 joined: JoinedPolicies | None = None) -> None:
+        self._joined = joined or JoinedPolicies()
         self._policies = policies
         self.checks = checks
         self._reviews = SideCalls('review', REVIEWS, lambda: failed('review'))
@@ -97,7 +101,7 @@ class Pool:
         ``token`` is what the relay and the checks show to it, ``tls_ca`` the certificate of the
         authority that they trust instead of the public ones, PEM.
         """
-        self._check(new)
+        self._check(caller.id, new)
         return self._policies.add(new, caller.id, token=_checked_token(token),
                                   tls_ca=_checked_authority(tls_ca))
 
@@ -109,7 +113,7 @@ class Pool:
         ``token`` and ``tls_ca`` None keep those it has, '' removes them.
         """
         old = self.mine(caller, new.name)
-        self._check(new)
+        self._check(old.owner_id, new)
         values = new.columns()
         values.pop('name')
         if token is not None:
@@ -225,7 +229,7 @@ class Pool:
     def reachable(self, record: PolicyRecord) -> PolicyTarget:
         """Return where a policy may be called now, its IP address pinned; DataError."""
         secret = record.has_token or record.has_tls_ca
-        return PolicyTarget(addresses.pinned(record.address, self._networks, self._own),
+        return PolicyTarget(self._pinned(record.owner_id, record.address),
                             *(self._policies.credentials_of(record.id) if secret else ()))
 
     def _ask(self, check: Callable[[PolicyTarget], str], record: PolicyRecord) -> str:
@@ -235,7 +239,16 @@ class Pool:
         except ArenaError as error:
             return str(error)
 
-    def _check(self, new: NewPolicy) -> None:
+    def _pinned(self, owner_id: int, address: str) -> str:
+        place = addresses.parse(address)
+        if not place.host.endswith(SUFFIX):
+            return addresses.pinned(address, self._networks, self._own)
+        if place.secure:
+            raise DataError(f'{address}: a joined policy is at grpc:// or openpi://; what is '
+                            'encrypted is the call that it joined with')
+        return addresses.at(place, LOOPBACK, self._joined.port(owner_id, place.host))
+
+    def _check(self, owner_id: int, new: NewPolicy) -> None:
         if not new.name or len(new.name) > 200 or not new.name.isprintable():
             raise DataError(f'a policy name has 1 to 200 printable characters: {new.name!r:.80}')
         if len(new.description) > 10_000:
@@ -246,7 +259,7 @@ class Pool:
                 raise DataError(f"unknown '{value:.60}'.{nearest(value[:60], known)}")
         if new.external_cameras is not None and not 0 <= new.external_cameras <= 2:
             raise DataError(f'external_cameras is 0 to 2, found {new.external_cameras}')
-        addresses.check(new.address, self._networks, self._own)
+        self._pinned(owner_id, new.address)
 
 
 def _checked_authority(text: str) -> str:

@@ -484,3 +484,15 @@ class StandingsReply(_message.Message):
     JSON_FIELD_NUMBER: _ClassVar[int]
     json: str
     def __init__(self, json: _Optional[str] = ...) -> None: ...
+
+class JoinFrame(_message.Message):
+    __slots__ = ("name", "connection", "data", "end")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CONNECTION_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    connection: int
+    data: bytes
+    end: bool
+    def __init__(self, name: _Optional[str] = ..., connection: _Optional[int] = ..., data: _Optional[bytes] = ..., end: _Optional[bool] = ...) -> None: ...

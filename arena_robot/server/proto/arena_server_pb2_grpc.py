@@ -129,6 +129,11 @@ class ArenaServiceStub:
                 request_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.DecideRequest.SerializeToString,
                 response_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Policy.FromString,
                 _registered_method=True)
+        self.Join = channel.stream_stream(
+                '/arena.v1.ArenaService/Join',
+                request_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.JoinFrame.SerializeToString,
+                response_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.JoinFrame.FromString,
+                _registered_method=True)
         self.Credits = channel.unary_unary(
                 '/arena.v1.ArenaService/Credits',
                 request_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Empty.SerializeToString,
@@ -306,6 +311,14 @@ class ArenaServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Join(self, request_iterator, context):
+        """Owners: a policy's machine holds this call open, and connections to the policy pass over it.
+        The server's first frame is empty and says that it does.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Credits(self, request, context):
         """Owners and evaluators: their credits.
         """
@@ -466,6 +479,11 @@ def add_ArenaServiceServicer_to_server(servicer, server):
                     servicer.DecidePolicy,
                     request_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.DecideRequest.FromString,
                     response_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Policy.SerializeToString,
+            ),
+            'Join': grpc.stream_stream_rpc_method_handler(
+                    servicer.Join,
+                    request_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.JoinFrame.FromString,
+                    response_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.JoinFrame.SerializeToString,
             ),
             'Credits': grpc.unary_unary_rpc_method_handler(
                     servicer.Credits,
@@ -1031,6 +1049,33 @@ class ArenaService:
             '/arena.v1.ArenaService/DecidePolicy',
             arena__robot_dot_server_dot_proto_dot_arena__server__pb2.DecideRequest.SerializeToString,
             arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Policy.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Join(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/arena.v1.ArenaService/Join',
+            arena__robot_dot_server_dot_proto_dot_arena__server__pb2.JoinFrame.SerializeToString,
+            arena__robot_dot_server_dot_proto_dot_arena__server__pb2.JoinFrame.FromString,
             options,
             channel_credentials,
             insecure,
