@@ -139,16 +139,17 @@ class JoinedPolicies:
         with self._lock:
             self._ports[key] = port
         ended = asyncio.ensure_future(_first_of(_taken(frames, tunnel), until, replaced))
+        frame = asyncio.ensure_future(tunnel.out.get())
         try:
             yield pb.JoinFrame()
             while not ended.done():
-                frame = asyncio.ensure_future(tunnel.out.get())
                 await asyncio.wait({frame, ended}, return_when=asyncio.FIRST_COMPLETED)
                 if frame.done():
                     yield frame.result()
-            frame.cancel()
+                    frame = asyncio.ensure_future(tunnel.out.get())
             ended.result()
         finally:
+            frame.cancel()
             ended.cancel()
             with self._lock:
                 if self._ports.get(key) == port:
