@@ -284,7 +284,7 @@ def _statistics(values: Numbers) -> Stats:
     """Return statistics (D,) of (N, D) or (N,), or (3, 1, 1) of pictures (N, H, W, 3)."""
     count, pictures = len(values), values.ndim == 4
     plain = values.reshape(-1, 3 if pictures else values[0].size).astype(np.float64)
-    levels = np.quantile(plain, QUANTILES, axis=0)
+    levels = np.quantile(plain, QUANTILES, axis=0, method='inverted_cdf')    # as LeRobot's
     stats = {'min': plain.min(0), 'max': plain.max(0), 'mean': plain.mean(0),
              'std': plain.std(0), **{f'q{round(100 * q):02d}': level
                                      for q, level in zip(QUANTILES, levels, strict=True)}}
