@@ -10,10 +10,11 @@ from pathlib import Path
 import av
 import h5py
 import pytest
-from sample_episodes import MountedMaker, SampleEpisode, picture
+from sample_episodes import MountedMaker, SampleEpisode, SampleMaker, picture
 
 from arena_robot.cli.main import main
 from arena_robot.core.episode import Preference
+from arena_robot.core.errors import DataError
 from arena_robot.core.verdict import Verdict
 from arena_robot.recording.bag.base import share_folders
 from arena_robot.recording.formats.droid import export_droid
@@ -60,6 +61,13 @@ def test_exports_tell_the_rate_and_the_robot_that_were_recorded(slow, session, t
         assert (file.attrs['control_rate_hz'], file.attrs['robot_serial_number']) == (10, 'fr3')
     both = export_lerobot([*sources(slow), *sources(session)], tmp_path / 'both')
     assert [folder.name for folder in both] == ['fr3_10hz', 'panda_15hz']
+
+
+def test_pictures_of_another_size_are_refused_in_one_dataset(slow, message_folders, tmp_path):
+    sample = SampleEpisode(steps=12, robot='fr3', rate_hz=10.0, width=96, height=36)
+    SampleMaker(sample, message_folders).write(tmp_path / 'other' / 'A')
+    with pytest.raises(DataError, match=r'other/A has .* of another size'):
+        export_lerobot([*sources(slow), *sources(tmp_path / 'other')], tmp_path / 'out')
 
 
 def test_a_droid_export_has_what_droids_readers_look_up(slow, tmp_path):

@@ -58,7 +58,7 @@ def export_lerobot(sources: Sequence[ExportSource], output: Path,
 
     A kind is an action space, a robot and a rate; a folder is named by those of them that differ.
     Returns the folders of the datasets. Raises DataError when episodes of a dataset differ in
-    views, or ``output`` is not empty.
+    views or sizes, or ``output`` is not empty.
     """
     by_kind: dict[tuple[str, ...], list[ExportSource]] = {}
     keys: dict[tuple[str, ...], set[str]] = {}
@@ -94,6 +94,10 @@ def _dataset(sources: Sequence[ExportSource], output: Path, at_work: Workers) ->
     root = new_folder(output)
     with tempfile.TemporaryDirectory(dir=root, prefix='.unfinished-') as work:
         parts = at_work.map(functools.partial(_part, work=Path(work)), list(enumerate(sources)))
+        for source, part in zip(sources, parts, strict=True):
+            if part.info != parts[0].info:
+                raise DataError(f'{source.folder} has arrays or pictures of another size than '
+                                f'{sources[0].folder}; export it as a dataset of its own')
         tasks = list(dict.fromkeys(part.prompt for part in parts))
         _number(parts, tasks)
         _write_tables(root, parts)
