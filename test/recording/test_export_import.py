@@ -17,14 +17,16 @@ from sample_episodes import TICK_NS, SampleEpisode, SampleMaker, picture
 
 from arena_robot.cli.main import main
 from arena_robot.core.errors import DataError
+from arena_robot.core.verdict import Success
 from arena_robot.recording.episode.frames import read_video
 from arena_robot.recording.formats import lerobot
+from arena_robot.recording.formats.droid import export_droid
 from arena_robot.recording.formats.exporting import sources
 from arena_robot.recording.formats.lerobot import export_lerobot
 from arena_robot.records.audit_file import EpisodeAudit, write_audit
 from arena_robot.records.importing import read_evaluations, session_file
 from arena_robot.records.roboarena_files import read_dump
-from arena_robot.records.session_file import read_session
+from arena_robot.records.session_file import read_session, write_session
 
 ID = SampleEpisode().session_id
 LONG = pytest.mark.skipif('ARENA_TEST_WALKS' not in os.environ,
@@ -234,13 +236,20 @@ def test_lerobot_episodes_carry_verdict_origin_and_audit(session, tmp_path):
     audit = EpisodeAudit('x', 'judge', 'm', 'ok', 'c', 0.1, 0.1, times_s=(0.0, 1.0),
                          phi=(0.0, 0.5))
     write_audit(folder / 'B', audit)
+    before = read_session(folder)
+    write_session(folder, replace(before, verdict=replace(
+        before.verdict, success_b=Success.NO, failure_tags_b='stuck; collision')))
     write_audit(folder / 'A', replace(audit, status='failed', judge='broken'))
     export_lerobot(sources(folder), root)
     a, b = pq.read_table(root / 'meta/episodes/chunk-000/file-000.parquet').to_pylist()
     assert (a['policy'], a['partial_success'], a['success'], a['preference']) == (
         'first policy', 0.25, False, 'B')
     assert (b['policy'], b['success'], b['valid'], b['end_reason'], b['explanation']) == (
-        'second', True, True, 'stopped', 'B was surer')
+        'second', False, True, 'stopped', 'B was surer')
+    assert (b['failure_tags'], b['time_to_success_s'], a['failure_tags']) == (
+        'stuck; collision', None, '')
+    with h5py.File(export_droid(sources(folder)[1], tmp_path / 'droid') / 'trajectory.h5') as file:
+        assert not file.attrs['success']
     assert b['bag_sha256'] == hashlib.sha256(
         (folder / 'B' / 'B_0.mcap').read_bytes()).hexdigest() != a['bag_sha256']
     progress = pq.read_table(root / 'sarm_progress.parquet')

@@ -140,9 +140,8 @@ def _write(file: h5py.File, episode: EpisodeExport, cameras: Sequence[_Camera]) 
         'version_number': f'arena_robot {__version__}',
         'user': episode.source.session.evaluator, 'building': episode.source.session.station,
         'cartesian_frame': 'base to link8 (flange), x y z roll pitch yaw, fixed axes'})
-    score = episode.source.session.progress(episode.source.slot)
-    if score is not None:
-        file.attrs['success'] = score == 1.0
+    if episode.source.success is not None:
+        file.attrs['success'] = episode.source.success
 
 
 def _calibration(file: h5py.File, name: str, episode: EpisodeExport, of: str, flange: Floats
@@ -181,7 +180,7 @@ def _metadata(file: h5py.File, episode: EpisodeExport, cameras: Sequence[_Camera
         'timestamp': time.strftime('%Y-%m-%d-%Hh-%Mm-%Ss', began),
         'robot_serial': episode.robot, 'droid_version': file.attrs['version_number'],
         'current_task': episode.prompt, 'trajectory_length': len(episode.tracks.steps.index),
-        'success': session.progress(slot) == 1.0, 'partial_success': session.progress(slot),
+        'success': bool(episode.source.success), 'partial_success': session.progress(slot),
         'hdf5_path': 'trajectory.h5'}
     outside = sorted((c for c in cameras if c.kind), key=lambda camera: camera.serial)
     names = {f'ext{n}': camera for n, camera in enumerate(outside, 1)}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from arena_robot.core.episode import CONTROL_RATE_HZ
+from arena_robot.core.episode import CONTROL_RATE_HZ, Slot
 from arena_robot.core.errors import DataError
 from arena_robot.core.observation import Floats
 from arena_robot.recording.bag.base import Decoder
@@ -17,6 +17,7 @@ from arena_robot.recording.episode.derive import observed
 from arena_robot.recording.episode.frames import rgb_frame, video_frames, write_video
 from arena_robot.recording.episode.tracks import EpisodeTracks, load_tracks
 from arena_robot.records.episode_file import episodes
+from arena_robot.records.roboarena import said_of, solved
 from arena_robot.records.session_file import SessionFile, has_session, read_session
 from arena_robot.robots.arms import robot_of_joints
 
@@ -28,6 +29,12 @@ class ExportSource:
     folder: Path
     slot: str
     session: SessionFile
+
+    @property
+    def success(self) -> bool | None:
+        """Whether the rollout did its task: as was said, or by its progress; None: nobody said."""
+        said: bool | None = said_of(self.session.verdict, Slot(self.slot))['success']
+        return solved(self.session.progress(self.slot)) if said is None else said
 
 
 def sources(place: Path) -> list[ExportSource]:

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from arena_robot import __version__
 from arena_robot.core.action import ActionSpace
+from arena_robot.core.episode import Slot
 from arena_robot.core.errors import DataError
 from arena_robot.core.files import write_text
 from arena_robot.core.observation import Floats
@@ -36,6 +37,7 @@ from arena_robot.core.parallel import HERE, Workers
 from arena_robot.recording.episode.frames import first_picture, read_video
 from arena_robot.recording.formats.exporting import EpisodeExport, ExportSource, new_folder
 from arena_robot.records.audit_file import audits_of, read_audit
+from arena_robot.records.roboarena import said_of
 from arena_robot.robots.action_spaces import JOINT_NUMBERS, POSE_NUMBERS
 
 # LeRobot's own limits: files of a folder, and MB of a table's and of a video's file.
@@ -45,7 +47,9 @@ VIDEO = 'videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4'
 PROGRESS = 'sarm_progress.parquet'
 QUANTILES = (0.01, 0.1, 0.5, 0.9, 0.99)
 # Columns of meta/episodes that may be empty in every episode, which leaves no type to infer.
-_OPTIONAL = {'partial_success': pa.float64(), 'success': pa.bool_(), 'preference': pa.string()}
+_OPTIONAL = {'partial_success': pa.float64(), 'success': pa.bool_(), 'preference': pa.string(),
+             'time_to_success_s': pa.float64(), 'interventions': pa.float64(),
+             'intervention_s': pa.float64()}
 
 Numbers = NDArray[Any]
 Stats = dict[str, Numbers]
@@ -234,7 +238,7 @@ def _join_videos(root: Path, key: str, parts: Sequence[_EpisodePart]) -> None:
 def _episode(episode: EpisodeExport, number: int, source: ExportSource) -> dict[str, Any]:
     """Return the episode's row: length and task, verdict and end, origin."""
     session, slot = source.session, source.slot
-    score, preference = session.progress(slot), session.verdict.preference
+    preference = session.verdict.preference
     total = hashlib.sha256()
     for file in episode.bag.metadata.files:
         total.update((source.folder / file.path).read_bytes())
@@ -242,7 +246,8 @@ def _episode(episode: EpisodeExport, number: int, source: ExportSource) -> dict[
         'episode_index': number, 'tasks': [episode.prompt],
         'length': len(episode.tracks.steps.index),
         'meta/episodes/chunk_index': 0, 'meta/episodes/file_index': 0,
-        'partial_success': score, 'success': None if score is None else score == 1.0,
+        'partial_success': session.progress(slot),
+        **said_of(session.verdict, Slot(slot)), 'success': source.success,
         'preference': preference.value if preference else None,
         'valid': session.verdict.valid, 'unsafe': session.verdict.of_slot('unsafe', slot),
         'notes': session.verdict.of_slot('notes', slot),
