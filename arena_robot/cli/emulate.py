@@ -18,6 +18,8 @@ def droid_nuc_arguments(parser: argparse.ArgumentParser) -> None:
                         help='scene of the simulation (default %(default)s)')
     parser.add_argument('--gripper-read', type=float, default=0.032, metavar='S',
                         help='seconds that a read of the gripper takes (default %(default)s)')
+    parser.add_argument('--arm-read', type=float, default=0.002, metavar='S',
+                        help='seconds that a read of the arm takes (default %(default)s)')
     parser.add_argument('--not-launched', action='store_true',
                         help='begin without a controller, as after the NUC has started')
     parser.add_argument('--reflex-after', type=float, metavar='S',
@@ -41,7 +43,8 @@ def run_droid_nuc(args: argparse.Namespace) -> int:
     over = ended_by_signal()
     with DroidNucEmulator(args.host, args.port, robot=args.robot, task=args.task,
                           launched=not args.not_launched,
-                          gripper_read_s=args.gripper_read) as emulator:
+                          gripper_read_s=args.gripper_read,
+                          arm_read_s=args.arm_read) as emulator:
         print(f"DROID's server answers on {args.host}:{emulator.server.port} with a simulated "
               f'{args.robot}; Ctrl-C ends it', flush=True)
         if args.reflex_after is not None and not over.wait(args.reflex_after):

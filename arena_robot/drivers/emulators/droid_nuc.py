@@ -65,13 +65,14 @@ class DroidNucEmulator:
     As polymetis does, it drops targets while its impedance controller starts, holds the newest
     target for ever, and after a reflex gives the last state again and again. ``launch_s`` is what
     launch_controller takes, ``gripper_read_s`` what each read of the gripper takes, also in
-    get_robot_state; the server answers nobody else meanwhile. In ``lock_step`` time passes only
-    while calls are answered: what this machine takes beyond that does not count.
+    get_robot_state, ``arm_read_s`` each of the arm; the server answers nobody else meanwhile. In
+    ``lock_step`` time passes only while calls are answered: what this machine takes beyond that
+    does not count.
     """
 
     def __init__(self, host: str = '127.0.0.1', port: int = 4242, *, robot: str = 'panda',
                  task: str = 'do_not_move', launched: bool = True, launch_s: float = LAUNCH_S,
-                 gripper_read_s: float = GRIPPER_READ_S,
+                 gripper_read_s: float = GRIPPER_READ_S, arm_read_s: float = ARM_READ_S,
                  real_time_factor: float = 1.0, lock_step: bool = False) -> None:
         self.station = SimStation.make(task, robot=robot, cameras=(), epoch_ns=time.time_ns(),
                                        command_timeout_s=FOR_EVER_S)
@@ -79,6 +80,7 @@ class DroidNucEmulator:
         self.launches = 0
         self._factor, self._launch_s = real_time_factor, launch_s
         self._gripper_read_s, self._lock_step = gripper_read_s, lock_step
+        self._arm_read_s = min(arm_read_s, gripper_read_s)
         self._launched = self._controller = launched
         self._tracks_from_s: float | None = None
         self._frozen: ArmState | None = None
@@ -219,7 +221,7 @@ class DroidNucEmulator:
             self.station.world.step(seconds)
 
     def _read_arm(self) -> ArmState:
-        self._take(min(ARM_READ_S, self._gripper_read_s))
+        self._take(self._arm_read_s)
         return self._state()
 
     def _state(self) -> ArmState:
