@@ -7,6 +7,8 @@ empty folder; this takes minutes and a package index, so `make test` leaves it o
 
 import os
 import re
+import shlex
+import socket
 import subprocess
 import sys
 import time
@@ -31,6 +33,7 @@ PROJECT = tomllib.loads((ROOT / 'pyproject.toml').read_text(encoding='utf-8'))['
 OWN = PROJECT['optional-dependencies']
 INSTALLED = pytest.mark.skipif('ARENA_TEST_WHEELS' not in os.environ,
                                reason='installs from a package index: make install-check')
+FIRST_VERDICT_S = 300    # what docs/blind.md promises
 SESSIONS = """session_uuid,evaluator,institution,valid,preference,policy_a,policy_b
 1,e1,lab1,1,A,pi0,pi05
 2,e2,lab1,1,B,pi0,pi05
@@ -129,7 +132,7 @@ def role(request, dist, tmp_path):
         process = start(*words)
         text, _ = process.communicate(timeout=300)
         return process.returncode, text
-    run.start, run.folder = start, tmp_path
+    run.start, run.folder, run.installed_s = start, tmp_path, installed_s
     return run
 
 
@@ -164,6 +167,61 @@ def test_policy_serves_and_checks(role):
     code, text = role('arena', 'policy', 'check', 'echo', '--calls', '5')
     assert code == 0, text
     assert ' 0 failed' in text
+
+
+def blind_words():
+    """Return what docs/blind.md prints for a study without a robot, with ports that are free."""
+    page = (ROOT / 'docs' / 'blind.md').read_text(encoding='utf-8').partition('Without a robot')[2]
+    for port in ('8000', '8100', '8101'):
+        with socket.create_server(('127.0.0.1', 0)) as free:
+            page = page.replace(f':{port}', f':{free.getsockname()[1]}').replace(
+                f'--port {port}', f'--port {free.getsockname()[1]}')
+    commands, program = re.findall(r'```(?:python)?\n(.*?)```', page, re.DOTALL)[:2]
+    router = re.search(r"openpi://localhost:(\d+)'", program)[1]
+    return [*commands.splitlines()[:2], f'{commands.splitlines()[2]} --port {router} '
+            '--grpc-port 0 --page-port 0'], program
+
+
+@INSTALLED
+@roles('policy')
+def test_the_first_blind_verdict_takes_five_minutes(role, browser, monkeypatch):
+    """From an empty environment, by what docs/blind.md prints; the phone is Chromium."""
+    monkeypatch.syspath_prepend(ROOT / 'test' / 'blind')
+    from test_blind_page import Phone
+    begun = time.monotonic()
+    commands, program = blind_words()
+    (role.folder / 'robot.py').write_text(program)
+    running = [role.start(*shlex.split(command)) for command in commands[:2]]
+    try:
+        for process in running:
+            while 'serving' not in (line := process.stdout.readline()):
+                assert line, 'no policy is served'
+        running.append(role.start(*shlex.split(commands[2])))
+        while not (link := re.search(r'the page for the phone: (\S+)',
+                                     running[2].stdout.readline())):
+            assert running[2].poll() is None, 'the router ended'
+        phone = Phone(browser, link[1])
+        for success in ('true', 'false'):
+            phone.phase('ready')
+            phone.press('#start')
+            assert role('python', 'robot.py') == (0, '')
+            phone.press('#end')
+            phone.press(f'#success [data-value={success}]')
+            phone.until(lambda: phone.browser.execute_script(
+                "return document.querySelector('#clips video')?.videoWidth"), 'the video')
+            phone.press('#score')
+        phone.press('#preference [data-value=A]')
+        phone.press('#judge')
+        phone.until(lambda: 'Trial 3' in phone.find('#count').text, 'the next block')
+    finally:
+        for process in running:
+            process.terminate()
+            process.communicate(timeout=30)
+    seconds = role.installed_s + time.monotonic() - begun
+    sys.stdout.write(f'from an empty environment to the first blind verdict: {seconds:.0f} s\n')
+    assert seconds < FIRST_VERDICT_S
+    journal = (role.folder / 'waves' / 'journal.jsonl').read_text()
+    assert journal.count('"move": "trial"') == 2
 
 
 @INSTALLED

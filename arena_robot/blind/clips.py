@@ -126,7 +126,9 @@ class TrialClips(Openable):
         self._waiting: queue.SimpleQueue[Seen | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._bytes = self._last_ns = 0
-        self._written: set[str] = set()
+        self._taken: set[str] = set()    # attempts of which a query was kept
+        self._without: set[str] = set()  # attempts without a picture, or whose clip failed
+        self._sees = False               # whether this robot sends pictures
         self._back: Seen | None = None    # a query that was looked at and is of the next trial
         self._thread: threading.Thread | None = None
 
@@ -150,6 +152,7 @@ class TrialClips(Openable):
                 return
             self._last_ns = now_ns
             self._bytes += len(message)
+            self._taken.add(take)
         self._waiting.put(Seen(take, now_ns, message, find))
 
     def end(self, take: str) -> None:
@@ -157,9 +160,14 @@ class TrialClips(Openable):
         self._waiting.put(Seen(take))
 
     def clip(self, take: str) -> str:
-        """Return the clip's path in the study's folder, '' where no picture was seen."""
-        kept = take in self._written or self._path(take).is_file()
-        return f'{CLIPS}/{take}.mp4' if kept else ''
+        """
+        Return the clip's path in the study's folder, '' where there is none.
+
+        On a busy computer the pictures of a trial may still wait; a robot that has sent some is
+        believed to have sent them in each trial.
+        """
+        written = self._sees and take in self._taken - self._without
+        return f'{CLIPS}/{take}.mp4' if written or self._path(take).is_file() else ''
 
     def ready(self, clip: str) -> bool:
         """Tell whether a clip can be shown."""
@@ -174,9 +182,10 @@ class TrialClips(Openable):
         while (query := self._got()) is not None:
             take, self._back = query.take, query
             try:
-                write_video(self._path(take), self._frames(take))
+                if not write_video(self._path(take), self._frames(take)):
+                    self._without.add(take)
             except (ArenaError, OSError) as error:
-                self._written.discard(take)
+                self._without.add(take)
                 self._tell(f'no video of trial {take} is kept: {error}')
                 for _ in self._queries(take):
                     continue    # none is written again before the trial ends
@@ -215,7 +224,7 @@ class TrialClips(Openable):
             if board is None:
                 path.parent.mkdir(exist_ok=True)
                 board, shift_ns = SideBySide(pictures), query.stamp_ns
-                self._written.add(take)
+                self._sees = True
                 for _, stamp_ns, pixels in timed_frames(path) if path.is_file() else ():
                     yield stamp_ns, rgb_frame(pixels)
                     shift_ns = query.stamp_ns - stamp_ns - PAUSE_NS

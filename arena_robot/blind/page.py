@@ -16,6 +16,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from arena_robot.blind.clips import CLIPS
 from arena_robot.blind.desk import StudyDesk
+from arena_robot.blind.report import NOT_HIDDEN
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import ArenaError, Conflict
 from arena_robot.web import console
@@ -32,7 +33,7 @@ def create_page(desk: StudyDesk, token: str, hosts: tuple[str, ...],
     app.add_middleware(ConsoleGuard, token=token)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
     app.exception_handler(ArenaError)(_refused)
-    options = {'success': desk.study.success, 'fields': [
+    options = {'success': desk.study.success, 'not_hidden': NOT_HIDDEN, 'fields': [
         field for field in desk.study.extras().shown() if field['slot'] == Slot.A], **words}
     _watching(app, desk, options)
     _pressing(app, desk)

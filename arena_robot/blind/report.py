@@ -149,6 +149,9 @@ def trial_rows(result: StudyResult, folder: Path, page: Path) -> list[dict[str, 
              'when': to_iso(r.started_ns)[:16].replace('T', ' ') if r.started_ns else '',
              'success': {None: '–', True: 'yes', False: 'no'}[r.success],
              'preference': r.preference.value if r.preference else '',
+             'words': '; '.join(filter(None, (
+                 f'void: {r.void}' if r.void else '', *r.failure_tags, r.reason,
+                 f'interventions: {r.interventions}' if r.interventions else ''))),
              'clip': Path(os.path.relpath(folder / r.clip, page)).as_posix()
              if r.clip and (folder / r.clip).is_file() else ''}
             for r in result.results]

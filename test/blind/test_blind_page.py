@@ -102,6 +102,8 @@ def phone(browser, server):
 def test_a_study_on_the_phone(phone, lab):
     phone.phase('ready')
     assert INSTRUCTION in phone.find('.task').text
+    phone.find('#seen summary').click()
+    assert 'watches the GPU machines' in phone.find('#seen').text
     phone.find('#evaluator').send_keys('ada')
     with connect(lab.address('openpi')) as robot:
         phone.press('#start')

@@ -128,6 +128,7 @@ function ready() {
       el('details', {id: 'human'}, el('summary', {}, 'A person runs it …'),
         hint('For what the scene and the robot allow: you teleoperate the task from this start, no policy is asked. It is shown beside the policies and is in no comparison.'),
         button('human-yes', 'Start by hand', () => move('human'))),
+      el('details', {id: 'seen'}, el('summary', {}, 'What is not blind …'), hint(options.not_hidden)),
       state.decided ? el('p', {id: 'decided'}, 'The test that was chosen for this study has decided: no more trials are needed.') : null,
       state.decided ? button('reveal', 'Reveal the policies', () => move('reveal')) : withReason('finish', 'End the study now …',
         'The policies are revealed, and no more trials can be run. Say why it ends early.', 'reveal'),
