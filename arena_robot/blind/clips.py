@@ -96,6 +96,14 @@ def _pictures(value: Any, name: str, depth: int = 0) -> Iterator[tuple[str, Pixe
                 return    # numbers of something else
 
 
+def _found(query: Seen) -> Pictures:
+    """Return the pictures of a query; none of a damaged one, which the policy gets as it is."""
+    try:
+        return query.find(query.message) if query.find is not None else {}
+    except (ArenaError, ValueError):
+        return {}
+
+
 class SideBySide:
     """Draws pictures beside each other, each at the place and size that its first one had."""
 
@@ -128,7 +136,6 @@ class TrialClips(Openable):
         self._bytes = self._last_ns = 0
         self._taken: set[str] = set()    # attempts of which a query was kept
         self._without: set[str] = set()  # attempts without a picture, or whose clip failed
-        self._sees = False               # whether this robot sends pictures
         self._back: Seen | None = None    # a query that was looked at and is of the next trial
         self._thread: threading.Thread | None = None
 
@@ -161,13 +168,12 @@ class TrialClips(Openable):
 
     def clip(self, take: str) -> str:
         """
-        Return the clip's path in the study's folder, '' where there is none.
+        Return the clip's path in the study's folder, '' where no picture was seen.
 
-        On a busy computer the pictures of a trial may still wait; a robot that has sent some is
-        believed to have sent them in each trial.
+        A query that waits to be looked at is believed to have one.
         """
-        written = self._sees and take in self._taken - self._without
-        return f'{CLIPS}/{take}.mp4' if written or self._path(take).is_file() else ''
+        kept = take in self._taken - self._without or self._path(take).is_file()
+        return f'{CLIPS}/{take}.mp4' if kept else ''
 
     def ready(self, clip: str) -> bool:
         """Tell whether a clip can be shown."""
@@ -182,8 +188,7 @@ class TrialClips(Openable):
         while (query := self._got()) is not None:
             take, self._back = query.take, query
             try:
-                if not write_video(self._path(take), self._frames(take)):
-                    self._without.add(take)
+                write_video(self._path(take), self._frames(take))
             except (ArenaError, OSError) as error:
                 self._without.add(take)
                 self._tell(f'no video of trial {take} is kept: {error}')
@@ -213,10 +218,9 @@ class TrialClips(Openable):
         count, shift_ns, board = 0, 0, None
         path = self._path(take)
         for query in self._queries(take):
-            try:
-                pictures = query.find(query.message) if query.find is not None else {}
-            except (ArenaError, ValueError):
-                continue    # damaged; the policy gets it as it is
+            pictures = _found(query)
+            if board is None and not pictures:
+                self._without.add(take)
             if not pictures or count >= MOST_FRAMES:
                 continue
             if disk_usage(self._folder).free < LEAST_FREE:
@@ -224,7 +228,7 @@ class TrialClips(Openable):
             if board is None:
                 path.parent.mkdir(exist_ok=True)
                 board, shift_ns = SideBySide(pictures), query.stamp_ns
-                self._sees = True
+                self._without.discard(take)
                 for _, stamp_ns, pixels in timed_frames(path) if path.is_file() else ():
                     yield stamp_ns, rgb_frame(pixels)
                     shift_ns = query.stamp_ns - stamp_ns - PAUSE_NS
