@@ -15,7 +15,10 @@ with the power that the plan promises where its assumption holds. The worlds:
 
 The last is why a study has the unit `evaluator`: by block, such studies err more often than they
 say, and the table shows it. Then it prints how many blocks a sequential study takes, beside a
-fixed one and beside TRI's STEP where the package sequentialized-barnard-tests is installed. Fails
+fixed one and beside TRI's STEP where the package sequentialized-barnard-tests is installed; the
+last of these rows are of small differences in up to 500 blocks. A third table has tasks of three
+stages, of which a trial reaches some: tests of success alone, of who gets further, and bets on how
+much further, which are the kind of test that arXiv 2603.13616 proposes for partial credit. Fails
 if a rate is above its level, or a power below its promise, by more than three standard errors,
 except for tastes by block. Takes about two minutes.
 """
@@ -34,7 +37,7 @@ from studies import cup_study
 
 from arena_robot.blind.planning import decided, plan, play
 from arena_robot.blind.results import exchange_test
-from arena_robot.blind.shares import blocks_needed, sign_test
+from arena_robot.blind.shares import BETS, blocks_needed, sign_test
 from arena_robot.blind.study import (
     Design,
     Stopping,
@@ -53,7 +56,10 @@ DESIGNS = {'pairs': {}, 'round robin of 3': {'arms': THREE, 'design': Design.ROU
            'control and 2': {'arms': THREE, 'design': Design.CONTROL, 'control': 'pi0'}}
 WORLDS = ('plain', 'hard and easy', 'drift', 'learning', 'evaluators', 'tastes')
 STEP_RATES = ((0.5, 0.6), (0.5, 0.7), (0.5, 0.75), (0.3, 0.6), (0.7, 0.9), (0.5, 0.9))
-STEP_MOST, STEP_LEVEL = 200, 0.05    # the decision rule that comes with its package; 5 % a side
+STEP_LEVEL = 0.05    # a side; its package comes with decision rules for these many blocks
+STEP_MOST = {200: STEP_RATES, 500: ((0.5, 0.55), (0.5, 0.6))}
+STAGES, CREDIT_MOST = 3, 200    # of a task; blocks of a study with partial credit
+STAGE_CHANCES = ((0.8, 0.8), (0.3, 0.5), (0.5, 0.7), (0.8, 0.9), (0.9, 0.97))
 
 
 def successes(study, world, rates, studies, rng):
@@ -165,31 +171,63 @@ def row(design, stopping, unit, world, studies, rng):
 def lengths(studies, rng):
     """Print the blocks of sequential studies at their own level, and beside STEP at STEP's."""
     print('\n| rates | fixed | sequential: mean | median | found | '
-          f'up to {STEP_MOST}, {STEP_LEVEL:.0%} a side: mean | found | STEP: mean | found |')
-    print('|---|---|---|---|---|---|---|---|---|')
-    for low, high in STEP_RATES:
+          f'up to, {STEP_LEVEL:.0%} a side | mean | found | STEP: mean | found |')
+    print('|---|---|---|---|---|---|---|---|---|---|')
+    for most, low, high in ((n, *rates) for n, pairs in STEP_MOST.items() for rates in pairs):
         win, loss = high * (1 - low), low * (1 - high)
         fixed = int(blocks_needed(win, loss))
         used, better = play(win, loss, 2 * fixed, 0.05, rng, studies)
-        beside, again = play(win, loss, STEP_MOST, 2 * STEP_LEVEL, rng, studies)
+        beside, again = play(win, loss, most, 2 * STEP_LEVEL, rng, studies)
         print(f'| {low:g}, {high:g} | {fixed} | {used.mean():.1f} | {np.median(used):.0f} | '
-              f'{100 * np.mean(better > 0):.1f} % | {beside.mean():.1f} | '
-              f'{100 * np.mean(again > 0):.1f} % | {step(low, high, rng, studies // 10)} |')
+              f'{100 * np.mean(better > 0):.1f} % | {most} | {beside.mean():.1f} | '
+              f'{100 * np.mean(again > 0):.1f} % | {step(low, high, most, rng, studies // 10)} |')
 
 
-def step(low, high, rng, studies):
+def credit(studies, rng):
+    """Print what each test makes of tasks of three stages; the first row has equal policies."""
+    print(f'\n| chance of each stage | success | by success: mean of {CREDIT_MOST} | found | '
+          'by who gets further: mean | found | by how much further: mean | found |')
+    print('|---|---|---|---|---|---|---|---|')
+    for chances in STAGE_CHANCES:
+        reached = [np.minimum.accumulate(rng.random((studies, CREDIT_MOST, STAGES)) < chance,
+                                         axis=2).sum(axis=2) for chance in chances]
+        apart = reached[1] - reached[0]
+        success = (reached[1] == STAGES).astype(int) - (reached[0] == STAGES)
+        tests = (decided(success, 0.05), decided(np.sign(apart), 0.05), bets(apart / STAGES, 0.05))
+        cells = ' | '.join(f'{used.mean():.1f} | {100 * np.mean(lead != 0):.1f} %'
+                           for used, lead in tests)
+        print(f'| {chances[0]:g}, {chances[1]:g} | {chances[0] ** STAGES:.2f}, '
+              f'{chances[1] ** STAGES:.2f} | {cells} |')
+
+
+def bets(apart, level):
+    """Return (studies,) the blocks until bets on differences of -1 to 1 decide, and for whom."""
+    capital = [np.full(apart.shape, -np.inf), np.full(apart.shape, -np.inf)]
+    for bet in BETS:
+        for side, sign in enumerate((1, -1)):
+            capital[side] = np.logaddexp(
+                capital[side], np.cumsum(np.log1p(sign * bet * apart), axis=1))
+    both = np.logaddexp(*capital) - np.log(2 * len(BETS))
+    reached = both >= -np.log(level)
+    at = np.where(reached.any(axis=1), np.argmax(reached, axis=1), apart.shape[1] - 1)
+    rows = np.arange(len(apart))
+    return at + 1, np.where(reached[rows, at],
+                            np.sign((capital[0] - capital[1])[rows, at]), 0)
+
+
+def step(low, high, most, rng, studies):
     """Return mean blocks and share found of STEP, where it is installed."""
     try:
         from sequentialized_barnard_tests import Decision, Hypothesis
         from sequentialized_barnard_tests.step import MirroredStepTest
     except ImportError:
         return 'not installed |'
-    test = MirroredStepTest(Hypothesis.P0LessThanP1, n_max=STEP_MOST, alpha=STEP_LEVEL)
+    test = MirroredStepTest(Hypothesis.P0LessThanP1, n_max=most, alpha=STEP_LEVEL)
     used, right = [], 0
     for _ in range(studies):
-        a, b = rng.random(STEP_MOST) < low, rng.random(STEP_MOST) < high
+        a, b = rng.random(most) < low, rng.random(most) < high
         test.reset()
-        for n in range(STEP_MOST):
+        for n in range(most):
             result = test.step(bool(a[n]), bool(b[n]))
             if result.decision is not Decision.FailToDecide:
                 break
@@ -208,6 +246,7 @@ def main(studies, seed):
     good += [row('pairs', stopping, Unit.EVALUATOR, world, studies, rng)
              for stopping in Stopping for world in ('evaluators', 'tastes')]
     lengths(studies, rng)
+    credit(studies, rng)
     print(f'\n{good.count(False)} of {len(good)} rows do not hold what is stated')
     return int(not all(good))
 
