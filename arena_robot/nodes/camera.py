@@ -9,7 +9,6 @@ from typing import Any, cast
 import cv2
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus
-from geometry_msgs.msg import TransformStamped
 from rclpy.publisher import Publisher
 from sensor_msgs.msg import CameraInfo as CameraInfoMessage
 from sensor_msgs.msg import CompressedImage
@@ -207,18 +206,9 @@ class CameraTransforms:
             return
         self._sent = frames
         stamp_ns = self._node.get_clock().now().nanoseconds
-        self._static.publish(TFMessage(transforms=[fixed(frame, stamp_ns) for frame in frames]))
-
-
-def fixed(frame: FixedFrame, stamp_ns: int) -> TransformStamped:
-    """Return the message of a fixed frame."""
-    pose = convert.pose_message(np.asarray(frame.pose, np.float64))
-    out = TransformStamped(header=convert.header(stamp_ns, frame.parent),
-                           child_frame_id=frame.child)
-    where = out.transform.translation
-    where.x, where.y, where.z = pose.position.x, pose.position.y, pose.position.z
-    out.transform.rotation = pose.orientation
-    return out
+        self._static.publish(TFMessage(transforms=[convert.transform(
+            stamp_ns, frame.parent, frame.child, frame.pose[:3],
+            convert.quaternion_of(np.array(frame.pose[3:]))) for frame in frames]))
 
 
 if __name__ == '__main__':

@@ -76,16 +76,17 @@ class GripperAction:
         """Return the feedback of a running goal."""
         if self._parallel:
             return self.type.Feedback(state=self._state(position, effort))
-        return self.type.Feedback(position=position, effort=effort, stalled=stalled,
-                                  reached_goal=reached)
+        return self._ended(self.type.Feedback, position, effort, stalled, reached)
 
     def result(self, position: float, effort: float, stalled: bool, reached: bool) -> Any:
         """Return the result of a goal."""
-        if self._parallel:
-            return self.type.Result(state=self._state(position, effort), stalled=stalled,
-                                    reached_goal=reached)
-        return self.type.Result(position=position, effort=effort, stalled=stalled,
-                                reached_goal=reached)
+        return self._ended(self.type.Result, position, effort, stalled, reached)
+
+    def _ended(self, kind: Any, position: float, effort: float, stalled: bool,
+               reached: bool) -> Any:
+        fields = ({'state': self._state(position, effort)} if self._parallel
+                  else {'position': position, 'effort': effort})
+        return kind(**fields, stalled=stalled, reached_goal=reached)
 
     def _state(self, position: float, effort: float) -> JointState:
         return JointState(name=[self._joint], position=[position], effort=[effort])
@@ -327,13 +328,9 @@ class FingerTransform:
 def finger_transform(model: GripperModel, prefix: str, angle_rad: float,
                      stamp_ns: int) -> TransformStamped:
     """Return the finger's pose in the gripper's base link: turned about the negative y axis."""
-    out = TransformStamped(
-        header=convert.header(stamp_ns, prefixed(model.base_link, prefix)),
-        child_frame_id=prefixed(model.finger_link, prefix))
-    place, rotation = out.transform.translation, out.transform.rotation
-    place.x, place.y, place.z = model.joint_at
-    rotation.y, rotation.w = -math.sin(angle_rad / 2), math.cos(angle_rad / 2)
-    return out
+    return convert.transform(
+        stamp_ns, prefixed(model.base_link, prefix), prefixed(model.finger_link, prefix),
+        model.joint_at, (0.0, -math.sin(angle_rad / 2), 0.0, math.cos(angle_rad / 2)))
 
 
 if __name__ == '__main__':

@@ -104,12 +104,6 @@ def pose_in(message: TransformStamped) -> tuple[float, ...]:
 def transform(stamp_ns: int, parent: str, child: str, place: tuple[float, float, float],
               roll: float, turn: float) -> TransformStamped:
     """Return the pose of a link: moved to ``place`` (m), rolled, then turned about its z axis."""
-    out = TransformStamped(header=convert.header(stamp_ns, parent), child_frame_id=child)
-    x, y, z = place
-    out.transform.translation.x, out.transform.translation.y = x, y
-    out.transform.translation.z = z
     (cr, cz), (sr, sz) = np.cos([roll / 2, turn / 2]), np.sin([roll / 2, turn / 2])
-    rotation = out.transform.rotation
-    rotation.x, rotation.y = float(sr * cz), float(-sr * sz)
-    rotation.z, rotation.w = float(cr * sz), float(cr * cz)
-    return out
+    return convert.transform(stamp_ns, parent, child, place,
+                             (sr * cz, -sr * sz, cr * sz, cr * cz))

@@ -11,7 +11,15 @@ from collections.abc import Sequence
 
 import numpy as np
 from builtin_interfaces.msg import Time
-from geometry_msgs.msg import Pose, PoseStamped, WrenchStamped
+from geometry_msgs.msg import (
+    Pose,
+    PoseStamped,
+    Quaternion,
+    Transform,
+    TransformStamped,
+    Vector3,
+    WrenchStamped,
+)
 from sensor_msgs import msg as sensor
 from std_msgs.msg import Header
 
@@ -72,6 +80,14 @@ def pose_message(pose: Floats) -> Pose:
     x, y, z, w = quaternion_of(pose[3:]).tolist()
     out.orientation.x, out.orientation.y, out.orientation.z, out.orientation.w = x, y, z, w
     return out
+
+
+def transform(stamp_ns: int, parent: str, child: str, place: Sequence[float] | Floats,
+              quaternion: Sequence[float] | Floats) -> TransformStamped:
+    """Return the pose of a frame in its parent: x y z (m), and a unit quaternion x y z w."""
+    (x, y, z), (i, j, k, w) = map(float, place), map(float, quaternion)
+    moved = Transform(translation=Vector3(x=x, y=y, z=z), rotation=Quaternion(x=i, y=j, z=k, w=w))
+    return TransformStamped(header=header(stamp_ns, parent), child_frame_id=child, transform=moved)
 
 
 def pose_values(message: Pose) -> Floats:

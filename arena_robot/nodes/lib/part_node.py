@@ -167,9 +167,7 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Stop, hold, disconnect."""
-        self._wanted = False
-        self._stand_still()
-        self._release()
+        self.close()
         return OK
 
     def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:

@@ -3,8 +3,8 @@
 import threading
 import uuid
 
-from rcl_interfaces.msg import Parameter, ParameterValue
 from rcl_interfaces.srv import SetParametersAtomically
+from rclpy.parameter import Parameter
 from std_msgs.msg import Float64, String
 from std_srvs.srv import Trigger
 
@@ -17,7 +17,6 @@ from arena_robot.nodes.lib.spin import Spin
 
 CALL_S = 15.0    # setting up a scene compiles its model
 SET = 'set_parameters_atomically'
-STRING, INTEGER = 4, 2    # rcl_interfaces/ParameterType
 
 
 class SceneClient(Opened):
@@ -59,10 +58,9 @@ class SceneClient(Opened):
 
     def set_up(self, task: str, seed: int) -> str:
         """Set up the scene of a task and return its instruction. Raises DriverError."""
-        values = (('task', ParameterValue(type=STRING, string_value=task)),
-                  ('seed', ParameterValue(type=INTEGER, integer_value=seed)))
-        request = SetParametersAtomically.Request(
-            parameters=[Parameter(name=name, value=value) for name, value in values])
+        request = SetParametersAtomically.Request(parameters=[
+            Parameter(name, value=value).to_parameter_msg()
+            for name, value in (('task', task), ('seed', seed))])
         answer = self._services.call(SET, request, CALL_S)
         if not answer.result.successful:
             raise DriverError(f'{self._name}: {answer.result.reason}')
