@@ -126,9 +126,11 @@ def hardest(robot, seed, from_desired, stream_s, send=CommandChannel.send):
     Return the peaks of speed and acceleration of a command at 1 kHz, as shares of the maker's.
 
     Random chunks of targets at about 15 Hz, each up to 8 ms under way, to an arm that is 20 ms
-    late and is read with noise; at the end a stop.
+    late and is read with noise; at the end a stop. The controller's clock is off by up to 45 ms.
     """
     rng = np.random.default_rng(seed)
+    off_s = rng.uniform(-0.045, 0.045)
+    ahead_ns = max(0, round(off_s * 1e9))
     jtc = Jtc(robot.joint_names(), 1e-3, from_desired)
     channel, sent = channel_to(jtc, robot)
     q, dq, commands, due = np.array(robot.reset_joints), np.zeros(7), [], []
@@ -146,13 +148,12 @@ def hardest(robot, seed, from_desired, stream_s, send=CommandChannel.send):
             else:
                 target = np.clip(read.q + way + rng.normal(0.0, 0.01, 7), robot.limits.q_min,
                                  robot.limits.q_max)
-                send(channel, target, read, round(now_s * 1e9))
+                send(channel, target, read, round(now_s * 1e9), ahead_ns)
                 next_s, left = next_s + STREAM_S * rng.uniform(0.7, 1.3), left - 1
             due.append((now_s + rng.uniform(0.0, 0.008), sent.pop()))
         while due and due[0][0] <= now_s:
-            jtc.take(due.pop(0)[1], now_s)
-        command = jtc.update(now_s, read.q, read.dq)
-        if command:
+            jtc.take(due.pop(0)[1], now_s + off_s)
+        if command := jtc.update(now_s + off_s, read.q, read.dq):
             commands.append(command[0])
             before, q = q, q + (command[0] - q) * 1e-3 / 0.02
             dq = (q - before) / 1e-3

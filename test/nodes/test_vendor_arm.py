@@ -270,8 +270,8 @@ def test_no_command_of_500_random_streams_is_harder_than_the_maker_allows(from_d
 @pytest.mark.parametrize(('from_desired', 'least'), [(False, 100.0), (True, 10.0)])
 def test_the_model_shows_how_hard_a_single_point_at_rest_is(from_desired, least):
     """Of a point without a beginning in the past, what JTC does is its own interpolation."""
-    def send(channel, q, at, now_ns):
-        CommandChannel.send(channel, q, at, now_ns)
+    def send(channel, q, at, now_ns, ahead_ns):
+        CommandChannel.send(channel, q, at, now_ns, ahead_ns)
         message = channel._publisher.sent[-1]
         del message.points[:-1]
         message.header.stamp.sec = message.header.stamp.nanosec = 0
