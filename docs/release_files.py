@@ -38,7 +38,7 @@ from arena_robot.server.proto import arena_server_pb2
 from arena_robot.server.results.exports import export_tables
 from arena_robot.server.store.database import alembic_config
 from arena_robot.server.store.schema import metadata
-from arena_robot.web.site.log import standings_of
+from arena_robot.web.site.downloads import standings_of
 
 TESTS = Path(__file__).parent.parent / 'test'
 SERVICES = (arena_policy_pb2, arena_server_pb2)

@@ -133,7 +133,7 @@ def group(word: str, about: str, *verbs: Verb) -> VerbGroup:
 
 MAP: tuple[tuple[str, tuple[Verb | VerbGroup, ...]], ...] = (
     ('First steps', (
-        program('demo', 'demo', 'a tournament on a simulated station, from nothing to a '
+        program('demo', 'sim', 'a tournament on a simulated station, from nothing to a '
                 'leaderboard'),
         program('blind', 'blind', 'compare policies blind on any robot, with a page for the '
                 'phone'),
@@ -153,9 +153,9 @@ MAP: tuple[tuple[str, tuple[Verb | VerbGroup, ...]], ...] = (
                    'recover an episode whose recording was cut off or damaged'),
               Verb('replay', 'episode.replay', 'replay an episode below /replay, or query a '
                    'policy again with its observations'),
-              Verb('export', 'episode.formats',
+              Verb('export', 'episode.folders',
                    'write episodes as DROID, RoboArena or LeRobot data'),
-              Verb('import', 'episode.formats',
+              Verb('import', 'episode.folders',
                    'read a RoboArena data dump or CSV tables into session records')))),
     ('For authors', (
         Verb('driver check', 'driver', 'check an arm, gripper or camera driver'),
@@ -202,7 +202,7 @@ MAP: tuple[tuple[str, tuple[Verb | VerbGroup, ...]], ...] = (
         Verb('compare', 'compare', 'say whether one policy is better than another: 17/20 14/20'),
         Verb('rank', 'rank.rank', 'rank policies from A/B sessions'),
         Verb('vote', 'rank.vote', 'aggregate ranked ballots with a voting rule'),
-        Verb('game', 'rank.game', 'rate the strategies of a game, or models and tasks by '
+        Verb('game', 'rank.vote', 'rate the strategies of a game, or models and tasks by '
              'their scores'),
         Verb('report', 'rank.report', 'report on a policy with checked claims and citations'),
         group('study', 'declare a study, plan, check, report it; how far to trust a ranking',
@@ -213,14 +213,15 @@ MAP: tuple[tuple[str, tuple[Verb | VerbGroup, ...]], ...] = (
               Verb('send', 'study.declared', 'send a study that has ended to an arena server'),
               Verb('methods', 'study.methods', 'measure how well methods recover a reference '
                    'ranking'),
-              Verb('pairs', 'study.pairs', 'show how many comparisons the informative choice of '
+              Verb('pairs', 'study.methods', 'show how many comparisons the informative choice of '
                    'pairs saves'),
               Verb('papers', 'study.papers', 'compute published tables again from public data')))),
     ('Progress', (
         Verb('audit', 'judge.audit', 'measure how far, how directly and how steadily episodes '
              'got'),
         group('judge', 'judges of progress: list, train, measure, serve',
-              Verb('bench', 'judge.bench', 'measure judges on pairs of instants with known order'),
+              Verb('bench', 'judge.judges',
+                   'measure judges on pairs of instants with known order'),
               Verb('list', 'judge.judges', 'list the judges'),
               Verb('noise', 'judge.judges', 'measure a judge on static clips: sigma and epsilon'),
               program('serve', 'judge.judges', "serve a judge under RoboMeter's HTTP protocol"),

@@ -16,7 +16,7 @@ from arena_robot.server.results.exports import export_tables, materialise
 from arena_robot.server.store.browse import Browse
 from arena_robot.server.transparency.verify import check_bundle
 from arena_robot.session.arena.contract import PROMPT
-from arena_robot.web.site.log import standings_of
+from arena_robot.web.site.downloads import standings_of
 
 
 def test_a_pair_is_chosen_from_the_first_verdict_on_and_a_given_up_one_stays_as_it_was(

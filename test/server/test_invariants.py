@@ -57,7 +57,7 @@ from arena_robot.server.store.evidence import manifests_of
 from arena_robot.server.store.schema import entries, files, relayed, sessions
 from arena_robot.server.transparency.verify import check_bundle
 from arena_robot.session.arena.contract import INVALID, PROMPT, VERDICT
-from arena_robot.web.site.log import standings_of
+from arena_robot.web.site.downloads import standings_of
 
 EXAMPLES, STEPS = (15, 40) if 'ARENA_TEST_WALKS' in os.environ else (3, 16)
 PAUSE_S, TRIES = 0.2, 6

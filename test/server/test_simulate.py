@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from roboarena_tables import POLICIES, SAMPLE, WHOLE, needs_whole
 
-from arena_robot.cli.study.pairs import _server_choice
+from arena_robot.cli.study.methods import _server_choice
 from arena_robot.core.config import load
 from arena_robot.core.episode import Comparison, Preference
 from arena_robot.core.errors import DataError

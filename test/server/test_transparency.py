@@ -24,7 +24,7 @@ from arena_robot.server.transparency.log import correction_entry
 from arena_robot.server.transparency.merkle import MerkleTree, leaf_hash
 from arena_robot.server.transparency.verify import check_bundle
 from arena_robot.session.arena.contract import PROMPT
-from arena_robot.web.site.log import LogBundle, standings_of
+from arena_robot.web.site.downloads import LogBundle, standings_of
 
 
 def bundle(setting):
@@ -407,7 +407,7 @@ def test_everything_imported_is_entered_at_once(setting, tmp_path, monkeypatch):
 
 def test_the_bundle_is_made_once_for_each_size_of_the_log(made, monkeypatch):
     made_here = []
-    monkeypatch.setattr('arena_robot.web.site.log.standings_of',
+    monkeypatch.setattr('arena_robot.web.site.downloads.standings_of',
                         lambda values: made_here.append(values) or {})
     kept = LogBundle(made.server.log)
     with ThreadPoolExecutor(8) as pool:

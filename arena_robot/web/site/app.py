@@ -39,13 +39,16 @@ from arena_robot.server.store.tallies import TallyBy, against
 from arena_robot.server.transparency.log import TransparencyLog
 from arena_robot.web.bounds import FORM_BYTES, HeadAsGet
 from arena_robot.web.site import view_models
-from arena_robot.web.site.audit_pages import AuditIndex, add_audit_pages
+from arena_robot.web.site.audit_pages import (
+    AuditIndex,
+    add_audit_pages,
+    add_citation_checks,
+    add_report_pages,
+)
 from arena_robot.web.site.charts import add_charts, add_share_charts
-from arena_robot.web.site.downloads import Notes, add_api_page, add_downloads
+from arena_robot.web.site.downloads import Notes, add_api_page, add_downloads, add_log
 from arena_robot.web.site.history import History, MethodChanges, add_history
-from arena_robot.web.site.log import add_log
 from arena_robot.web.site.recorded import AuditCurves
-from arena_robot.web.site.report_pages import add_citation_checks, add_report_pages
 from arena_robot.web.site.result_pages import (
     add_category_pages,
     add_result_pages,

@@ -1,8 +1,13 @@
-"""The results as files: CSV, JSON lines, a feed; the pages about the data, the API, the method."""
+"""
+The results as files: CSV, JSON lines, a feed; the pages about the data, the API, the method.
+
+The server's log is JSON, for `arena results verify` and for whoever watches it.
+"""
 
 import dataclasses
 import json
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import format_datetime
@@ -10,17 +15,22 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 from fastapi import FastAPI, Request
-from fastapi.responses import HTMLResponse, Response, StreamingResponse
+from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from fastapi.templating import Jinja2Templates
 
 from arena_robot.core.clock import to_iso, to_utc
 from arena_robot.core.csv_tables import csv_line
 from arena_robot.core.episode import Slot
+from arena_robot.core.errors import RankingError
 from arena_robot.core.verdict import FIELDS
-from arena_robot.ranking.methods import METHODS
+from arena_robot.ranking.base import Comparisons
+from arena_robot.ranking.methods import METHODS, rank_comparable
 from arena_robot.ranking.recommended import RECOMMENDED
+from arena_robot.ranking.standings import plain
 from arena_robot.records.roboarena_files import SESSIONS_FILE
 from arena_robot.server.store.browse import MOST, Browse, Evaluation, Filter, RolloutNotes
+from arena_robot.server.transparency.log import TransparencyLog
+from arena_robot.server.transparency.verify import counted_comparisons
 from arena_robot.web.site.history import MethodChanges
 
 EXTRAS = tuple(field for field in FIELDS if field.optional)
@@ -179,3 +189,71 @@ def add_api_page(app: FastAPI, pages: Jinja2Templates, methods: MethodChanges) -
         return pages.TemplateResponse(request, 'about.html', {
             'methods': methods.methods, 'description': METHODS.find(RECOMMENDED).description,
             'site': str(request.base_url).rstrip('/')})
+
+
+class LogBundle:
+    """
+    The log with its standings as JSON, made once for each size of the log.
+
+    The standings are those of the bundle's own entries, so both are of one moment. Requests that
+    come while it is made wait for the same bytes.
+    """
+
+    def __init__(self, log: TransparencyLog) -> None:
+        self._log = log
+        self._lock = threading.Lock()
+        self._size = -1
+        self._body = b''
+
+    def body(self) -> bytes:
+        """Return the bytes of the JSON object."""
+        with self._lock:
+            if self._log.size() != self._size:
+                values = self._log.bundle()
+                values['standings'] = standings_of(values)
+                self._body = json.dumps(values, ensure_ascii=False, allow_nan=False,
+                                        separators=(',', ':')).encode()
+                self._size = values['head']['size']
+            return self._body
+
+
+def standings_of(bundle: dict[str, Any]) -> dict[str, Any]:
+    """Return scores and counts, best first; {} when nothing can be compared."""
+    try:
+        standings, _ = rank_comparable(Comparisons.from_words(counted_comparisons(bundle)),
+                                   RECOMMENDED)
+    except RankingError:
+        return {}
+    rows = [{'policy': standings.items[k], 'score': standings.scores[k],
+             'n': int(standings.counts[k])} for k in standings.order]
+    return {'method': standings.method, 'standings': plain(rows)}
+
+
+def add_log(app: FastAPI, log: TransparencyLog) -> None:
+    """Add the pages below ``/api/log``."""
+    cached = LogBundle(log)
+
+    @app.get('/api/log')
+    def bundle() -> Response:
+        """Return the whole log with the standings of its entries, for `arena results verify`."""
+        return Response(cached.body(), media_type='application/json')
+
+    @app.get('/api/log/head')
+    def head() -> Response:
+        """Return size and root of the log, signed."""
+        return JSONResponse(log.head().plain())
+
+    @app.get('/api/log/entries')
+    def entries(start: int = 0) -> Response:
+        """Return a batch of entries of the log."""
+        return JSONResponse({'start': start, 'entries': log.entries(start)})
+
+    @app.get('/api/log/inclusion')
+    def inclusion(number: int, size: int) -> Response:
+        """Return the proof that an entry is in the log of a size."""
+        return JSONResponse({'path': log.inclusion(number, size)})
+
+    @app.get('/api/log/consistency')
+    def consistency(old: int, new: int) -> Response:
+        """Return the proof that the log only grew."""
+        return JSONResponse({'path': log.consistency(old, new)})
