@@ -42,8 +42,7 @@ class RankingMethod:
     between policies, in ``unit``; None: as the scores do. ``needs_scores``: it uses progress
     scores; with ``scores_only`` nothing else. ``on_site``: the leaderboard offers it.
     ``measured``: ``arena study methods`` measures it by default. ``needs_audits``: it needs
-    the option ``audits``; ``hears_audits``: it takes that option where there are audits;
-    ``hears_owners``: it takes the option ``owners``, the owner of each policy by name.
+    the option ``audits``; ``hears_audits``: it takes that option where there are audits.
     ``for_chosen``: its intervals hold where pairs were chosen by earlier verdicts.
     """
 
@@ -59,7 +58,6 @@ class RankingMethod:
     measured: bool = False
     needs_audits: bool = False
     hears_audits: bool = False
-    hears_owners: bool = False
     for_chosen: bool = False
 
     @property
@@ -99,7 +97,7 @@ METHODS: Table[RankingMethod] = Table('ranking method', 'arena_robot.ranking_met
         on_site=True, measured=True),
     'bt_robust': RankingMethod(
         RobustBradleyTerry, _WINNING, 'Bradley–Terry that no evaluator can push far',
-        has_prior=True, typical_gap=1.0, on_site=True, hears_owners=True),
+        has_prior=True, typical_gap=1.0, on_site=True),
     'hierarchical': RankingMethod(
         Hierarchical, _WINNING, 'abilities pooled over kinds of task, institutions, evaluators',
         has_prior=True, typical_gap=1.0, hears_audits=True),
@@ -152,8 +150,8 @@ def rank(comparisons: Comparisons, method_name: str = RECOMMENDED, *, intervals:
     ``intervals`` > 0 is the number of bootstrap replicates behind intervals at ``level``, rank
     intervals and ``p_better``; ``workers`` refit them. ``cluster`` says which comparisons
     depend on each other, see :mod:`.intervals.choice`. ``apart`` ranks groups that were never
-    compared, by the prior, where the method has one. ``owners`` are those of policies by name:
-    policies of one owner that are not told apart count once in the ranks of other policies.
+    compared, by the prior, where the method has one. ``owners`` are those of policies by name,
+    which ranks with intervals take into account (:func:`.intervals.choice.with_variances`).
     ``seed`` determines all random draws; ``options`` go to the method.
 
     :raises RankingError: the comparisons cannot order the policies, or the method is unknown.
@@ -161,8 +159,6 @@ def rank(comparisons: Comparisons, method_name: str = RECOMMENDED, *, intervals:
     row = METHODS.find(method_name)
     if row.seeded:
         options = {'seed': seed, **options}
-    if row.hears_owners and owners:
-        options = {**options, 'owners': owners}
     fitter = method(method_name, **options)
     if isinstance(fitter, AuditedMethod):
         comparisons, fitter = fitter.prepared(comparisons), fitter.inner

@@ -1,6 +1,5 @@
 """Values that take long to compute: the last one is given at once, a newer one made meanwhile."""
 
-import contextlib
 import logging
 import math
 import threading
@@ -29,7 +28,8 @@ class RenewedValues:
     it changed, the thread makes again what the calls of ``always`` get, and what was asked for
     since it was made, one after another. After each the thread rests ``REST`` times as long as
     the processor worked for it. What is ``late`` comes last, and only the next late value waits
-    for its rest: the past days of a large arena never hold up the newest standings. So only who
+    for its rest. One that raises NotComputed has a part of its work done and goes on after the
+    next look: the past days of a large arena never hold up the newest standings. So only who
     is the first to ask for a value waits for it, one that is ``slow`` for ``FIRST_S`` at most,
     and pages and stations have the processor in between.
     Without ``open``, ``get`` makes a value again when the version changed.
@@ -154,25 +154,28 @@ class RenewedValues:
         return not self._stop.is_set()
 
     def _renew(self, call: Callable[[], object], late: bool) -> bool:
-        """Make one value; False when it is late and the one before is to be rested from first."""
+        """Make one value; False when it is late and has to wait for a rest, or to go on later."""
         if late:
             rest_s = self._late_from_s - time.monotonic()
             if rest_s > LOOK_S:
                 return False
             self._owed_s = max(self._owed_s, rest_s)
         self._rest()
-        started_s = time.thread_time()
+        started_s, made = time.thread_time(), True
         try:
             if not self._stop.is_set():
-                with contextlib.suppress(ArenaError):    # kept, and raised where somebody asks
-                    call()
+                call()
+        except NotComputed:
+            made = not late
+        except ArenaError as error:    # kept, and raised where somebody asks
+            log.debug('a value cannot be made: %s', error)
         finally:
             rest_s = REST * (time.thread_time() - started_s)
             if late:    # what is not late does not wait for this rest
                 self._late_from_s = time.monotonic() + rest_s
             else:
                 self._owed_s = rest_s
-        return True
+        return made
 
     def _rest(self) -> None:
         self._stop.wait(self._owed_s)

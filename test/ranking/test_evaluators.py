@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from arena_worlds import ArenaWorld
 from ranking_worlds import (
-    CLONES,
     LABS,
     PEOPLE,
     POLICIES,
@@ -23,10 +22,9 @@ from arena_robot.ranking.evaluators.robust import (
     fit_robust,
     held_newcomers,
     newcomers,
-    shrunk,
     verdict_weights,
 )
-from arena_robot.ranking.intervals.choice import rank_sets
+from arena_robot.ranking.intervals.choice import rank_sets, shrunk, shrunk_by_owner
 from arena_robot.ranking.intervals.shrunk import ShrunkBradleyTerry
 from arena_robot.ranking.methods import rank
 from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry
@@ -182,28 +180,36 @@ def test_where_all_accounts_are_new_they_count_as_they_did():
     assert newcomers(votes).sum() == 180
 
 
-@pytest.mark.parametrize('kind', CLONES)
-def test_twenty_clones_of_one_owner_do_not_win_by_luck(kind):
-    wrong = {'clean': [], 'plain': [], 'robust': []}
-    for seed in range(25):
-        for name in wrong:
-            votes, owners, pet, goal = cloned(seed, kind, 0 if name == 'clean' else 20)
-            scores = (RobustBradleyTerry(owners=owners) if name == 'robust'
-                      else BradleyTerry())(votes).scores
-            first = owners[votes.items[int(np.argmax(scores))]]
-            wrong[name].append(first == f'o{pet}' and pet != np.argmax(goal))
-    assert np.mean(wrong['robust']) <= np.mean(wrong['clean']) + 0.02
-    if kind == 'second':
-        assert np.mean(wrong['plain']) > 0.5
+def test_twenty_clones_of_one_owner_are_not_first_by_luck_and_a_warning_says_why():
+    wrong = {'clean': [], 'by score': [], 'by rank': []}
+    for seed in range(10):
+        for clones in (0, 20):
+            votes, owners, pet, goal = cloned(seed, 'second', clones)
+            result = rank(votes, 'bt_shrunk', intervals=1, owners=owners)
+            top, first = (result.items[k] for k in (np.argmax(result.scores),
+                                                    np.argmin(result.ranks)))
+            by_score, by_rank = (pet != np.argmax(goal) and owners[policy] == f'o{pet}'
+                                 for policy in (top, first))
+            wrong['by rank' if clones else 'clean'].append(by_rank)
+            said = any(f'{top} has the highest score as one of 21 policies' in words
+                       for words in result.diagnostics.warnings)
+            assert said == (clones > 0 and result[top].rank > 1)
+        wrong['by score'].append(by_score)
+        assert result.rank_low[np.argmax(goal)] == 1
+    assert np.mean(wrong['by score']) >= 0.5
+    assert np.mean(wrong['by rank']) <= np.mean(wrong['clean']) + 0.1
 
 
 def test_policies_of_one_owner_that_differ_keep_their_scores():
-    votes, owners, *_ = cloned(0, 'middle', 0)
-    alone = RobustBradleyTerry(owners=dict.fromkeys(owners, 'o'))(votes).scores
-    np.testing.assert_allclose(alone, RobustBradleyTerry()(votes).scores)
-    close = shrunk(np.array([0.1, -0.1, 0.05]), np.full(3, 0.1))
-    np.testing.assert_allclose(close, np.full(3, 0.05 / 3))
-    np.testing.assert_allclose(shrunk(np.array([2.0, -2.0]), np.full(2, 0.01)), [2, -2], atol=0.01)
+    few, apart = np.zeros(4, bool), np.full((4, 4), 0.02)
+    scores, owners = np.array([2.0, -2.0, 0.05, 0.0]), ('o', 'o', 'p', 'p')
+    np.testing.assert_allclose(shrunk_by_owner(scores, apart, few, owners),
+                               [2, -2, 0.025, 0.025], atol=0.01)
+    assert shrunk_by_owner(scores, apart, few, ('o', 'o', '', '')) is scores
+    np.testing.assert_allclose(shrunk_by_owner(scores, apart, np.arange(4) == 3, owners)[2:],
+                               scores[2:])
+    np.testing.assert_allclose(shrunk(np.array([0.1, -0.1, 0.05]), np.full(3, 0.1)),
+                               np.full(3, 0.05 / 3))
 
 
 def test_policies_of_one_owner_that_are_not_told_apart_count_once():

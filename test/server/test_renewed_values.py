@@ -209,6 +209,23 @@ def test_what_is_late_is_made_after_all_others(data, values):
     assert order == ['first', 'picture', 'late', 'late picture']
 
 
+def test_what_is_late_and_has_more_to_do_goes_on_after_the_newest(data, values, monkeypatch):
+    monkeypatch.setattr(renewed_values, 'LOOK_S', 0.02)
+    order = []
+
+    def late():
+        order.append('part')
+        data.version += order.count('part') == 1
+        if order.count('part') < 3:
+            raise NotComputed('more to do')
+    values.always(late, late=True)
+    values.always(lambda: order.append('newest'))
+    values.open()
+    eventually(lambda: order.count('part') == 3)
+    assert values.settle()
+    assert order == ['newest', 'part', 'newest', 'part', 'part']
+
+
 def test_the_rest_after_a_late_value_holds_up_no_other(data, values, monkeypatch):
     monkeypatch.setattr(renewed_values, 'REST', 1000.0)
 

@@ -30,6 +30,7 @@ from arena_robot.server.results.standings import INTERVALS, DatedVotes, Results
 from arena_robot.server.store.browse import MARKS, Evaluation
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.evaluations import insert_evaluations
+from arena_robot.web.site import history
 from arena_robot.web.site.history import History, curves
 
 FORMULA = '=HYPERLINK("http://x","y")'
@@ -123,14 +124,17 @@ def test_imported_sessions_are_counted_and_marked(place):
     assert ' verdicts' in diagnostics['fragility']
 
 
-def test_the_robust_method_is_told_who_owns_the_policies(place):
+def test_ranks_know_who_owns_the_policies_and_scores_do_not(place):
     results = Results(place.server.database)
-    found, _ = results.standings('bt_robust', intervals=0)
-    owners = dict.fromkeys(found.items, 'olga') | {'elsewhere': '', 'nowhere': ''}
-    told, untold = (rank_comparable(results.votes(), 'bt_robust', owners=known)[0]
-                    for known in (owners, {}))
-    np.testing.assert_allclose(found.scores, told.scores, atol=1e-9)
-    assert np.abs(found.scores - untold.scores).max() > 0.01
+    items = results.votes().items
+    owners = {name: ('xenia', 'yves')[k % 2] for k, name in enumerate(items)}
+    results.owners = lambda: owners
+    found, _ = results.standings()
+    told, untold = (rank_comparable(results.votes(), RECOMMENDED, intervals=INTERVALS,
+                                    owners=known)[0] for known in (owners, {}))
+    np.testing.assert_array_equal(found.ranks, told.ranks)
+    assert list(found.ranks) != list(untold.ranks)
+    np.testing.assert_array_equal(found.scores, untold.scores)
 
 
 def test_two_policies_meet_on_a_page_with_their_videos_in_step(place):
@@ -301,15 +305,24 @@ def test_where_it_is_too_early_nothing_is_drawn():
 
 def test_a_day_is_computed_again_when_one_of_its_verdicts_is_another():
     stored = Stored(list(verdicts()))
-    history = History(stored)
-    before = history.past()
+    kept = History(stored)
+    before = kept.past()
     stored.words[50] = dataclasses.replace(
         stored.words[50], preference={Preference.A: Preference.B}.get(
             stored.words[50].preference, Preference.A))
     stored.version += 1
-    after = history.past()
+    after = kept.past()
     same = [before_day is two for before_day, two in zip(before, after, strict=True)]
     assert same == [True, True, False, False, False, False]
+
+
+def test_past_days_are_made_in_parts_the_newest_first(monkeypatch):
+    whole = History(Stored(list(verdicts()))).past()
+    monkeypatch.setattr(history, 'PART_S', 1e-9)
+    parts, days = History(Stored(list(verdicts()))), [day.day for day in whole]
+    for count in (1, 2, 3, 4, 5, 6, 6):
+        assert [day.day for day in parts.past()] == days[-count:]
+    assert parts.renew() == parts.past()
 
 
 def test_standings_are_renewed_before_what_pages_add(tmp_path):

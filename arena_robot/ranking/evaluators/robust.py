@@ -17,15 +17,9 @@ institution, and six hundred no more than sixty. Verdicts that agree with those 
 not held. Weights and abilities are computed in turn until they agree, and begin without these
 accounts. Honest evaluators are rarely beyond 1.5, so that nearly nothing is lost where nobody
 cheats.
-
-Who submits one policy under twenty names has twenty chances of a lucky score. Where several owners
-are known, scores of an owner's policies are shrunk to their mean by the share of their spread that
-their standard errors explain (DerSimonian and Laird 1986): equal ones share a score, and policies
-that differ keep theirs.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +27,7 @@ from scipy.special import expit
 
 from arena_robot.core.errors import RankingError
 from arena_robot.ranking.base import Comparisons, Fit, Floats, Ints
-from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry, expected_share
-from arena_robot.ranking.pairwise.prior import PRIOR_L2
+from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry
 
 ROUNDS = 200
 TOLERANCE = 1e-6
@@ -51,12 +44,10 @@ class RobustBradleyTerry:
     """
     The method: ``limit`` is the largest standardised part of one evaluator in one policy.
 
-    ``owners`` has the owner of a policy by name, where that is known. It assumes what
-    Bradley–Terry does, and that most votes are honest.
+    It assumes what Bradley–Terry does, and that most votes are honest.
     """
 
     limit: float = 1.5
-    owners: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, comparisons: Comparisons) -> Fit:
         """
@@ -67,8 +58,6 @@ class RobustBradleyTerry:
         if not self.limit > 0:
             raise RankingError(f'bt_robust needs limit > 0; got {self.limit}')
         fit, weight, rounds = fit_robust(comparisons, self.limit)
-        scores = self._by_owner(comparisons, fit.scores, weight)
-        scores = scores - scores[fit.anchor].mean()
         people = len(comparisons.evaluators)
         count = np.bincount(comparisons.evaluator, minlength=people)
         mean = np.bincount(comparisons.evaluator, weight, minlength=people) / np.maximum(count, 1)
@@ -79,29 +68,7 @@ class RobustBradleyTerry:
                    'weight': dict(zip(comparisons.evaluators, mean.tolist(), strict=True))}
         diagnostics = replace(diagnostics, iterations=rounds, converged=rounds < ROUNDS,
                               warnings=warnings, details=details)
-        return replace(fit, scores=scores, solve=expected_share(scores), covariance=None,
-                       diagnostics=diagnostics)
-
-    def _by_owner(self, votes: Comparisons, theta: Floats, weight: Floats) -> Floats:
-        """Return the scores with those of one owner's policies shrunk to their mean."""
-        names = np.array([self.owners.get(name, '') for name in votes.items], dtype=object)
-        known = parts(votes, theta, np.zeros(len(votes), np.int64), weight)[1][0]
-        variance, out = 1 / (known + PRIOR_L2), np.array(theta)
-        for owner in set(names) - {''}:
-            mine = np.flatnonzero(names == owner)
-            if 1 < len(mine) < len(names):
-                out[mine] = shrunk(theta[mine], variance[mine])
-        return out
-
-
-def shrunk(scores: Floats, variance: Floats) -> Floats:
-    """Return scores (k,) shrunk to their mean by as much as their ``variance`` explains them."""
-    w = 1 / variance
-    apart = float(w @ (scores - w @ scores / w.sum()) ** 2) - (len(scores) - 1)
-    between = max(apart, 0.0) / (w.sum() - w @ w / w.sum())
-    w = 1 / (variance + between)
-    mean = w @ scores / w.sum()
-    return np.asarray(mean + between * w * (scores - mean))
+        return replace(fit, covariance=None, diagnostics=diagnostics)
 
 
 def fit_robust(votes: Comparisons, limit: float = 1.5, *, start: Floats | None = None,

@@ -14,7 +14,11 @@ Without an interval a policy may have any rank, and ``too_few`` is set. A policy
 everything has no upper end, one that lost everything no lower end.
 
 A rank counts the differences that exceed the quantile of Student's t (each rank by itself), or of
-the range of n scores (Tukey; all ranks at once).
+the range of n scores (Tukey; all ranks at once). Who submits one policy under twenty names has
+twenty chances of a lucky score. Where several owners are known, ranks are by scores of which those
+of one owner's policies are shrunk to their mean by the share of their spread that their standard
+errors explain (DerSimonian and Laird 1986), and those that are not told apart count once. The
+scores that are stated stay those of the verdicts alone, so that anybody can compute them again.
 
 ``p_better`` is a posterior: abilities vary between policies by a variance τ², estimated from the
 scores (with the weight of 3 policies at τ = 1 in log-odds, or the observed variance for another
@@ -128,7 +132,7 @@ def with_intervals(result: Standings, comparisons: Comparisons, method: Method, 
     if draws is not None and count >= MANY_CLUSTERS:
         result = with_quantiles(result, draws, plan.level, len(set(plan.owners) - {''}) > 1)
     basis = {'by': by, 'clusters': count, 'way': way, 'level': plan.level, 'none': none}
-    warnings = reasons(result, met, open_ends, none)
+    warnings = reasons(result, met, open_ends, none) + _of_one_owner(result, plan.owners)
     warnings += () if draws is None else draws_told(draws, few)
     fitted = result.diagnostics
     return dataclasses.replace(result, diagnostics=dataclasses.replace(
@@ -278,7 +282,7 @@ def with_variances(standings: Standings, variances: ScoreVariances, few: np.ndar
 
     ``few`` (n,) have no interval, ``open_ends`` (n,) no upper and no lower end; ``typical_gap`` is
     the prior's τ, None to take it from the scores alone. ``owners`` (n,) have ranks by
-    :func:`places`.
+    :func:`shrunk_by_owner` and :func:`places`.
     """
     n, scores = len(standings.scores), standings.scores
     levels = np.broadcast_to(level, n)
@@ -289,12 +293,14 @@ def with_variances(standings: Standings, variances: ScoreVariances, few: np.ndar
     low, high = scores - wide, scores + wide
     low[open_ends[1]], high[open_ends[0]] = -np.inf, np.inf
     low[few], high[few] = np.nan, np.nan
-    best, worst, place = rank_sets(scores, variances.gap, few, reach, owners)
-    all_best, all_worst, _ = rank_sets(scores, variances.gap, few, range_quantile(
+    ordered = shrunk_by_owner(scores, variances.gap, few, owners)
+    best, worst, place = rank_sets(ordered, variances.gap, few, reach, owners)
+    all_best, all_worst, _ = rank_sets(ordered, variances.gap, few, range_quantile(
         n, min(variances.freedom, 1000.0), float(levels.max())), owners)
     first, ranks = np.unique(place), standings.ranks
-    if len(first) < n:
-        above = scores[first] > scores[:, None] + TIE_TOLERANCE * max(float(np.ptp(scores)), 1e-3)
+    if ordered is not scores:
+        equal = TIE_TOLERANCE * max(float(np.ptp(scores)), 1e-3)
+        above = ordered[first] > ordered[:, None] + equal
         ranks = 1 + (above & (first != place[:, None])).sum(axis=1)
     return replace(standings, low=low, high=high, rank_low=best, rank_high=worst, ranks=ranks,
                    rank_low_joint=all_best, rank_high_joint=all_worst, too_few=few,
@@ -317,6 +323,49 @@ def rank_sets(scores: Floats, gap: Floats, few: np.ndarray, reach: float | Float
     below = ((ahead > reach).astype(float) @ member == member.sum(axis=0)) & ~member
     return (np.asarray(1 + above.sum(axis=1), dtype=np.int64),
             np.asarray(member.shape[1] - below.sum(axis=1), dtype=np.int64), place)
+
+
+def shrunk_by_owner(scores: Floats, gap: Floats, few: np.ndarray, owners: Sequence[str]) -> Floats:
+    """
+    Return the scores (n,) with those of one owner's policies shrunk to their mean.
+
+    ``gap`` (n, n) are the variances of differences. The ``few`` (n,) of which nothing is stated
+    keep their scores; '' is an owner that is not known. The scores themselves are returned where
+    two owners are not known.
+    """
+    known = set(owners) - {''}
+    if len(known) < 2:
+        return scores
+    out = np.array(scores)
+    for owner in known:
+        mine = np.flatnonzero((np.array(owners) == owner) & ~few)
+        if len(mine) > 1:
+            own = gap[np.ix_(mine, mine)].sum(axis=1) / (2 * (len(mine) - 1))
+            out[mine] = shrunk(scores[mine], np.maximum(own, 1e-300))
+    return out
+
+
+def shrunk(scores: Floats, variance: Floats) -> Floats:
+    """Return scores (k,) shrunk to their mean by as much as their ``variance`` explains them."""
+    w = 1 / variance
+    apart = float(w @ (scores - w @ scores / w.sum()) ** 2) - (len(scores) - 1)
+    between = max(apart, 0.0) / (w.sum() - w @ w / w.sum())
+    w = 1 / (variance + between)
+    mean = w @ scores / w.sum()
+    return np.asarray(mean + between * w * (scores - mean))
+
+
+def _of_one_owner(result: Standings, owners: Sequence[str]) -> tuple[str, ...]:
+    """Say where the highest score is one of several of the same owner, and not the first rank."""
+    if len(set(owners) - {''}) < 2 or result.too_few is None or result.too_few.all():
+        return ()
+    top = int(np.argmax(np.where(result.too_few, -np.inf, result.scores)))
+    same = owners.count(owners[top]) if owners[top] else 1
+    if same == 1 or result.ranks[top] == 1:
+        return ()
+    return (f'{result.items[top]} has the highest score as one of {same} policies of its owner; '
+            'the highest of several is high by luck too, so ranks count it as the mean of its '
+            'owner, as far as these policies differ by chance',)
 
 
 def places(scores: Floats, apart: np.ndarray, owners: Sequence[str]) -> Ints:

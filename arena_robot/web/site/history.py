@@ -1,7 +1,7 @@
 """Standings over time: as they were on earlier days, and which method they used since when."""
 
-import contextlib
 import json
+import time
 from collections.abc import Hashable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from fastapi.responses import HTMLResponse, Response
 from fastapi.templating import Jinja2Templates
 
 from arena_robot.core.clock import Clock, to_utc
-from arena_robot.core.errors import DataError, RankingError
+from arena_robot.core.errors import DataError, NotComputed, RankingError
 from arena_robot.core.files import write_json
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.methods import METHODS, rank_comparable
@@ -22,6 +22,7 @@ from arena_robot.ranking.standings import Shown, Standings, as_json, is_few, sho
 from arena_robot.server.results.standings import INTERVALS, Results
 
 MOST_DAYS = 24    # of a plot: each costs a ranking with its intervals
+PART_S = 0.5    # of processor time for past days at once: so long a new verdict waits for them
 SHOWN_DAYS = 5    # below the leaderboard, the newest
 FIRST_DAY = '1971'    # older: nobody kept the time
 _LEFT_OUT = ('p_better', 'solve')
@@ -55,31 +56,59 @@ class History:
     """
     Past standings by the recommended method, renewed like the other results.
 
-    A day is computed again when the sessions up to it are others than before.
+    A day is computed again when the sessions up to it are others than before. The newest days
+    come first, as many at once as ``PART_S`` allows, so that a verdict is on the leaderboard
+    before the older days are made; until then these are left out.
     """
 
     def __init__(self, results: Results) -> None:
         self._results = results
-        self._days: dict[tuple[str, Hashable], PastStandings] = {}
+        self._days: dict[tuple[str, Hashable], PastStandings | None] = {}
 
     def past(self) -> tuple[PastStandings, ...]:
-        """Return the standings of up to 24 days with sessions, oldest first."""
+        """Return the standings of up to 24 days with sessions, oldest first, that are made."""
+        try:
+            return self.renew()
+        except NotComputed:
+            return _oldest_first(self._days)
+
+    def renew(self) -> tuple[PastStandings, ...]:
+        """Return all of them; NotComputed while some are not made yet."""
         return self._results.kept.get('history', self._computed, late=True)
 
     def _computed(self) -> tuple[PastStandings, ...]:
         votes, owners = self._results.dated(), self._results.owners()
-        days: dict[tuple[str, Hashable], PastStandings] = {}
-        for day in chosen_days([day for day in np.unique(votes.days).tolist()
-                                if day >= FIRST_DAY]):
+        until_s, is_late = time.thread_time() + PART_S, False
+        days: dict[tuple[str, Hashable], PastStandings | None] = {}
+        for day in reversed(chosen_days([day for day in np.unique(votes.days).tolist()
+                                         if day >= FIRST_DAY])):
             comparisons, mark = votes.up_to(day)
-            with contextlib.suppress(RankingError):    # nobody can be compared yet
-                days[day, mark] = self._days.get((day, mark)) or _as_of(day, comparisons, owners)
+            if (day, mark) in self._days:
+                days[day, mark] = self._days[day, mark]
+                continue
+            if is_late:
+                self._days |= days
+                raise NotComputed('the standings of earlier days are being computed')
+            days[day, mark] = _as_of(day, comparisons, owners)
+            is_late = time.thread_time() > until_s
         self._days = days
-        return tuple(days.values())
+        return _oldest_first(days)
 
 
-def _as_of(day: str, comparisons: Comparisons, owners: Mapping[str, str]) -> PastStandings:
-    standings, _ = rank_comparable(comparisons, RECOMMENDED, intervals=INTERVALS, owners=owners)
+def _oldest_first(days: Mapping[tuple[str, Hashable], PastStandings | None],
+                  ) -> tuple[PastStandings, ...]:
+    """Return what is made, of a day that changed meanwhile the last."""
+    made = {day: past for (day, _), past in days.items() if past is not None}
+    return tuple(made[day] for day in sorted(made))
+
+
+def _as_of(day: str, comparisons: Comparisons, owners: Mapping[str, str]) -> PastStandings | None:
+    """Return the standings of a day, None where nobody can be compared yet."""
+    try:
+        standings, _ = rank_comparable(comparisons, RECOMMENDED, intervals=INTERVALS,
+                                       owners=owners)
+    except RankingError:
+        return None
     return PastStandings(day, len(comparisons), standings)
 
 
@@ -126,7 +155,7 @@ def table(past: tuple[PastStandings, ...]) -> HistoryTable:
 def add_history(app: FastAPI, pages: Jinja2Templates, results: Results,
                 history: History) -> None:
     """Add the page of past standings and its JSON."""
-    results.kept.always(history.past, late=True)
+    results.kept.always(history.renew, late=True)
 
     @app.get('/history', response_class=HTMLResponse, include_in_schema=False)
     def page(request: Request) -> Response:
