@@ -14,7 +14,7 @@ from arena_robot.ranking.games.nash_alpha import (
     stationary,
 )
 from arena_robot.ranking.games.payoffs import game_from_json
-from arena_robot.ranking.games.zero_sum import solve, solve_symmetric
+from arena_robot.ranking.games.zero_sum import antisymmetric, solve, solve_antisymmetric
 
 RPS = np.array([[0, -1, 1], [1, 0, -1], [-1, 1, 0]])
 COPIES = np.ix_([0, 0, 1, 2], [0, 1, 1, 1, 2])
@@ -26,7 +26,7 @@ GAME = {'players': 2, 'shape': [3, 3], 'payoffs': [CYCLE, (-np.array(CYCLE)).tol
 
 
 def test_rock_paper_scissors():
-    for solution in (solve_symmetric(RPS), solve(RPS).row, solve(RPS).column):
+    for solution in (solve_antisymmetric(antisymmetric(RPS)), solve(RPS).row, solve(RPS).column):
         np.testing.assert_allclose(solution.mixed, [1 / 3] * 3, atol=1e-12)
         assert solution.unique
         assert solution.essential == (0, 1, 2)
@@ -44,12 +44,12 @@ def test_nothing_at_stake_is_played_uniformly():
     np.testing.assert_allclose(solution.row.mixed, [1 / 3] * 3)
     np.testing.assert_allclose(solution.column.mixed, [1 / 4] * 4)
     assert not solution.row.unique
-    np.testing.assert_allclose(solve_symmetric(np.zeros((2, 2))).mixed, [.5, .5])
+    np.testing.assert_allclose(solve_antisymmetric(np.zeros((2, 2))).mixed, [.5, .5])
 
 
 def test_clones_share_what_the_original_had():
     cloned = RPS[np.ix_([0, 0, 1, 2], [0, 0, 1, 2])]
-    solution = solve_symmetric(cloned)
+    solution = solve_antisymmetric(antisymmetric(cloned))
     assert not solution.unique
     np.testing.assert_allclose(solution.mixed, [1 / 6, 1 / 6, 1 / 3, 1 / 3], atol=1e-9)
 
@@ -75,7 +75,7 @@ def test_an_entropy_that_is_largest_where_a_free_constraint_is_just_met():
     M = np.array([[0, 1, 0, -1, -1, 0, 1], [-1, 0, 0, -1, 1, 0, 1], [0, 0, 0, 1, 0, 0, 0],
                   [1, 1, -1, 0, 1, 1, 0], [1, -1, 0, -1, 0, -1, 0], [0, 0, 0, -1, 1, 0, 0],
                   [-1, -1, 0, 0, 0, 0, 0]])
-    for solution in (solve_symmetric(M), solve(M).row):
+    for solution in (solve_antisymmetric(antisymmetric(M)), solve(M).row):
         assert solution.essential == (0, 2, 5)
         np.testing.assert_allclose(solution.mixed, [.25, 0, .5, 0, 0, .25, 0], atol=1e-7)
 
@@ -85,7 +85,7 @@ def test_the_symmetric_way_and_the_general_one_agree(seed):
     rng = np.random.default_rng(seed)
     size, most = 2 + seed % 7, 1 + seed % 3
     M = np.triu(rng.integers(-most, most + 1, (size, size)), 1)
-    own, general = solve_symmetric(M - M.T), solve(M - M.T).row
+    own, general = solve_antisymmetric(antisymmetric(M - M.T)), solve(M - M.T).row
     assert (own.essential, own.unique) == (general.essential, general.unique)
     np.testing.assert_allclose(own.mixed, general.mixed, atol=1e-6)
 
@@ -96,7 +96,7 @@ def test_the_essential_set_is_every_strategy_that_some_optimum_plays(seed):
     rng = np.random.default_rng(seed)
     M = np.triu(rng.integers(-1, 2, (5, 5)), 1).astype(float)
     M -= M.T
-    solution = solve_symmetric(M)
+    solution = solve_antisymmetric(antisymmetric(M))
     for i in range(5):
         most = linprog(-np.eye(5)[i], A_ub=-M.T, b_ub=np.zeros(5), A_eq=np.ones((1, 5)),
                        b_eq=[1], method='highs-ds')
@@ -109,12 +109,12 @@ def test_bad_matrices_are_refused(matrix, said):
     with pytest.raises(DataError, match=said):
         solve(matrix)
     with pytest.raises(DataError, match=said):
-        solve_symmetric(matrix)
+        solve_antisymmetric(antisymmetric(matrix))
 
 
 def test_a_symmetric_game_must_be_antisymmetric():
     with pytest.raises(DataError, match='antisymmetric'):
-        solve_symmetric([[0, 1], [1, 0]])
+        solve_antisymmetric(antisymmetric([[0, 1], [1, 0]]))
 
 
 def average_of(scores):

@@ -23,7 +23,6 @@ from arena_robot.ranking.methods import rank
 from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry
 from arena_robot.ranking.pairwise.davidson import Davidson
 from arena_robot.ranking.pairwise.elo import Elo
-from arena_robot.ranking.pairwise.progress import ProgressGls
 from arena_robot.ranking.standings import few_words, place_words, standings
 
 
@@ -168,19 +167,6 @@ def test_a_newcomer_with_one_comparison_leaves_the_others_their_intervals(method
 class Never:
     def __call__(self, comparisons):
         raise RankingError('no')
-
-
-def test_the_covariance_of_a_fit_is_that_of_the_bootstrap():
-    votes = drawn(m=1500)
-    rng = np.random.default_rng(1)
-    mean = np.linspace(0.3, 0.7, 5)
-    easy = rng.normal(0, 0.1, 1500)
-    votes = Comparisons.build(
-        votes.first, votes.second, votes.outcome, items=votes.items,
-        score_first=mean[votes.first] + easy + rng.normal(0, 0.1, 1500),
-        score_second=mean[votes.second] + easy + rng.normal(0, 0.1, 1500))
-    spread = bootstrap(ProgressGls(), votes, 400).scores.std(axis=0)
-    np.testing.assert_allclose(np.sqrt(np.diag(ProgressGls()(votes).covariance)), spread, rtol=0.2)
 
 
 def many_clusters(people, equal):

@@ -71,7 +71,6 @@ def test_progress_is_the_mean_over_scored_rollouts():
     for k in range(4):
         mine = np.r_[votes.score_first[votes.first == k], votes.score_second[votes.second == k]]
         assert fit.scores[k] == pytest.approx(np.nanmean(mine))
-    assert np.linalg.eigvalsh(fit.covariance).min() > -1e-12
 
 
 def test_gls_is_the_maximum_of_the_normal_likelihood():
@@ -98,11 +97,10 @@ def test_gls_is_the_maximum_of_the_normal_likelihood():
 
 def test_without_sharing_gls_is_the_mean_and_missing_scores_are_used():
     votes = drawn(1)
-    np.testing.assert_allclose(gls(votes, 0.0)[0], Progress()(votes).scores, atol=1e-12)
+    np.testing.assert_allclose(gls(votes, 0.0), Progress()(votes).scores, atol=1e-12)
     assert len(votes.take(np.isnan(votes.score_first))) > 0
     fit = ProgressGls()(votes)
-    spread = np.sqrt(np.diag(fit.covariance))
-    np.testing.assert_allclose(fit.scores, np.linspace(0.3, 0.7, 4), atol=5 * spread.max())
+    np.testing.assert_allclose(fit.scores, np.linspace(0.3, 0.7, 4), atol=0.1)
 
 
 def test_a_policy_that_met_easy_tasks_is_not_flattered():

@@ -280,9 +280,9 @@ def random_game(seed):
 @pytest.mark.parametrize('seed', range(60))
 def test_the_interior_method_and_the_linear_programme_agree(seed, monkeypatch):
     M = random_game(seed)
-    fast, fast_levels = zero_sum.solve_symmetric(M), iterative_levels(M)
+    fast, fast_levels = zero_sum.solve_antisymmetric(M), iterative_levels(M)
     monkeypatch.setattr(zero_sum, 'complementary', lambda _: None)
-    plain, plain_levels = zero_sum.solve_symmetric(M), iterative_levels(M)
+    plain, plain_levels = zero_sum.solve_antisymmetric(M), iterative_levels(M)
     assert (fast.essential, fast.unique) == (plain.essential, plain.unique)
     np.testing.assert_allclose(fast.mixed, plain.mixed, atol=1e-9 if plain.unique else 1e-6)
     assert [(set(a.members), a.unique) for a in fast_levels] == [
@@ -311,4 +311,4 @@ def test_a_game_too_close_to_call_is_left_to_the_linear_programme():
     close[3, :3], close[:3, 3] = -1e-8, 1e-8
     assert complementary(M) is not None
     assert complementary(close) is None
-    assert zero_sum.solve_symmetric(close).essential == (0, 1, 2)
+    assert zero_sum.solve_antisymmetric(close).essential == (0, 1, 2)

@@ -68,7 +68,7 @@ class RobustBradleyTerry:
                    'weight': dict(zip(comparisons.evaluators, mean.tolist(), strict=True))}
         diagnostics = replace(diagnostics, iterations=rounds, converged=rounds < ROUNDS,
                               warnings=warnings, details=details)
-        return replace(fit, covariance=None, diagnostics=diagnostics)
+        return replace(fit, diagnostics=diagnostics)
 
 
 def fit_robust(votes: Comparisons, limit: float = 1.5, *, start: Floats | None = None,

@@ -79,20 +79,15 @@ def solve(payoffs: ArrayLike) -> Equilibrium:
                        _largest_entropy(v - Q.T, y, column, row))
 
 
-def solve_symmetric(payoffs: ArrayLike) -> Strategies:
+def solve_antisymmetric(M: Floats) -> Strategies:
     """
     Return the optimal strategies of the symmetric zero-sum game M = −Mᵀ, whose value is 0.
 
-    A strategy that beats all others needs no LP, nor do those that draw with each other and beat
-    all others, nor most cycles of three. Most others end with an interior method. Where that is
-    not clear, a vertex comes from one LP; where it is not strictly complementary there are
-    several, and a second LP finds the essential set.
+    M: as :func:`antisymmetric` returns it. A strategy that beats all others needs no LP, nor do
+    those that draw with each other and beat all others, nor most cycles of three. Most others end
+    with an interior method. Where that is not clear, a vertex comes from one LP; where it is not
+    strictly complementary there are several, and a second LP finds the essential set.
     """
-    return solve_antisymmetric(antisymmetric(payoffs))
-
-
-def solve_antisymmetric(M: Floats) -> Strategies:
-    """Return what :func:`solve_symmetric` does, of a matrix that is known to be antisymmetric."""
     m = len(M)
     wins = np.flatnonzero((M > 0).sum(axis=1) == m - 1)
     if len(wins):

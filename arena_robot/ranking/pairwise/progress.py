@@ -1,8 +1,7 @@
 """
 Progress scores and audits: mean per policy, plain or corrected for each session's difficulty.
 
-``Progress``: s̄_p = Σ w s / Σ w over the scored rollouts of p in the comparisons. Its covariance
-is clustered by session.
+``Progress``: s̄_p = Σ w s / Σ w over the scored rollouts of p in the comparisons.
 
 ``ProgressGls``: s_np = μ_p + u_n + e_np, where u_n, the same for both rollouts of a comparison,
 is how easy that task was. The two scores of a comparison then correlate by ρ = var(u) / (var(u) +
@@ -42,15 +41,10 @@ class Progress:
 
         :raises RankingError: a policy has no scored rollout.
         """
-        policy, score, weight, session = scored_rollouts(comparisons)
-        n = comparisons.n
-        count = np.bincount(policy, weight, minlength=n)
-        mean = np.bincount(policy, weight * score, minlength=n) / count
-        _, cluster = np.unique(session, return_inverse=True)
-        left = np.zeros((int(cluster.max()) + 1, n))
-        np.add.at(left, (cluster, policy), weight * (score - mean[policy]) / count[policy])
-        return Fit(mean, mean.copy(), Diagnostics(
-            details={'rollouts': float(count.sum())}), np.asarray(left.T @ left, float))
+        policy, score, weight = scored_rollouts(comparisons)
+        count = np.bincount(policy, weight, minlength=comparisons.n)
+        mean = np.bincount(policy, weight * score, minlength=comparisons.n) / count
+        return Fit(mean, mean.copy(), Diagnostics(details={'rollouts': float(count.sum())}))
 
 
 @dataclass(frozen=True)
@@ -70,22 +64,21 @@ class ProgressGls:
         iteration, change = 0, np.inf
         while change >= TOLERANCE:
             iteration += 1
-            new, information = gls(comparisons, shared)
+            new = gls(comparisons, shared)
             rho, variance, value = _shared(comparisons, new)
             change = max(float(np.max(np.abs(new - means))), abs(rho - shared))
             means, shared = new, rho
             if iteration == MAX_ITERATIONS and change >= TOLERANCE:
                 raise NotConverged(f'progress_gls still changed by {change:.1e} after {iteration} '
                                    'rounds; use progress')
-        covariance = np.asarray(np.linalg.inv(information) * variance, float)
         return Fit(means, means.copy(), Diagnostics(
             True, iteration, value, warnings,
-            {'shared': shared, 'sigma': float(np.sqrt(variance))}), covariance)
+            {'shared': shared, 'sigma': float(np.sqrt(variance))}))
 
 
-def scored_rollouts(comparisons: Comparisons) -> tuple[np.ndarray, Floats, Floats, np.ndarray]:
+def scored_rollouts(comparisons: Comparisons) -> tuple[np.ndarray, Floats, Floats]:
     """
-    Return policy, score, weight and session of the scored rollouts, (E,) each.
+    Return policy, score and weight of the scored rollouts, (E,) each.
 
     :raises RankingError: fewer than two policies, or one without any scored rollout.
     """
@@ -94,18 +87,18 @@ def scored_rollouts(comparisons: Comparisons) -> tuple[np.ndarray, Floats, Float
                            'a ranking needs at least two')
     policy = np.concatenate([comparisons.first, comparisons.second])
     score = np.concatenate([comparisons.score_first, comparisons.score_second])
-    weight, session = np.tile(comparisons.weight, 2), np.tile(comparisons.session, 2)
+    weight = np.tile(comparisons.weight, 2)
     kept = np.isfinite(score) & (weight > 0)
     count = np.bincount(policy[kept], minlength=comparisons.n)
     empty = [comparisons.items[k] for k in np.flatnonzero(count == 0)]
     if empty:
         raise RankingError(f'no scored rollout of {named(empty)}; give --episodes, or leave '
                            'these policies out')
-    return policy[kept], score[kept], weight[kept], session[kept]
+    return policy[kept], score[kept], weight[kept]
 
 
-def gls(comparisons: Comparisons, shared: float) -> tuple[Floats, Floats]:
-    """Return μ (n,) for a given ρ, and its information (n, n) in units of 1/σ²."""
+def gls(comparisons: Comparisons, shared: float) -> Floats:
+    """Return μ (n,) for a given ρ."""
     n, i, j = comparisons.n, comparisons.first, comparisons.second
     s, u, w = comparisons.score_first, comparisons.score_second, comparisons.weight
     both = np.isfinite(s) & np.isfinite(u)
@@ -121,7 +114,7 @@ def gls(comparisons: Comparisons, shared: float) -> tuple[Floats, Floats]:
         + np.bincount(j, of_second, minlength=n)
     right += np.bincount(i, of_first * a + cross * b, minlength=n)
     right += np.bincount(j, of_second * b + cross * a, minlength=n)
-    return np.linalg.solve(matrix, right), matrix
+    return np.linalg.solve(matrix, right)
 
 
 def _shared(comparisons: Comparisons, means: Floats) -> tuple[float, float, float]:
