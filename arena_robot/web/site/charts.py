@@ -149,7 +149,7 @@ def _add_plots(app: FastAPI, pictures: DrawnPictures, results: Results, history:
             past = history.past()
             return figure_bytes(history_figure([entry.day for entry in past], curves(past),
                                                METHODS.find(RECOMMENDED).unit), 'svg')
-        return svg_response(pictures.get(('history', len(history.past())), draw, late=True))
+        return svg_response(pictures.get(('history', str(len(history.past()))), draw, late=True))
 
 
 def _add_shares(app: FastAPI, pages: Jinja2Templates, pictures: DrawnPictures, results: Results,
