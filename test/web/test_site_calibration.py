@@ -30,11 +30,20 @@ from ranking_worlds import world
 SESSIONS = (2, 3, 5, 8, 9, 10, 12, 15, 20, 25, 30, 35, 40, 45, 50)
 
 
+class Untold:
+    """Values beside the standings, which these pages do not state."""
+
+    def get(self, key, make):
+        return {}
+
+
 @dataclass
 class Verdicts:
     """What a site reads: results of one simulated data set, by the site's own method."""
 
     votes: Comparisons
+
+    kept = Untold()
 
     def difference(self, first, second):
         return difference(self.votes, first, second)
@@ -143,6 +152,8 @@ def test_the_recommended_method_is_the_one_of_the_page_on_ranking():
 
 class Unscored:
     """Results whose sessions have no progress scores; no method that needs them can rank."""
+
+    kept = Untold()
 
     def standings(self, method, open_source):
         if METHODS.find(method).needs_scores or open_source:
