@@ -13,6 +13,8 @@ from arena_robot.core.errors import DataError
 from arena_robot.robots.arms import ROBOTS
 
 if TYPE_CHECKING:
+    from arena_robot.server.config import ServerConfig
+    from arena_robot.server.store.database import Database
     from arena_robot.server.upkeep.backup import Backup
 
 
@@ -131,6 +133,38 @@ def run_policy(args: argparse.Namespace) -> int:
     return 0
 
 
+def status_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    add_place(parser)
+
+
+def run_status(args: argparse.Namespace) -> int:
+    """
+    Say on the server's own machine what its maintainer should know today.
+
+        arena admin status --config /etc/arena/server.yaml
+        arena admin status --data arena-data
+
+    Sessions that wait for something, policies that wait for a person or do not answer, when each
+    station was last heard, tokens that end within 30 days, the disk.
+    """
+    from arena_robot.core.clock import SystemClock
+    from arena_robot.server.upkeep.overview import overview
+
+    config = config_at(args)
+    with _database(config) as database, database.read() as connection:
+        now = overview(connection, config.data, SystemClock().now_ns(), config.approve_policies)
+    print(json_text(dataclasses.asdict(now)) if args.json else now.text())
+    return 0
+
+
+def _database(config: 'ServerConfig') -> 'Database':
+    from arena_robot.server.store.database import Database
+    from arena_robot.server.store.snapshot import require_database
+    require_database(config.database_url())
+    return Database(config.database_url())
+
+
 def rescue_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
     parser.add_argument('name', help='a maintainer; made when there is no account of that name')
@@ -148,10 +182,9 @@ def run_rescue(args: argparse.Namespace) -> int:
     """
     from arena_robot.core.clock import SystemClock
     from arena_robot.server.store.accounts import rescue_token
-    from arena_robot.server.store.database import Database
 
     config = config_at(args)
-    with Database(config.database_url()) as database:
+    with _database(config) as database:
         _print_token(args, rescue_token(database, SystemClock(), args.name))
     return 0
 
@@ -239,11 +272,10 @@ def run_erase(args: argparse.Namespace) -> int:
     A backup that was made before still has the files: make a new one, and delete the old.
     """
     from arena_robot.core.clock import SystemClock
-    from arena_robot.server.store.database import Database
     from arena_robot.server.upkeep.erasing import eraser_of
 
     config = config_at(args)
-    with Database(config.database_url()) as database:
+    with _database(config) as database:
         count = eraser_of(config, database, SystemClock()).erase(
             args.session, args.slot, args.reason, args.by)
     print(json_text({'session': args.session, 'deleted': count}) if args.json else
@@ -287,12 +319,11 @@ def run_blur(args: argparse.Namespace) -> int:
     """
     from arena_robot.core.clock import SystemClock
     from arena_robot.recording.episode.frames import Blur
-    from arena_robot.server.store.database import Database
     from arena_robot.server.upkeep.erasing import eraser_of
 
     config, say = config_at(args), sentences(args)
     blur = Blur(tuple(tuple(box) for box in args.boxes), args.from_s, args.to_s)
-    with Database(config.database_url()) as database:
+    with _database(config) as database:
         eraser = eraser_of(config, database, SystemClock())
         plan = eraser.blur_plan(args.session, args.slot, args.camera, blur)
         say(f'{plan.target.key} will replace {plan.source.key}. Deleted for good, as they show it '

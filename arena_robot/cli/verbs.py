@@ -182,6 +182,7 @@ MAP: tuple[tuple[str, tuple[Verb | VerbGroup, ...]], ...] = (
     ('The server', (
         program('server', 'server', 'run the arena server'),
         group('admin', 'accounts, stations, tokens, policies, backups, rescue, erasure',
+              Verb('status', 'admin', 'say what a maintainer should know today'),
               Verb('account', 'admin', 'add a person: evaluator, owner or maintainer'),
               Verb('station', 'admin', 'add a robot station'),
               Verb('token', 'admin', 'rotate or revoke tokens'),

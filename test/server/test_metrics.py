@@ -1,6 +1,7 @@
 """The metrics page, and the bounded audit log that it counts."""
 
 import contextlib
+import json
 import socket
 
 import httpx
@@ -8,16 +9,17 @@ import pytest
 from arena_setting import STATION, Setting, run
 from prometheus_client.parser import text_string_to_metric_families
 
+from arena_robot.cli.main import main
 from arena_robot.core.clock import ManualClock
 from arena_robot.core.errors import ConfigError, DataError, Unauthorised
 from arena_robot.server.access.call_guard import BoundedAudit
 from arena_robot.server.access.rates import RateLimit
-from arena_robot.server.base import TooManyCalls
-from arena_robot.server.config import ServerLimits
+from arena_robot.server.base import PolicyState, TooManyCalls
+from arena_robot.server.config import Approval, ServerLimits
 from arena_robot.server.counters import MOST_ROWS, Counters
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.store.audit import Audit
-from arena_robot.session.arena.contract import PROMPT
+from arena_robot.session.arena.contract import PROMPT, VERDICT
 
 
 @pytest.fixture(scope='module')
@@ -105,3 +107,39 @@ def test_a_taken_metrics_port_is_named(tmp_path, pool):
     with socket.create_server(('127.0.0.1', 0)) as taken, \
             pytest.raises(ConfigError, match='metrics'):
         Setting(tmp_path, '', pool, metrics_port=taken.getsockname()[1])
+
+
+def test_a_maintainer_reads_what_waits_for_a_person(pool, tmp_path, capsys):
+    def status(*words):
+        code = main(['admin', 'status', '--data', str(tmp_path / 'server'), *words])
+        return code, ''.join(capsys.readouterr())
+
+    assert 'there is no database' in status()[1]
+    assert not (tmp_path / 'server').exists()
+    setting = Setting(tmp_path / 'server', '', pool, approve_policies=Approval.ALL)
+    try:
+        run(setting.arena(), tmp_path)
+        waits = setting.arena().assign(STATION, 'ada', PROMPT).session_id
+        setting.arena().feedback(waits, VERDICT)
+        server = setting.server
+        server.policies.move('viridian', PolicyState.SUSPENDED, 'joint 2 at -36.4')
+        server.policies.move('azure-fast', PolicyState.SUBMITTED)
+        server.policies.move('azure-fast', PolicyState.PROBATION)
+        server.policies.set_health(server.policies.get('crimson-7b').id, False, 'no answer in 5 s')
+        server.accounts.rotate(setting.owner, lifetime_s=3600.0)
+        code, text = status()
+        now = json.loads(status('--json')[1])
+    finally:
+        setting.close()
+    assert code == 0
+    assert (now['sessions']['counted'], now['sessions']['incomplete']) == (1, 1)
+    assert f'  {waits}  ' in text
+    assert 'viridian: suspended (joint 2 at -36.4)' in text
+    waiting = next(line for line in text.splitlines() if 'azure-fast' in line)
+    assert waiting.endswith('waits for `arena admin policy --approve`')
+    assert 'crimson-7b: does not answer (no answer in 5 s)' in text
+    assert now['stations'][0]['week'] == 2
+    assert now['stations'][0]['seen'][:2] == '20'
+    assert [row['holder'] for row in now['expiring']] == ['olga']
+    assert now['people'] == {'evaluator': 1, 'maintainer': 1, 'owner': 1}
+    assert now['disk']['files'] > 0

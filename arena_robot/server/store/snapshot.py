@@ -133,11 +133,17 @@ def _is_sqlite(url: str) -> bool:
     return make_url(url).get_backend_name() == 'sqlite'
 
 
-def _of_sqlite(url: URL, target: Path) -> DatabaseSnapshot:
-    source = Path(url.database or '')
-    if not source.is_file():
+def require_database(url: str) -> None:
+    """Raise ConfigError where the file of a database is not there: opening it would make one."""
+    source = Path(make_url(url).database or '')
+    if _is_sqlite(url) and not source.is_file():
         raise ConfigError(f'there is no database {source}; name the data folder or the '
                           'configuration of the server')
+
+
+def _of_sqlite(url: URL, target: Path) -> DatabaseSnapshot:
+    require_database(str(url))
+    source = Path(url.database or '')
     with closing(sqlite3.connect(f'file:{source}?mode=ro', uri=True, timeout=30.0)) as live, \
             closing(sqlite3.connect(target)) as copy, _damage_named():
         live.backup(copy, pages=4096)
