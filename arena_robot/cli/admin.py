@@ -149,7 +149,7 @@ def run_status(args: argparse.Namespace) -> int:
     station was last heard, tokens that end within 30 days, the disk.
     """
     from arena_robot.core.clock import SystemClock
-    from arena_robot.server.upkeep.overview import overview
+    from arena_robot.server.store.overview import overview
 
     config = config_at(args)
     with _database(config) as database, database.read() as connection:

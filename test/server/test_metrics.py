@@ -111,9 +111,11 @@ def test_a_taken_metrics_port_is_named(tmp_path, pool):
 
 def test_a_maintainer_reads_what_waits_for_a_person(pool, tmp_path, capsys):
     def status(*words):
-        code = main(['admin', 'status', '--data', str(tmp_path / 'server'), *words])
+        code = main(['admin', 'status', '--config', str(config), *words])
         return code, ''.join(capsys.readouterr())
 
+    config = tmp_path / 'server.yaml'
+    config.write_text(f'data: {tmp_path}/server\napprove_policies: all\n')
     assert 'there is no database' in status()[1]
     assert not (tmp_path / 'server').exists()
     setting = Setting(tmp_path / 'server', '', pool, approve_policies=Approval.ALL)
