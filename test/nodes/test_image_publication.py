@@ -33,7 +33,8 @@ def test_both_pictures_are_published_before_anything_else():
 
     picture = observation.Image(np.zeros((4, 6, 3), np.uint8), 5)
     node = object.__new__(CameraNode)
-    node.params, node.size, node._next_ns = CameraParams(), None, 0
+    node._current = SimpleNamespace(values=CameraParams())
+    node.size, node._next_ns = None, 0
     node.timeline = SimpleNamespace(to_ros=lambda stamp_ns: stamp_ns)
     node.rate = SimpleNamespace(tick=lambda: None)
     node.camera = SimpleNamespace(wait_frame=lambda _: StereoFrame(picture, picture, 1))

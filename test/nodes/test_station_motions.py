@@ -178,7 +178,10 @@ def test_another_scene_is_set_up(client, arm):
 
 
 def test_parameters_have_ranges_and_most_are_fixed(client, arm_session):
-    assert not set_parameter(client, 'arm_node', 'command_timeout', 0.3).successful
+    assert not set_parameter(client, 'arm_node', 'goal_tolerance', 0.02).successful
+    refused = set_parameter(client, 'arm_node', 'command_timeout', 0.9)
+    assert not refused.successful
+    assert 'command_timeout may only be lowered while running' in refused.reason
     assert not set_parameter(client, 'gripper_node', 'speed', 2.0).successful
     assert set_parameter(client, 'gripper_node', 'speed', 0.5).successful
 
