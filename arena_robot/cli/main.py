@@ -1,9 +1,11 @@
 """
 Entry point of `arena`: find the verb that was typed, run it, report errors.
 
-Where a package is missing, the error names the extra that has it.
+The verbs `help` and `completion` are here. Where a package is missing, the error names the extra
+that has it.
 """
 
+import argparse
 import os
 import re
 import sys
@@ -119,6 +121,46 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return OK
+
+
+def help_arguments(own: argparse.ArgumentParser) -> None:
+    """Declare the verb that is asked for."""
+    own.add_argument('verb', nargs='*', help='such as: policy serve')
+
+
+def run_help(args: argparse.Namespace) -> int:
+    """
+    Print the help of a verb, or the list of all verbs.
+
+        arena help
+        arena help policy serve
+    """
+    leaf = parser(typed(args.verb)).leaf(args.verb)
+    words = leaf.prog.split()[1:]
+    if words != args.verb:
+        if leaf.groups():
+            leaf.parse_args(args.verb[len(words):])    # names the nearest verb
+        leaf.error(f"'{' '.join(args.verb)}' is no verb; `{leaf.prog}` is")
+    leaf.print_help()
+    return 0
+
+
+def completion_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the shell."""
+    parser.add_argument('shell', choices=('bash', 'zsh', 'fish'))
+
+
+def run_completion(args: argparse.Namespace) -> int:
+    """
+    Print a script that completes `arena` in a shell.
+
+        source <(arena completion bash)                               # in ~/.bashrc
+        arena completion zsh > "${fpath[1]}/_arena"
+        arena completion fish > ~/.config/fish/completions/arena.fish
+    """
+    from argcomplete.shell_integration import shellcode
+    print(shellcode(['arena'], shell=args.shell))
+    return 0
 
 
 if __name__ == '__main__':

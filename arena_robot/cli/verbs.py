@@ -243,8 +243,8 @@ MAP: tuple[tuple[str, tuple[Verb | VerbGroup, ...]], ...] = (
               Verb('export', 'skill.solutions', 'make a policy of a verified solution'),
               Verb('bench', 'skill.bench', 'measure exemplars and verifier on held-out tasks')))),
     ('', (
-        program('help', 'help', 'print the help of a verb'),
-        program('completion', 'help', 'print completions for bash, zsh or fish'))),
+        program('help', 'main', 'print the help of a verb'),
+        program('completion', 'main', 'print completions for bash, zsh or fish'))),
 )
 
 

@@ -91,14 +91,15 @@ class Calls:
         """
         for pause_s in (*PAUSES_S, None):
             try:
-                return self._once(name, message() if callable(message) else message, timeout_s)
+                return self.once(name, message() if callable(message) else message, timeout_s)
             except TooManyCalls:
                 if pause_s is None:
                     raise
                 time.sleep(pause_s)
         raise AssertionError('the last turn returns or raises')
 
-    def _once(self, name: str, message: Any, timeout_s: float | None) -> Any:
+    def once(self, name: str, message: Any, timeout_s: float | None = None) -> Any:
+        """Call ``name`` once; TooManyCalls when the server reports too many."""
         try:
             return getattr(self._stub, name)(
                 message, timeout=timeout_s or self.address.timeout_s,

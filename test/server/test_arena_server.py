@@ -192,7 +192,7 @@ def test_too_many_calls_are_refused(tmp_path, pool):
     try:
         def hurry():
             for _ in range(40):
-                calls._once('ListPolicies', pb.Empty(), None)
+                calls.once('ListPolicies', pb.Empty())
 
         with pytest.raises(TooManyCalls, match='slow down'):
             hurry()

@@ -40,7 +40,7 @@ def test_wrong_tokens_are_limited_by_address_and_right_ones_are_not(lite):
     wrong = 0
     for k in range(60):
         try:
-            lite.calls(f'arena_guess_{k}')._once('ListPolicies', pb.Empty(), None)
+            lite.calls(f'arena_guess_{k}').once('ListPolicies', pb.Empty())
         except Unauthorised:
             wrong += 1
         except TooManyCalls:
@@ -48,17 +48,17 @@ def test_wrong_tokens_are_limited_by_address_and_right_ones_are_not(lite):
     assert 20 <= wrong < 30
     assert len([line for line in lite.server.audit.lines(200) if line.actor == 'unknown']) == wrong
     for _ in range(5):
-        good._once('ListPolicies', pb.Empty(), None)
+        good.once('ListPolicies', pb.Empty())
 
 
 def test_a_valid_token_that_was_never_seen_is_taken_beside_wrong_ones(lite):
     """As after a restart, with a station behind the same address whose token was revoked."""
     for k in range(40):
         with contextlib.suppress(Unauthorised, TooManyCalls):
-            lite.calls(f'arena_guess_{k}')._once('ListPolicies', pb.Empty(), None)
+            lite.calls(f'arena_guess_{k}').once('ListPolicies', pb.Empty())
     with pytest.raises(TooManyCalls):
-        lite.calls('arena_guess')._once('ListPolicies', pb.Empty(), None)
-    lite.calls('owner')._once('ListPolicies', pb.Empty(), None)
+        lite.calls('arena_guess').once('ListPolicies', pb.Empty())
+    lite.calls('owner').once('ListPolicies', pb.Empty())
 
 
 def test_many_unknown_tokens_of_one_address_are_refused_without_a_look(tmp_path):
@@ -70,7 +70,7 @@ def test_many_unknown_tokens_of_one_address_are_refused_without_a_look(tmp_path)
         refused = []
         for k in range(12):
             with pytest.raises((Unauthorised, TooManyCalls)) as refusal:
-                made.calls(f'arena_guess_{k}')._once('ListPolicies', pb.Empty(), None)
+                made.calls(f'arena_guess_{k}').once('ListPolicies', pb.Empty())
             refused.append(refusal.type)
         assert refused == [Unauthorised] * 7 + [TooManyCalls] * 5    # the owner's was the first
         assert made.server.counters.count('refused', 'wrong_token') == 7

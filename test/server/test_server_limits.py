@@ -152,7 +152,7 @@ def test_calls_at_once_are_bounded():
 def test_a_wrong_token_is_refused_by_a_sentence(server):
     with contextlib.closing(Calls(ServerAddress(server.target, 'arena_no'))) as calls, \
             pytest.raises((Unauthorised, TooManyCalls)):
-        calls._once('ListPolicies', pb.Empty(), None)
+        calls.once('ListPolicies', pb.Empty())
 
 
 @pytest.mark.parametrize('host', ['0.0.0.0', '::', 'arena.example.org'])

@@ -247,7 +247,7 @@ def test_an_address_that_guesses_at_one_server_is_refused_at_another(tmp_path, p
         assert time.monotonic() - begin < 2 * EXCHANGE_S + 2.0
         with contextlib.closing(Calls(ServerAddress(f'127.0.0.1:{second.port}',
                                                     first.tokens['owner']))) as good:
-            good._once('ListPolicies', pb.Empty(), None)
+            good.once('ListPolicies', pb.Empty())
         here.close()
         there.close()
 
@@ -255,7 +255,7 @@ def test_an_address_that_guesses_at_one_server_is_refused_at_another(tmp_path, p
 def guessed(calls):
     """Tell whether a call with a wrong token was looked at."""
     try:
-        calls._once('ListPolicies', pb.Empty(), None)
+        calls.once('ListPolicies', pb.Empty())
     except Unauthorised:
         return True
     except TooManyCalls:
