@@ -1,5 +1,6 @@
 """A policy behind any openpi or RoboArena websocket server."""
 
+import functools
 import uuid
 from types import TracebackType
 from typing import Any
@@ -16,6 +17,12 @@ from arena_robot.policy.options import CallOptions
 # Ten times what any server known sends first, and a chunk of 1024 actions with all beside it.
 METADATA_BYTES, METADATA_ITEMS, REPLY_BYTES = 64 * 1024, 256, 1 << 20
 CLOSE_S = 5.0    # five times what the closing of a websocket may take
+
+
+@functools.cache
+def _loop() -> LoopThread:
+    """Return the event loop of all connections of this process."""
+    return LoopThread('openpi-policies')
 
 
 class OpenpiPolicy:
@@ -46,7 +53,7 @@ class OpenpiPolicy:
     def open(self) -> 'OpenpiPolicy':
         """Connect and read the metadata; raises PolicyError."""
         self._line = FrameLine(parse_address(self.address), self._options, self._met)
-        self._loop = LoopThread('openpi-policy')
+        self._loop = _loop()
         try:
             self._loop.run(self._line.open(), 4.0 * self._options.connect_timeout_s)
         except BaseException:
@@ -87,7 +94,6 @@ class OpenpiPolicy:
         loop, self._loop = self._loop, None
         if loop is not None:
             loop.run(self._line.close(), CLOSE_S)
-            loop.close()
 
     def __enter__(self) -> 'OpenpiPolicy':
         """Open, unless it is."""
