@@ -41,7 +41,9 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def plugged(folder, monkeypatch):
-    """Every test begins with both cameras; a lost one is looked for more often."""
+    """Every test begins with both cameras, back long ago; a lost one is looked for more often."""
+    for lost in folder.glob('*.lost'):
+        lost.unlink()
     plug_in(folder, PLUGGED)
     monkeypatch.setattr(grabbing, 'AGAIN_S', 0.05)
 

@@ -172,6 +172,13 @@ def test_a_simulation_that_was_killed_restores_the_start_that_it_saved(processes
     assert 'no start was saved' in answered('restore_start').message
 
 
+def pace(ticks):
+    """Return how fast a clock went lately; a busy machine may hold it up for a while."""
+    lately = [tick for tick in ticks[:] if ticks[-1][1] - tick[1] < PACE_NS]
+    (first, wall_first), (last, wall_last) = lately[0], lately[-1]
+    return (last - first) / max(wall_last - wall_first, PACE_NS // 2)
+
+
 def test_a_faster_station_publishes_its_clock(processes, spin):
     name = f'fast_{uuid.uuid4().hex[:6]}'
     station = processes(*sim_command(name, {'sim_station': {
@@ -183,10 +190,7 @@ def test_a_faster_station_publishes_its_clock(processes, spin):
     qos.subscription(node, Clock, '/clock',
                      lambda m: ticks.append((convert.stamp_of(m.clock), time.time_ns())))
     with RemoteArm(node, timeout_s=25.0) as arm:
-        ticks.clear()
-        until(lambda: ticks and ticks[-1][1] - ticks[0][1] > PACE_NS, 'the clock')
-        (first, wall_first), (last, wall_last) = ticks[0], ticks[-1]
-        assert (last - first) / (wall_last - wall_first) == pytest.approx(2.0, rel=0.3)
+        until(lambda: ticks and pace(ticks) == pytest.approx(2.0, rel=0.2), lambda: f'{pace(ticks)}')
         goal = arm.wait_state(10.0).q.copy()
         goal[0] += 0.2
         took_s = arm.move_to(goal, 1.0)

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 
 import pytest
-from arena_robot.server.pool.checks import conformance
+from arena_robot.server.pool.policy_pool import conformance
 from arena_setting import FIRST, LAST, STATION, Setting, query
 from waiting import until
 
