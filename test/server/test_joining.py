@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 
 import pytest
-from arena_robot.server.pool.policy_pool import conformance
 from arena_setting import FIRST, LAST, STATION, Setting, query
 from waiting import until
 
@@ -17,6 +16,7 @@ from arena_robot.policy.resizing import Resizing
 from arena_robot.server.app import ArenaServer
 from arena_robot.server.base import PolicyState, Role
 from arena_robot.server.joining import Joining
+from arena_robot.server.pool.policy_pool import conformance
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.session.arena.contract import PROMPT, observation
 
