@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.task_categories import CATEGORIES
+from arena_robot.core.verdict import from_plain, to_plain
 from arena_robot.reports.policy_report.statements import (
     SECTIONS,
     CheckCounts,
@@ -57,14 +58,14 @@ def fill(folder, count):
                 'evaluator_id': people[k % 200], 'institution': f'lab {k % 12}', 'state': 'done',
                 'prompt': f'{words[k % 4]} number {k % 997}', 'category': CATEGORIES[k % 9],
                 'policy_a_id': numbers[a], 'policy_b_id': numbers[b], 'probation': False,
-                'token_a': f'fill:{k}:a', 'token_b': f'fill:{k}:b', 'rollouts': 2, 'valid': True,
+                'token_a': f'fill:{k}:a', 'token_b': f'fill:{k}:b', 'rollouts': 2,
                 **dict.fromkeys(('created_ns', 'seen_ns', 'ended_ns', 'accepted_ns'),
                                  FIRST_NS + k * APART_NS),
                 'revealed_ns': k, 'imported': True,
-                'preference': 'TIE' if k % 7 == 0 else 'A' if win else 'B',
-                'progress_a': 0.5, 'progress_b': 0.25, 'explanation': 'it was better',
-                **dict.fromkeys(('invalid_reason', 'notes', 'notes_a', 'notes_b', 'lighting',
-                                 'clutter', 'incomplete', 'conflict', 'nonce', 'commitment'), '')})
+                **to_plain(from_plain({
+                    'preference': 'TIE' if k % 7 == 0 else 'A' if win else 'B', 'valid': True,
+                    'progress_a': 0.5, 'progress_b': 0.25, 'explanation': 'it was better'})),
+                **dict.fromkeys(('incomplete', 'conflict', 'nonce', 'commitment'), '')})
         for start_row in range(0, count, 5000):
             connection.execute(sa.insert(sessions), rows[start_row:start_row + 5000])
         log.append(connection, [(row['id'], '{"kind": "session"}') for row in rows], 0)
