@@ -57,7 +57,6 @@ class Housekeeping:
             log.exception('the chore %s failed; it is tried again later', name)
 
 
-
 class BatchedWork(Generic[K, V]):
     """
     Does what is asked in a thread; what is asked meanwhile is done next, together.

@@ -110,8 +110,6 @@ class CallPassage(asyncio.Protocol):
         self._caller.close()
 
 
-
-
 class LoopThread:
     """An event loop in a thread of its own, for programs that have none."""
 

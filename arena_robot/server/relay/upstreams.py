@@ -252,7 +252,6 @@ def executable(reply: pb.InferReply, spec: PolicySpec) -> tuple[int, Proof]:
 Find = Callable[[PolicyTarget], Awaitable[Upstream]]
 
 
-
 class Preparing:
     """
     Prepares both policies of a session at once, so that neither shows which needs it.
