@@ -65,7 +65,7 @@ class TranslatedPolicy:
         if method == 'Reset':
             served.reset(pb.ResetRequest.FromString(request).episode, timeout_s)
             return b''
-        query = wire.request_from_bytes(request)
+        query = wire.parsed(pb.InferRequest, request, 'request')
         wire.check_version(query.protocol_version)
         answer = served.infer(wire.observation_of_request(query), query.episode, timeout_s)
         return bytes(wire.chunk_to_wire(answer.chunk, 0.0, 0.0).SerializeToString())

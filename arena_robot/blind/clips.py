@@ -26,6 +26,7 @@ from arena_robot.core.openable import Openable
 from arena_robot.policy.grpc import wire
 from arena_robot.policy.openpi import wire as openpi_wire
 from arena_robot.policy.openpi.passing import Message
+from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.recording.episode.frames import (
     MOST_PIXELS,
     rgb_frame,
@@ -75,7 +76,7 @@ def pictures_of_frame(frame: Message) -> Pictures:
 def pictures_of_call(request: Message) -> Pictures:
     """Return the pictures in the bytes of an ``InferRequest``. Raises PolicyRefused."""
     assert isinstance(request, bytes)    # gRPC has no texts
-    seen = wire.observation_of_request(wire.request_from_bytes(request))
+    seen = wire.observation_of_request(wire.parsed(pb.InferRequest, request, 'request'))
     return {name: image.pixels for name, image in seen.images.items()}
 
 

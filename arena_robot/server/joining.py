@@ -74,7 +74,7 @@ class Tunnel:
         try:
             writer.write(frame.data)
             await asyncio.wait_for(writer.drain(), STUCK_S)
-        except (OSError, TimeoutError, asyncio.TimeoutError):
+        except (OSError, asyncio.TimeoutError):    # in Python 3.10 the latter is no OSError
             self._drop(number)
         if frame.end:
             self._drop(number)

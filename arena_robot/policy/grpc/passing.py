@@ -9,13 +9,13 @@ from typing import Any
 
 import grpc
 import grpc.aio
-from google.protobuf.message import DecodeError
 
-from arena_robot.core.errors import ArenaError, PolicyRefused
+from arena_robot.core.errors import ArenaError
 from arena_robot.policy.address import PolicyAddress
 from arena_robot.policy.grpc.channel import SERVICE, UNCOMPRESSED, headers, open_aio_channel
 from arena_robot.policy.grpc.errors import CODE_KEY, error_of, status_of
 from arena_robot.policy.grpc.server import bind
+from arena_robot.policy.grpc.wire import parsed
 from arena_robot.policy.options import CallOptions, ServeOptions
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 
@@ -77,7 +77,7 @@ class CallServer:
     async def _stream_reply(self, data: bytes, caller: str) -> pb.StreamReply:
         number = 0
         try:
-            request = _stream_request(data)
+            request = parsed(pb.StreamRequest, data, 'request')
             number = request.id
             if request.HasField('infer'):
                 reply = await self._answer(caller, 'Infer', request.infer.SerializeToString())
@@ -118,11 +118,3 @@ class CallLine:
         channel, self._channel = self._channel, None
         if channel is not None:
             await channel.close()
-
-
-def _stream_request(data: bytes) -> pb.StreamRequest:
-    try:
-        request: pb.StreamRequest = pb.StreamRequest.FromString(data)
-    except DecodeError as error:
-        raise PolicyRefused(f'the request is no StreamRequest of {SERVICE}: {error}') from error
-    return request

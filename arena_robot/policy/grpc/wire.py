@@ -8,10 +8,11 @@ import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 import PIL.Image
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from arena_robot.core.action import ActionSpace, Chunk, handled
 from arena_robot.core.errors import BadReply, DataError, PolicyRefused
@@ -35,6 +36,7 @@ from arena_robot.policy.base import (
 )
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 
+M = TypeVar('M', bound=Message)
 # The numbers of arena_policy.proto's enum, which must be those of the table.
 SPACES = handled({
     space: pb.ActionSpace.Value(f'ACTION_SPACE_{space.name}') for space in ActionSpace
@@ -120,13 +122,13 @@ def check_size(observation: bytes, spec: PolicySpec) -> None:
                             f'{height}x{width} (height x width) it has at most {most}')
 
 
-def request_from_bytes(data: bytes) -> pb.InferRequest:
-    """Return the request in ``data``; raises PolicyRefused when it cannot be read."""
+def parsed(kind: type[M], data: bytes, what: str) -> M:
+    """Return the message in ``data``, ``what`` in words; PolicyRefused when it cannot be read."""
     try:
-        request: pb.InferRequest = pb.InferRequest.FromString(data)
+        message: M = kind.FromString(data)
     except DecodeError as error:
-        raise PolicyRefused(f'the request is no arena.policy.v1.InferRequest: {error}') from error
-    return request
+        raise PolicyRefused(f'the {what} is no {kind.DESCRIPTOR.full_name}: {error}') from error
+    return message
 
 
 def observation_of_request(request: pb.InferRequest) -> Observation:
@@ -157,11 +159,7 @@ def left_over_to_wire(left: LeftOver) -> pb.LeftOver:
 
 def observation_message(data: bytes) -> pb.Observation:
     """Return the message in ``data``; raises PolicyRefused when it cannot be read."""
-    try:
-        message: pb.Observation = pb.Observation.FromString(data)
-    except DecodeError as error:
-        raise PolicyRefused(f'the observation is not an arena.policy.v1.Observation: {error}'
-                            ) from error
+    message = parsed(pb.Observation, data, 'observation')
     if len(message.images) > MAX_IMAGES:
         raise PolicyRefused(f'at most {MAX_IMAGES} images are accepted, found '
                             f'{len(message.images)}')
