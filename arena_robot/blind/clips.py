@@ -21,6 +21,7 @@ import numpy as np
 from arena_robot.core import jpeg
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import ArenaError, DataError, PolicyRefused
+from arena_robot.core.files import PARTIAL
 from arena_robot.core.observation import Pixels
 from arena_robot.core.openable import Openable
 from arena_robot.policy.grpc import wire
@@ -141,7 +142,9 @@ class TrialClips(Openable):
         self._thread: threading.Thread | None = None
 
     def open(self) -> None:
-        """Start the thread that writes."""
+        """Start the thread that writes; what a router that was killed had begun is removed."""
+        for part in (self._folder / CLIPS).glob(f'.*{PARTIAL}'):
+            part.unlink()
         self._thread = threading.Thread(target=self._run, name='clips', daemon=True)
         self._thread.start()
 

@@ -103,6 +103,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     if '_ARGCOMPLETE' in os.environ:
         complete()
+    os.environ.setdefault('GRPC_VERBOSITY', 'NONE')    # its errors are said once, in our words
     words = sys.argv[1:] if argv is None else list(argv)
     try:
         args = parser(typed(words)).parse_args(words)

@@ -207,6 +207,9 @@ def run_categorise(args: argparse.Namespace) -> int:
     """
     from arena_robot.core.errors import ConfigError
     ways = [bool(args.instruction), bool(args.check), bool(args.data or args.config)]
+    if not all(text.strip() for text in args.instruction):
+        raise ConfigError("an instruction is empty; write what a robot is to do, such as 'put the "
+                          "cup on the plate'")
     if sum(ways) != 1:
         raise ConfigError('give instructions, or --check CSV, or --data DIR')
     if ways[2]:

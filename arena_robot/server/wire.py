@@ -32,7 +32,7 @@ from arena_robot.core.verdict import (
     need_fields,
     present,
 )
-from arena_robot.policy.grpc.errors import CODE_KEY, code_of
+from arena_robot.policy.grpc.errors import CODE_KEY, code_of, in_words
 from arena_robot.policy.grpc.errors import status_of as policy_status_of
 from arena_robot.records.roboarena import RoboArenaRollout, build_session, with_rollouts
 from arena_robot.records.session_file import LOCAL_STUDY
@@ -218,5 +218,5 @@ def error_of(rpc: grpc.RpcError, name: str, target: str) -> ArenaError:
         return BY_CODE[code](rpc.details() or name)
     if rpc.code() in SILENT:
         return ServerUnavailable(f'{name}: the arena server at {target} does not answer '
-                                 f'({rpc.details()}); check the address and the network')
+                                 f'({in_words(rpc.details())}); check the address and the network')
     return ServerError(f'{name} at {target}: {rpc.code().name.lower()}: {rpc.details()}')

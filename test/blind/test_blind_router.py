@@ -385,6 +385,8 @@ DAMAGED = {'no msgpack': b'\xc1' * 900, 'a cut JPEG': msgpack.packb({'image': to
 
 def test_damaged_pictures_disturb_neither_the_trial_nor_its_video(tmp_path):
     policies = {name: ('openpi', Numbered(k)) for k, name in enumerate(('one', 'two'))}
+    (tmp_path / 'clips').mkdir()
+    (tmp_path / 'clips' / '.1.mp4.99-0f.tmp').write_bytes(b'of a router that was killed')
     clips = TrialClips(tmp_path, ManualClock(1), print)
     with clips:
         for number, query in enumerate([*DAMAGED.values(), pack({'image': RED}),
@@ -399,6 +401,7 @@ def test_damaged_pictures_disturb_neither_the_trial_nor_its_video(tmp_path):
     frame, = timed_frames(tmp_path / clips.clip('1'))
     assert frame[2].shape == (240, 320, 3)
     assert clips.clip('2') == ''
+    assert not list((tmp_path / 'clips').glob('.*'))
     with Lab(tmp_path, policies) as lab, connect(lab.address('openpi')) as robot:
         (lab.folder / 'clips').write_text('a file where the folder should be')
         lab.press('start')

@@ -93,6 +93,12 @@ def test_json_is_one_document(words, capsys):
     assert json.loads(out)
 
 
+def test_an_instruction_without_words_is_not_categorised(capsys):
+    code, out, err = said(capsys, 'results', 'categorise', 'lift the cup', ' ')
+    assert (code, out) == (2, '')
+    assert 'an instruction is empty' in err
+
+
 @pytest.mark.parametrize('words', [[], ['--version'], ['policy'], ['dont'], ['main'], ['parsing'],
                                    ['..'], ['policy-check']])
 def test_words_that_begin_no_verb_find_none(words):

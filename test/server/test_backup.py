@@ -130,6 +130,7 @@ def test_the_verbs_restore_what_they_saved(filled, tmp_path, capsys):
     assert main(['admin', 'restore', str(tmp_path / 'b'), '--data', str(tmp_path / 'new')]) == 1
     assert 'not empty' in capsys.readouterr().err
     assert main(['admin', 'backup', str(tmp_path / 'c'), '--data', str(tmp_path / 'none')]) == 2
+    assert not (tmp_path / 'c').exists(), 'a folder that is no backup'
 
 
 def test_nobody_else_may_read_a_backup(filled):

@@ -204,6 +204,18 @@ def test_addresses_that_the_server_will_not_call(setting, address, words):
             name='x', address=address.format(port=setting.server.port)))
 
 
+@pytest.mark.parametrize('name', ['', 'a/b', '..', '<b>pi0</b>', 'a\nb', 'what?', '--update'])
+def test_names_that_no_page_or_address_could_carry(setting, pool, name):
+    with pytest.raises(DataError, match='a policy name has 1 to 200 printable characters'):
+        setting.calls('owner')('RegisterPolicy', pb.Policy(name=name, address=pool['viridian']))
+
+
+def test_a_taken_name_says_how_to_change_ones_own_policy(setting, pool):
+    with pytest.raises(Conflict, match='policy submit NAME ADDRESS --update'):
+        setting.calls('owner')('RegisterPolicy', pb.Policy(name='viridian',
+                                                           address=pool['viridian']))
+
+
 def test_a_dead_policy_is_not_assigned(setting, tmp_path):
     setting.server.pool.checks = PolicyChecks(fine, lambda target: 'nobody answers')
     setting.server.pool.probe()

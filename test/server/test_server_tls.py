@@ -33,7 +33,7 @@ def authority(tmp_path_factory):
 
 
 def hello(target, **how):
-    with contextlib.closing(Calls(ServerAddress(target, '', timeout_s=3.0, **how))) as calls:
+    with contextlib.closing(Calls(ServerAddress(target, '', timeout_s=8.0, **how))) as calls:
         return calls('Hello', pb.HelloRequest()).now_ns
 
 
@@ -43,9 +43,22 @@ def test_the_line_is_encrypted_and_the_other_end_is_known(tmp_path, authority):
     with ArenaServer(config, SystemClock(), lambda a: '', lambda a: '') as server:
         target = f'localhost:{server.port}'
         assert hello(target, ca=authority / 'ca.pem') > 0
-        for wrong in ({}, {'tls': True}):
-            with pytest.raises(ServerUnavailable):
+        (tmp_path / 'empty.pem').write_text('no certificate')
+        for wrong, words in (
+                ({}, 'connect with TLS'), ({'tls': True}, 'no authority that is trusted here'),
+                ({'ca': tmp_path / 'empty.pem'}, 'has no certificate in PEM')):
+            with pytest.raises(ServerUnavailable, match=words) as said:
                 hello(target, **wrong)
+            assert 'SSL' not in str(said.value)
+        with pytest.raises(ServerUnavailable, match='of another name than the one called'):
+            hello(f'127.0.0.1:{server.port}', ca=authority / 'ca.pem')
+
+
+def test_a_server_without_tls_says_so(tmp_path, authority):
+    config = ServerConfig(data=tmp_path, port=0, probe_period_s=3600.0)
+    with ArenaServer(config, SystemClock(), lambda a: '', lambda a: '') as server, \
+            pytest.raises(ServerUnavailable, match='no TLS is spoken there'):
+        hello(f'127.0.0.1:{server.port}', ca=authority / 'ca.pem')
 
 
 def test_the_site_is_encrypted_too(tmp_path, authority):
@@ -63,7 +76,15 @@ def test_the_site_is_encrypted_too(tmp_path, authority):
 def test_missing_certificates_are_named(tmp_path):
     config = ServerConfig(data=tmp_path, port=0, tls=Tls(tmp_path / 'no.pem', tmp_path / 'no.key'))
     server = ArenaServer(config, SystemClock(), lambda a: '', lambda a: '')
-    with pytest.raises(ConfigError, match=r'no\.key'):
+    with pytest.raises(ConfigError, match=r'cannot read .*no\.key'):
+        server.open()
+
+
+def test_a_key_that_is_not_the_certificates_is_named(tmp_path, authority):
+    config = ServerConfig(data=tmp_path, port=0, tls=Tls(authority / 'cert.pem',
+                                                         authority / 'ca.pem'))
+    server = ArenaServer(config, SystemClock(), lambda a: '', lambda a: '')
+    with pytest.raises(ConfigError, match=r'are no certificate and its key in PEM'):
         server.open()
 
 

@@ -41,6 +41,21 @@ HINTS = {
     PolicyTimeout: 'the deadline passed: the policy is slow, busy, or the network is',
 }
 
+# What OpenSSL and gRPC say of a failed handshake, and what it means.
+TLS_WORDS = {
+    'WRONG_VERSION_NUMBER': 'no TLS is spoken there: connect without TLS, or to another port',
+    'certificate has expired': 'its certificate has expired: its maintainer has to renew it',
+    'CERTIFICATE_VERIFY_FAILED': 'its certificate is of no authority that is trusted here: name '
+                                 'the file of its authority (--tls-ca)',
+    'Hostname Verification': 'its certificate is of another name than the one called: use the '
+                             'name in the certificate',
+    'create security handshaker': 'the file of the authority (--tls-ca) has no certificate in PEM',
+    'Socket closed': 'it ended the connection at once: if it speaks TLS, connect with TLS '
+                     '(--tls, grpcs://)',
+    'Connection refused': 'no program listens at that port',
+    'Domain name not found': 'there is no host of that name',
+}
+
 
 def status_of(error: ArenaError) -> grpc.StatusCode:
     """Return the gRPC status that an error is sent as."""
@@ -52,10 +67,15 @@ def code_of(rpc: grpc.RpcError) -> str:
     return str(dict(rpc.trailing_metadata() or ()).get(CODE_KEY, ''))
 
 
+def in_words(details: str) -> str:
+    """Return why a connection could not be made, in words where they are known."""
+    return next((words for key, words in TLS_WORDS.items() if key in details), details)
+
+
 def error_of(rpc: grpc.RpcError, what: str, address: str) -> PolicyError:
     """Return the error of a failed call; ``what`` names the call, such as ``'Infer'``."""
     status = rpc.code()
-    details = rpc.details() or ''
+    details = in_words(rpc.details() or '')
     code = code_of(rpc)
     kind = BY_CODE.get(code) or BY_STATUS.get(status, PolicyError)
     hint = '' if code else f' ({HINTS[kind]})' if kind in HINTS else ''

@@ -1,6 +1,7 @@
 """The gRPC port: its address and certificate, bounds on connections, and who is let in."""
 
 import asyncio
+import ssl
 from collections.abc import Sequence
 from concurrent.futures import Executor
 
@@ -97,10 +98,22 @@ def bind(server: grpc.aio.Server, address: str, tls: Tls | None) -> int:
     try:
         if tls is None:
             return int(server.add_insecure_port(address))
+        return int(server.add_secure_port(address, _credentials(tls)))
+    except RuntimeError as error:
+        raise ConfigError(f'cannot listen on {address}: is another server there?') from error
+
+
+def _credentials(tls: Tls) -> grpc.ServerCredentials:
+    pair = (tls.key, tls.certificate)
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(tls.certificate, tls.key)
         ca = tls.client_ca.read_bytes() if tls.client_ca else None
-        credentials = grpc.ssl_server_credentials(
-            [(tls.key.read_bytes(), tls.certificate.read_bytes())], ca, ca is not None)
-        return int(server.add_secure_port(address, credentials))
-    except (RuntimeError, OSError) as error:
-        raise ConfigError(f'cannot listen on {address}: {error}; is another server there, '
-                          'and do the TLS files exist?') from error
+        return grpc.ssl_server_credentials([tuple(file.read_bytes() for file in pair)], ca,
+                                           ca is not None)
+    except ssl.SSLError as error:
+        raise ConfigError(f'tls: {tls.certificate} and {tls.key} are no certificate and its key '
+                          'in PEM; write the chain into the first, its key into the second'
+                          ) from error
+    except OSError as error:
+        missing = next((file for file in (*pair, tls.client_ca) if file and not file.exists()), '')
+        raise ConfigError(f'tls: cannot read {missing or pair}: {error.strerror}') from error

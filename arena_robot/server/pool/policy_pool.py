@@ -49,6 +49,8 @@ log = logging.getLogger(__name__)
 KNOWN_ROBOTS = ('any', *ROBOTS)
 MAX_TOKEN_CHARS = 4096          # a header of gRPC has 8 KiB
 MAX_AUTHORITY_CHARS = 65_536    # a chain of certificates has a few thousand
+MOST_NAME = 200                 # the column of the database
+NOT_IN_NAMES = '/\\<>&"\'`?#%'    # they mean something in an address, a path or HTML
 REVIEWS, PROBES = 8, 32    # at once
 
 
@@ -101,6 +103,7 @@ class Pool:
         ``token`` is what the relay and the checks show to it, ``tls_ca`` the certificate of the
         authority that they trust instead of the public ones, PEM.
         """
+        _check_name(new.name)
         self._check(caller.id, new)
         return self._policies.add(new, caller.id, token=_checked_token(token),
                                   tls_ca=_checked_authority(tls_ca))
@@ -249,8 +252,6 @@ class Pool:
         return addresses.at(place, LOOPBACK, self._joined.port(owner_id, place.host))
 
     def _check(self, owner_id: int, new: NewPolicy) -> None:
-        if not new.name or len(new.name) > 200 or not new.name.isprintable():
-            raise DataError(f'a policy name has 1 to 200 printable characters: {new.name!r:.80}')
         if len(new.description) > 10_000:
             raise DataError('a description has up to 10000 characters')
         spaces = [s.value for s in ActionSpace]
@@ -260,6 +261,15 @@ class Pool:
         if new.external_cameras is not None and not 0 <= new.external_cameras <= 2:
             raise DataError(f'external_cameras is 0 to 2, found {new.external_cameras}')
         self._pinned(owner_id, new.address)
+
+
+def _check_name(name: str) -> None:
+    """Raise DataError for a name that cannot be a part of an address, a file name or a page."""
+    wrong = sorted({c for c in name if c in NOT_IN_NAMES or not c.isprintable()})
+    if wrong or not 0 < len(name) <= MOST_NAME or name[0] in '.-':
+        has = f"it has {' '.join(map(repr, wrong))}" if wrong else f'found {name!r:.80}'
+        raise DataError(f'a policy name has 1 to {MOST_NAME} printable characters, begins with '
+                        f'neither . nor -, and has none of {NOT_IN_NAMES}; {has}')
 
 
 def _checked_authority(text: str) -> str:

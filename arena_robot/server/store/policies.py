@@ -92,7 +92,9 @@ class Policies:
             with self._database.write() as connection:
                 connection.execute(sa.insert(policies).values(**row))
         except sa.exc.IntegrityError as error:
-            raise Conflict(f"a policy named '{new.name}' exists; choose another name") from error
+            raise Conflict(f"a policy named '{new.name}' exists; choose another name, or "
+                           'change your own with: arena policy submit NAME ADDRESS --update'
+                           ) from error
         return self.get(new.name)
 
     def get(self, name: str) -> PolicyRecord:

@@ -38,6 +38,7 @@ from arena_robot.server.store.snapshot import (
     check_pages,
     check_sqlite,
     put_back,
+    require_database,
     snapshot_name,
     snapshot_suffix,
     sqlite_file,
@@ -74,8 +75,9 @@ def back_up(config: ServerConfig, folder: Path, clock: Clock) -> Backup:
 
     A backup that is there already is brought up to date: uploaded files that it has are not
     copied again, and it stays as it is when this fails. DataError when the store lacks a file that
-    the database knows, or the database is damaged.
+    the database knows, or the database is damaged; ConfigError when there is no database.
     """
+    require_database(config.database_url())
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     folder.chmod(0o700)
     url, now_ns = config.database_url(), clock.now_ns()
