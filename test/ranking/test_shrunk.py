@@ -73,3 +73,45 @@ def test_sums_in_small_pieces_are_the_same(monkeypatch):
     np.testing.assert_allclose(pieces.variances.gap, whole.variances.gap, atol=1e-9)
     assert pieces.diagnostics.details['spread'] == pytest.approx(
         whole.diagnostics.details['spread'])
+
+
+def test_offsets_of_pairs_are_those_of_the_joint_posterior(monkeypatch):
+    """Abilities and an offset per pair, also of pairs that never met, solved as one."""
+    tau, rho, n = 1.0, 0.6, 5
+    monkeypatch.setattr(shrunk, 'CLOSE', 1e-13)
+    monkeypatch.setattr(shrunk, 'TAUS', np.array([tau]))
+    monkeypatch.setattr(shrunk, 'CIRCLES', np.array([rho]))
+    rng = np.random.default_rng(3)
+    i, j = np.triu_indices(n, 1)
+    met = rng.choice([0, 1, 2, 4, 5, 7, 8, 9], 200)
+    votes = Comparisons.build(i[met], j[met], (rng.random(200) < 0.6).astype(float),
+                              items=[f'p{k}' for k in range(n)])
+    fit = ShrunkBradleyTerry()(votes)
+    centre, mean = np.eye(n) - 1 / n, fit.scores - fit.scores.mean()
+    for _ in range(100):    # of the flattening about the posterior of the abilities alone
+        levels = shrunk._levels(shrunk._sums(votes, 'auto'), mean, np.zeros((n, n)), 0.0, True)
+        mean = shrunk._mixed(levels, mean, shrunk.TAUS, [np.zeros(1)] * 2).mean
+    assert np.abs(mean - fit.scores).max() > 0.01
+    edges = (np.eye(n)[i] - np.eye(n)[j])[met]
+    design = np.hstack([edges, np.eye(len(i))[met]])
+    p = expit(edges @ mean)
+    noise = with_ties(0.0, 200.0, (p * (1 - p)).sum())
+    information = design.T * (p * (1 - p) / noise) @ design + np.diag(
+        [1 / tau ** 2] * n + [1 / rho ** 2] * len(i))
+    pull = design.T @ ((votes.outcome - p + p * (1 - p) * (edges @ mean)) / noise)
+    whole = np.hstack([np.eye(n), (np.eye(n)[i] - np.eye(n)[j]).T / n])
+    left = centre @ whole @ np.linalg.inv(information)
+    np.testing.assert_allclose(centre @ (mean + levels.offsets.shift), left @ pull, atol=1e-6)
+    own = np.diagonal(left @ (centre @ whole).T)
+    assert (np.diagonal(fit.covariance) > 0.95 * own).all()
+
+
+def test_circles_widen_the_intervals():
+    even, ahead = np.tile([0, 1, 0], 40), np.tile([1, 2, 2], 40)
+    up = Comparisons.build(even, ahead, np.arange(120) % 8 < 6, items=list('abc'))
+    turned = Comparisons.build(even, ahead, (np.arange(120) % 8 < 6) == (ahead - even == 1),
+                               items=list('abc'))
+    spread, wide = zip(*((fit.diagnostics.details['spread']['pair'], fit.variances.gap[0, 1])
+                         for fit in map(ShrunkBradleyTerry(), (up, turned))), strict=True)
+    assert spread[0] < 0.25 < 0.4 < spread[1]
+    assert wide[1] > 1.2 * wide[0]

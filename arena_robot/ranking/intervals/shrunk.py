@@ -23,11 +23,16 @@ averaged over the differences of abilities that the posterior leaves possible, �
 variance v being σ(d / √(1 + π v / 8)). With very many evaluators of many policies, φ times their
 design effect takes the place of σ and σ': the mean ratio of the scores' variance to L.
 
+Policies may beat each other in circles: a pair's difference is θ_i - θ_j plus an offset of its own
+of deviation ρ, half normal a priori. Of a pair with score g and information m, ρ leaves
+g / (1 + ρ² m / φ) and m / (1 + ρ² m / φ). A score is θ_i plus the mean of the offsets against all
+others, of which those of pairs that were never drawn are known by ρ alone.
+
 Accounts with few verdicts that push a policy together count as one institution, see
 :func:`arena_robot.ranking.evaluators.robust.held_newcomers`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -53,6 +58,8 @@ TAUS = np.geomspace(0.1, 6.0, 30)
 SPREADS: Floats = np.linspace(0.0, 1.6, 9)
 # The priors: τ with the weight of so many policies, and the scale of σ and σ'; log-odds.
 TYPICAL, PRIOR_POLICIES, SCALE = 1.0, 3.0, 1.0
+# ρ: its grid, and the scale of its prior; so small a scale costs little where nothing goes round.
+CIRCLES, CIRCLES_SCALE = np.linspace(0.0, 1.5, 16), 0.3
 # After the rounds ``NARROW`` the grids of σ and σ' are finer, about what is probable.
 ROUNDS, NARROW, CLOSE, RARE = 60, (2, 4), 1e-6, 1e-4
 LEAST_NOISE = 0.2
@@ -208,7 +215,7 @@ def _fitted(votes: Comparisons, sums: _Sums, spreads: tuple[float, float, float]
                                   strict=True)]
     mean, covariance = np.zeros(n), np.eye(n)
     while rounds < ROUNDS and change > CLOSE:
-        levels = _levels(sums, mean, covariance, ties)
+        levels = _levels(sums, mean, covariance, ties, circles=spreads is None)
         mixture = _mixed(levels, mean, taus, grid)
         change = float(np.abs(mixture.mean - mean).max()) if rounds > max(NARROW) else np.inf
         mean, covariance, rounds = mixture.mean, mixture.covariance(), rounds + 1
@@ -219,12 +226,47 @@ def _fitted(votes: Comparisons, sums: _Sums, spreads: tuple[float, float, float]
     warnings += vote_warnings(votes)
     if len(apart) > 1:
         warnings += (NEVER_COMPARED.format(listed(apart)),)
-    centre = np.eye(n) - anchor / anchor.sum()
-    scores = centre @ mean
+    centre, offsets = np.eye(n) - anchor / anchor.sum(), levels.offsets
+    scores, extra = centre @ (mean + offsets.shift), centre @ offsets.covariance @ centre.T
+    own = np.diagonal(extra)
+    stated = mixture.variances(centre)
     return PosteriorFit(scores, expected_share(scores), Diagnostics(
         change <= CLOSE, rounds, warnings=warnings, details={
-            'spread': mixture.spreads}), centre @ covariance @ centre.T, np.zeros(n),
-        anchor, mixture.variances(centre))
+            'spread': mixture.spreads | {'pair': offsets.spread}}),
+        centre @ covariance @ centre.T + extra, np.zeros(n), anchor, replace(
+            stated, variance=stated.variance + own,
+            gap=stated.gap + own[:, None] + own - 2 * extra))
+
+
+@dataclass(frozen=True)
+class _Offsets:
+    """
+    What pairs differ by from one ability per policy.
+
+    ``left`` (K,) is the share of what each row of the sums says that is left of it; ``shift`` (n,)
+    and ``covariance`` (n, n) are those of the mean offset of each policy; ``spread`` is ρ.
+    """
+
+    left: Floats
+    shift: Floats
+    covariance: Floats
+    spread: float
+
+
+def _offsets(n: int, pair: Ints, slope: Floats, bend: Floats, circles: bool) -> _Offsets:
+    """Return offsets from the scores and the information of rows, both divided by φ."""
+    score, known = (np.bincount(pair, values, minlength=n * n) for values in (slope, bend))
+    rho = CIRCLES[:, None] if circles and n > 2 else np.zeros((1, 1))    # two have no circle
+    whole = 1 + rho ** 2 * known
+    log = (rho ** 2 * score ** 2 / whole - np.log(whole)).sum(axis=1) / 2 \
+        - (rho[:, 0] / CIRCLES_SCALE) ** 2 / 2
+    share = np.exp(log - log.max())
+    share /= share.sum()
+    variance = np.triu((share @ (rho ** 2 / whole)).reshape(n, n), 1)
+    mean = (share @ (rho ** 2 / whole) * score).reshape(n, n)
+    variance = (variance + variance.T) / n ** 2
+    return _Offsets((share @ (1 / whole))[pair], (mean - mean.T).sum(axis=1) / n,
+                    np.diag(variance.sum(axis=1)) - variance, float(share @ rho[:, 0]))
 
 
 @dataclass(frozen=True)
@@ -245,6 +287,7 @@ class _Levels:
     total: float
     bend: float
     noise: float
+    offsets: _Offsets
 
     def summed(self, pulls: Floats, weights: Floats) -> tuple[Floats, Floats]:
         """
@@ -265,7 +308,7 @@ class _Levels:
         return slope, bend.reshape(count, -1, n, n)
 
 
-def _levels(sums: _Sums, mean: Floats, covariance: Floats, ties: float) -> _Levels:
+def _levels(sums: _Sums, mean: Floats, covariance: Floats, ties: float, circles: bool) -> _Levels:
     n, i, j = len(mean), sums.low, sums.high
     group, home, personal = (sums.group, sums.home, sums.personal) if not sums.many else (
         np.zeros_like(sums.group), np.array([-1]), np.array([False]))
@@ -274,6 +317,9 @@ def _levels(sums: _Sums, mean: Floats, covariance: Floats, ties: float) -> _Leve
     p = expit(flat * (mean[i] - mean[j]))
     total, plain = float(sums.total.sum()), float((sums.total * p * (1 - p)).sum())
     bend, slope = sums.total * flat * p * (1 - p), sums.won - sums.total * p
+    typical, noise = float(bend.sum()) / total, with_ties(ties, total, plain)
+    offsets = _offsets(n, i * n + j, slope / noise, bend / noise, circles)
+    bend, slope = offsets.left * bend, offsets.left * slope
     cells = ((i, i, 1), (j, j, 1), (i, j, -1), (j, i, -1))
     table = np.bincount(np.concatenate([(group * n + a) * n + b for a, b, _ in cells]),
                         np.concatenate([sign * bend for _, _, sign in cells]),
@@ -281,7 +327,7 @@ def _levels(sums: _Sums, mean: Floats, covariance: Floats, ties: float) -> _Leve
     pulls = np.bincount(np.r_[group * n + i, group * n + j], np.r_[slope, -slope],
                         minlength=len(home) * n).reshape(-1, n)
     sizes, turns = np.linalg.eigh(table.reshape(len(home), n, n))
-    noise, kept = with_ties(ties, total, plain), sizes > TINY * sizes[:, -1:]
+    kept = sizes > TINY * sizes[:, -1:]
     if sums.many:
         slopes = csr_array((np.r_[slope, -slope], (np.r_[sums.group, sums.group], np.r_[i, j])),
                            shape=(len(sums.home), n))
@@ -291,7 +337,7 @@ def _levels(sums: _Sums, mean: Floats, covariance: Floats, ties: float) -> _Leve
     ends = np.searchsorted(home[at], np.unique(home[home >= 0]))
     return _Levels(turns.transpose(0, 2, 1)[kept], sizes[kept],
                    (pulls[:, None] @ turns)[:, 0][kept], personal[at], np.r_[ends, len(at)],
-                   total, float(bend.sum()) / total, noise)
+                   total, typical, noise, offsets)
 
 
 def _mixed(levels: _Levels, theta: Floats, taus: Floats, grid: list[Floats]) -> _Mixture:
