@@ -3,8 +3,8 @@ From STOP to the arm at rest behind an emulated NUC, with its latencies and a gr
 
 The arm is driven at up to 1.5 rad/s by targets at 15 Hz, as a policy does; then `stop` is called,
 as arm_node does it. At rest: every joint below 0.02 rad/s, by the robot's own stamps. The emulator
-runs in lock step, at half speed: time passes while calls are answered, so that a busy machine
-hardly counts.
+runs in lock step, at half speed: time passes while calls are answered and in short waits, so that
+a busy machine hardly counts. 100 presses take ten minutes.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from arena_robot.core.action import ArmCommand
 from arena_robot.core.observation import STILL_RAD_S
 from arena_robot.drivers.droid_nuc.arm import DroidNucArm
 from arena_robot.drivers.droid_nuc.gripper import DroidNucGripper
-from arena_robot.drivers.emulators.droid_nuc import DroidNucEmulator
+from arena_robot.drivers.emulators.droid_nuc import ARM_READ_S, DroidNucEmulator
 
 PRESSES, SEED, FACTOR = 100, 0, 0.5
 DRIVEN_S, WATCHED_S, HOMEWARD_S = 0.5, 0.8, 0.7
@@ -68,9 +68,13 @@ def rates(arm, gripper, clock):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--presses', type=int, default=PRESSES)
-    presses = parser.parse_args().presses
+    parser.add_argument('--arm-read-ms', type=float, default=1e3 * ARM_READ_S,
+                        help="what a read of the arm's state takes (%(default)g)")
+    args = parser.parse_args()
+    presses, read_s = args.presses, args.arm_read_ms * 1e-3
     rng = np.random.default_rng(SEED)
-    with DroidNucEmulator(port=0, lock_step=True, real_time_factor=FACTOR) as nuc:
+    with DroidNucEmulator(port=0, lock_step=True, real_time_factor=FACTOR,
+                          arm_read_s=read_s) as nuc:
         clock, where = nuc.station.clock, {'robot_ip': '127.0.0.1', 'port': nuc.server.port}
         with DroidNucArm(**where, clock=clock) as arm, \
                 DroidNucGripper(**where, clock=clock) as gripper:

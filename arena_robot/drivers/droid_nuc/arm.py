@@ -37,7 +37,7 @@ RECOVERY_S = 5.0    # it tries three times, a second apart
 # Braking: the target lies so far behind the motion, where the readings took no longer than this.
 # At the emulated arm 0.2 s rests soonest and 0.15 s is safe against delays of single calls; later
 # readings only give the pose to hold, as the arm would swing.
-LEAD_S, FRESH_NS = 0.15, 12_000_000
+LEAD_S, FRESH_NS = 0.15, 25_000_000
 BRAKED_NS = 100_000_000      # then the whole state is read, so that none is older than 0.2 s
 FAR_RAD, FAR_S = 0.2, 1.0    # so far from the target for so long: another program commands the arm
 UNKNOWN = fixed(np.zeros(DOF))

@@ -42,6 +42,7 @@ CALL_S = 0.001                               # of a call's own, in lock step
 NOT_LAUNCHED = "'FrankaRobot' object has no attribute '_robot'"
 FOR_EVER_S = 1e9    # the station itself must neither hold nor find a state old
 LOOK_MS = 50        # how late the thread may notice that it is to end
+IDLE_MS = 2         # so long without a call passes at once in lock step: a driver waits 4 to 10
 
 
 @dataclass
@@ -66,8 +67,8 @@ class DroidNucEmulator:
     target for ever, and after a reflex gives the last state again and again. ``launch_s`` is what
     launch_controller takes, ``gripper_read_s`` what each read of the gripper takes, also in
     get_robot_state, ``arm_read_s`` each of the arm; the server answers nobody else meanwhile. In
-    ``lock_step`` time passes only while calls are answered: what this machine takes beyond that
-    does not count.
+    ``lock_step`` time passes while calls are answered, and in short waits for the next one: what
+    a call takes beyond that on this machine does not count.
     """
 
     def __init__(self, host: str = '127.0.0.1', port: int = 4242, *, robot: str = 'panda',
@@ -91,7 +92,7 @@ class DroidNucEmulator:
         others = ('update_command', 'update_pose', 'create_action_dict', 'add_noise_to_joints')
         self.server = ZerorpcServer({**{method.__name__: method for method in methods},
                                      **dict.fromkeys(others, _not_emulated)},
-                                    host, port, 'FrankaRobot')
+                                    host, port, 'FrankaRobot', self._idle if lock_step else None)
 
     def start(self) -> None:
         """Run the simulation and answer."""
@@ -220,6 +221,9 @@ class DroidNucEmulator:
         if self._lock_step:
             self.station.world.step(seconds)
 
+    def _idle(self) -> None:
+        self.station.world.step(IDLE_MS * 1e-3 * self._factor)
+
     def _read_arm(self) -> ArmState:
         self._take(self._arm_read_s)
         return self._state()
@@ -260,12 +264,14 @@ class ZerorpcServer:
     Answers calls of ``methods`` in a thread, in the order in which they come.
 
     As zerorpc does, a call that takes long keeps all clients waiting. ``silent`` makes it hear and
-    not answer; ``drop_clients`` closes what is connected.
+    not answer; ``drop_clients`` closes what is connected; ``idle`` is called when nobody has
+    called for IDLE_MS.
     """
 
     def __init__(self, methods: Mapping[str, Callable[..., Any]], host: str, port: int,
-                 name: str = 'server') -> None:
+                 name: str = 'server', idle: Callable[[], None] | None = None) -> None:
         listed = list(methods)
+        self._idle = idle
         self._methods: dict[str, Callable[..., Any]] = {
             **methods, '_zerorpc_list': lambda: listed, '_zerorpc_name': lambda: name,
             '_zerorpc_ping': lambda: ['pong', name]}
@@ -320,7 +326,9 @@ class ZerorpcServer:
                 self._drop.clear()
                 context.destroy()
                 context, router = self._listen()
-            if not router.poll(LOOK_MS):
+            if not router.poll(IDLE_MS if self._idle else LOOK_MS):
+                if self._idle:
+                    self._idle()
                 continue
             parts = router.recv_multipart()
             try:
