@@ -5,6 +5,7 @@ A blind session in which nodes of other packages provide arm, gripper and camera
     python bench/bench_vendor.py jtc              # Jazzy's joint_trajectory_controller instead
     python bench/bench_vendor.py franka_ros2_zed  # needs control_msgs (ROS 2, or ARENA_ROS_TOOLS)
     python bench/bench_vendor.py droid_nuc        # arm and gripper behind an emulated NUC
+    python bench/bench_vendor.py droid_nuc_slow   # a NUC that takes 8 ms for a state of the arm
 
 The vendors' nodes are those of the tests, written from the vendors' documentation, over the
 simulated station in one process. Measured from the recorded episodes: the control loop's rate, and
@@ -36,7 +37,8 @@ from arena_robot.session.evaluator.scripted import Script, Scripted  # noqa: E40
 STEPS = 300
 NUC = ('-m', 'arena_robot.cli.main', 'emulate', 'droid-nuc')
 LABS = {'crisp': {}, 'jtc': JTC_LAB, 'franka_ros2_zed': {'lab': FRANKA},
-        'droid_nuc': {'program': NUC}}
+        'droid_nuc': {'program': NUC},
+        'droid_nuc_slow': {'program': (*NUC, '--arm-read', '0.008'), 'config': 'droid_nuc.yaml'}}
 RATE_HZ, AGE_P99_S = 14.8, 0.1
 
 
