@@ -122,6 +122,10 @@ class ShownDesk:
         """Return the names of the views."""
         return tuple(self.live)
 
+    def site(self) -> str:
+        """Return the address of a site."""
+        return 'https://arena.example.org'
+
     def consent(self) -> str:
         """Return what a station could tell the people in its pictures."""
         return ('The cameras record this room while a policy runs, without sound. Anybody can see '

@@ -1,5 +1,6 @@
 """A session typed into the terminal, keys included."""
 
+import argparse
 import dataclasses
 import os
 import sys
@@ -12,11 +13,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / 'session'))
 from fake_desk import InProcessDesk
 from test_conductor import TASK, Station
 
+from arena_robot.cli.station.session import run_with, session_arguments
 from arena_robot.cli.station.session_terminal import Terminal, bar, state_lines, wrapped
 from arena_robot.core.episode import Slot
-from arena_robot.core.errors import SessionError, StaleData
+from arena_robot.core.errors import Conflict, SessionError, StaleData
 from arena_robot.core.verdict import OPTIONAL, Asked, Extras, Success, asked_at
-from arena_robot.session.evaluator.desk import HINTS, DeskState, RunView
+from arena_robot.session.evaluator.desk import HINTS, Button, DeskState, RunView
 from arena_robot.session.loop.rollout import RolloutConfig
 from arena_robot.session.protocol.states import State
 
@@ -178,6 +180,29 @@ def test_a_failure_is_run_again_and_a_mistake_says_why(desk, typed, capsys):
     assert rollouts == [Slot.A, Slot.A, Slot.A]
     assert [rerun.cause.value for rerun in desk.conductor.record.reruns] == ['fault', 'mistake']
     assert 'This says nothing about the policy' in capsys.readouterr().out
+
+
+def test_a_script_takes_over_from_a_page_that_has_no_session_under_way(desk, capsys):
+    parser = argparse.ArgumentParser()
+    session_arguments(parser)
+    desk.oracle, desk.watch_oracle = {'instruction': TASK, 'progress': 1.0}, lambda: None
+    for _ in range(2):    # before a session, and after one
+        desk.take('web page', True)
+        with pytest.raises(Conflict, match=r"'web page' controls .* --take-over"):
+            run_with(desk, parser.parse_args([]))
+        assert run_with(desk, parser.parse_args(['--auto'])) == 0
+    assert 'the reveal matches the commitment' in capsys.readouterr().out
+    desk.take('web page', True)
+    desk.press(Button.CHECK)
+    desk.open_session('ada', TASK, True)
+    with pytest.raises(Conflict, match='--take-over'):
+        run_with(desk, parser.parse_args(['--auto']))
+    assert run_with(desk, parser.parse_args(['--auto', '--take-over'])) == 0
+
+
+def test_what_a_submitted_session_waits_for_is_named():
+    lines = list(state_lines(DeskState(State.SUBMITTING, doing='videos of A')))
+    assert lines[-1] == '  waiting for: videos of A'
 
 
 def test_who_evaluates_is_asked_and_never_guessed(desk, typed):

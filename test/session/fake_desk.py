@@ -61,6 +61,9 @@ class InProcessDesk:
         self.conductor.controlled(self.token).submit()
         self.conductor.deliver()
 
+    def site(self):
+        return None
+
     def consent(self):
         return ''
 

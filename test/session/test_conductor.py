@@ -203,7 +203,7 @@ def test_an_episode_is_sent_once_its_videos_are_made(tmp_path):
     conductor = go(station.conductor, State.SUBMITTING)
     station.recorder.complete = False
     conductor.deliver()
-    assert 'videos of A are still being made' in conductor.problem
+    assert conductor.shown().doing == 'videos of A'
     assert 'upload' not in station.arena.calls
     station.clock.now += 901 * 10**9
     conductor.deliver()

@@ -7,10 +7,11 @@ from test_session_machine import until
 
 from arena_robot.core.episode import Preference
 from arena_robot.core.errors import SessionError
-from arena_robot.core.verdict import Verdict
+from arena_robot.core.verdict import Asked, Verdict
 from arena_robot.session.evaluator.checks import (
     EXAMPLES,
     check_instruction,
+    check_said,
     instruction_problem,
     is_repeat,
 )
@@ -67,8 +68,27 @@ def test_the_examples_are_instructions(text):
     assert check_instruction(f'  {text}\n') == text
 
 
+@pytest.mark.parametrize('text', [
+    '把红色方块放进碗里', '关抽屉', '引き出しを閉める', 'दराज़ बंद करो', 'أغلق الدرج العلوي',
+    'ปิดลิ้นชัก', '서랍을 닫아', 'schließ die Schublade'])
+def test_instructions_in_every_script(text):
+    assert check_instruction(text) == text
+
+
+def test_a_reason_is_as_long_in_every_script():
+    for text, is_enough in (('A先抓到方块', True), ('A更快', False), ('A रुक गया, B नहीं', True),
+                            ('A أسرع من B', True), ('A won', False)):
+        said = Verdict(preference=Preference.A, explanation=text)
+        if is_enough:
+            assert check_said(said, Asked.JUDGE)['explanation'] == text
+        else:
+            with pytest.raises(SessionError, match='in a sentence'):
+                check_said(said, Asked.JUDGE)
+
+
 @pytest.mark.parametrize(('text', 'problem'), [
     ('', 'type what'), (' \t\n', 'type what'), ('grasp', 'one word'), ('!!! ???', 'one word'),
+    ('抓取', 'one word'), ('拾う', 'one word'), ('दराज़', 'one word'), ('أغلق', 'one word'),
     ('a ' * 200, 'at most 300')])
 def test_what_is_no_instruction_is_told_why(text, problem):
     assert problem in instruction_problem(text)
@@ -80,6 +100,8 @@ def test_a_repetition_must_be_meant():
     earlier = ['Put the cube in the bowl.']
     assert is_repeat('put  the CUBE in the bowl', earlier)
     assert not is_repeat('put the cube on the bowl', earlier)
+    assert not is_repeat('कप के पास', ['कप का पास']), 'they differ in a mark'
+    assert is_repeat('关 抽屉。', ['关抽屉'])
     with pytest.raises(SessionError, match='earlier today'):
         check_instruction('put the cube in the bowl', earlier)
     assert check_instruction('put the cube in the bowl', earlier, repeat=True)

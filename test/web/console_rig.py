@@ -113,8 +113,9 @@ class Page:
         """Put the station into a state, and wait for the page to show its panel."""
         self.station.set(state, **more)
         self.until(lambda: self.find('#panel h2').text == HINTS[state]
-                   and self.find('#doing').text == (f'… {more["doing"]}' if more.get('doing')
-                                                    and not state.running else ''), state)
+                   and self.find('#doing').text.partition(':')[0] == (
+                       f'… {more["doing"]}' if more.get('doing') and not state.running else ''),
+                   state)
 
     def press(self, css):
         self.until(lambda: self.browser.execute_script(

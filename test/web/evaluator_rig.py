@@ -54,8 +54,8 @@ class Page:
                                  f'{self.find("#problem").text} {self.find("#question").text}; '
                                  f'{self.find("#panel").text[:300]}') from error
 
-    def state(self, label):
-        self.until(lambda: self.find('#state').text == label.upper(), f'no state {label}')
+    def state(self, label, wait_s=WAIT_S):
+        self.until(lambda: self.find('#state').text == label.upper(), f'no state {label}', wait_s)
 
     def press(self, css='#primary'):
         self.until(lambda: self.find(css).is_enabled() and clicked(self.browser, self.find(css)),

@@ -44,6 +44,11 @@ class FakeDesk:
     def views(self):
         return ('left_left', 'wrist_left')
 
+    address = 'https://arena.example.org/'
+
+    def site(self):
+        return self.address
+
     def consent(self):
         return 'Cameras record you; ask Ada for deletion.'
 

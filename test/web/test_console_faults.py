@@ -245,8 +245,6 @@ def the_verdict(page, desk, station):
     page.state('preference')
     page.press('[data-value=A]')
     page.type('#explanation', WHY)
-    page.press()
-    page.state('review')
     folder = station.data / 'sessions' / desk.state().session_id
     record = read_session(folder)
     assert [(rerun.slot, rerun.cause, rerun.folder) for rerun in record.reruns] == [
@@ -254,7 +252,7 @@ def the_verdict(page, desk, station):
     journal = (folder / 'journal.jsonl').read_text(encoding='utf-8')
     assert not [name for name in NAMES if name in journal], 'the pair is named'
     page.press()
-    page.state('done')
+    page.state('done', AGAIN_S)
     page.until(lambda: 'matches the reveal' in page.find('#reveal').text, 'no reveal')
     assert {page.desk.state().policy_a, page.desk.state().policy_b} == set(NAMES)
 

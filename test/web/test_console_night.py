@@ -58,7 +58,7 @@ def test_no_line_is_cut_while_a_policy_runs(page, browser, screen):
 
 def test_a_new_step_begins_at_its_top(page, browser, screen):
     screen(*PHONE)
-    for state, following in ((State.SCORING_A, State.RESET), (State.PREFERENCE, State.REVIEW)):
+    for state, following in ((State.SCORING_A, State.RESET), (State.SCORING_B, State.PREFERENCE)):
         page.shows(state)
         browser.execute_script("document.getElementById('scroll').scrollTop = 200")
         page.shows(state, notice='the network is slow')
@@ -172,13 +172,13 @@ def test_a_second_tab_takes_over_only_when_asked(page, station, browser):
 def test_a_double_click_commands_once(page, station):
     for state, command in (
             (State.ASSIGNED, ('press', 'photograph', '')), (State.RESET, ('start', Slot.B)),
-            (State.START_PHOTOGRAPHED, ('start', Slot.A)), (State.REVIEW, ('submit',))):
+            (State.START_PHOTOGRAPHED, ('start', Slot.A)), (State.PREFERENCE, ('submit',))):
         page.shows(state)
         page.until(lambda: page.find('#primary').is_enabled(), 'locked')
         station.log.clear()
         ActionChains(page.browser, duration=0).double_click(page.find('#primary')).perform()
         page.until(lambda command=command: command in station.log, command)
-        page.shows(State.PREFERENCE)
+        page.shows(State.SCORING_A)
         assert station.log.count(command) == 1
 
 

@@ -17,17 +17,24 @@ from selenium.webdriver.common.keys import Keys
 
 pytest.importorskip('arena_msgs', reason='arena_msgs is not built: make setup')
 
-from evaluator_rig import AGAIN_S, AT_REST_S, TASK, WHY, Arm, Page, begun
+from evaluator_rig import AGAIN_S, AT_REST_S, TASK, WAIT_S, WHY, Arm, Page, begun
 
 from arena_robot.records.session_file import read_session
 
+# Presses of keys (Ctrl is one of them) and of the pointer.
+COUNT = """
+window.presses = {key: 0, click: 0};
+addEventListener('keydown', () => { presses.key += 1; }, true);
+addEventListener('pointerdown', () => { presses.click += 1; }, true);"""
+MOST_KEYS, MOST_CLICKS = 40, 12
 
-@pytest.fixture
-def desk(tmp_path):
+
+@pytest.fixture(scope='module')
+def desk(tmp_path_factory):
     from arena_robot.nodes.remote.desk import RemoteDesk
     from arena_robot.nodes.station.processes import SimulatedStation
     os.environ.setdefault('MUJOCO_GL', 'egl')
-    data = tmp_path / 'station'
+    data = tmp_path_factory.mktemp('page') / 'station'
     with SimulatedStation(data=data, seed=0, max_steps=400,
                           sim={'image_width': 192, 'image_height': 108}), \
             RemoteDesk(patience_s=60.0) as desk:
@@ -223,24 +230,24 @@ def give_the_verdict(page):
             'aria-pressed') == 'true', f'{key} does not choose')
     page.press()
     page.until(lambda: 'Say it in a sentence' in page.find('#problem').text, 'no complaint')
+    page.state('preference')
     page.type('#explanation', f'{WHY} 2 and 3 times')
     assert page.find('[data-value=A]').get_attribute('aria-pressed') == 'true', 'it is text'
     page.type('#explanation', WHY)
     assert not page.find('#problem').is_displayed(), 'a complaint stays while it is attended to'
-    page.press()
-    page.state('review')
     page.press('#abort')
     page.stop_at_rest()
     page.press('#no')
     page.press('#edit-B')
     page.press('#edit [data-mark="0"]')
     page.press('#keep')
-    page.until(lambda: '0 of 100' in page.find('#review').text, 'the change is not shown')
+    page.until(lambda: '\n0 of 100' in page.find('#review').text, 'the change is not shown')
+    assert page.find('#explanation').get_attribute('value') == WHY
 
 
 def see_the_reveal(page, desk):
     page.press()
-    page.state('done')    # once the videos of four recordings are made
+    page.state('done', AGAIN_S)    # once the videos of four recordings are made
     page.until(lambda: 'matches the reveal' in page.find('#reveal').text, 'no reveal')
     state = desk.state()
     assert (state.verdict.progress_a, state.verdict.progress_b) == (0.5, 0.0)
@@ -254,6 +261,50 @@ def see_the_reveal(page, desk):
     assert list((desk.data / 'sessions' / state.session_id / 'A_earlier').glob('*.mcap'))
     page.find('#history summary').click()
     page.until(lambda: TASK in page.find('#today').text, 'no history')
+
+
+def test_a_session_takes_few_presses(page, desk):
+    """A short reason and a task of the list: 40 keys and 12 clicks are enough."""
+    page.browser.execute_script(COUNT)
+    page.press('#seat')
+    go_on(page, 'check')
+    ActionChains(page.browser).send_keys('Ada').perform()
+    page.until(lambda: page.find('.examples button').is_enabled(), 'locked')
+    page.find('.examples button').click()
+    go_on(page, 'pair')
+    page.press()
+    page.state('start photo')
+    page.press()
+    for slot in 'AB':
+        page.state(f'{slot} runs')
+        page.press()
+        page.state(f'score {slot}')
+        page.press('[data-mark="50"]')
+        if slot == 'A':
+            page.press()
+            page.state('reset')
+            page.until(lambda: '%' in page.find('#match').text, 'no match')
+            page.press()
+    go_on(page, 'preference')
+    ActionChains(page.browser).send_keys('1A grasped it, B missed').perform()
+    page.until(lambda: desk.state().draft.explanation == 'A grasped it, B missed', 'no')
+    names = [name for name in ('random-walk', 'frozen') if name in page.browser.page_source]
+    assert not names, 'named before the verdict'
+    go_on(page, 'done', AGAIN_S)
+    presses = page.browser.execute_script('return presses')
+    assert presses['key'] <= MOST_KEYS, presses
+    assert presses['click'] <= MOST_CLICKS, presses
+    page.until(lambda: 'session today' in page.find('#count').text, 'not counted')
+    page.until(lambda: all(clip.get_attribute('src') for clip in page.browser.find_elements(
+        'css selector', '#clips img')), 'no clips')
+
+
+def go_on(page, label, wait_s=WAIT_S):
+    """Press Ctrl+Enter once the main button may be pressed."""
+    page.until(lambda: page.find('#primary').is_enabled(), 'locked')
+    ActionChains(page.browser).key_down(Keys.CONTROL).send_keys(Keys.ENTER).key_up(
+        Keys.CONTROL).perform()
+    page.state(label, wait_s)
 
 
 def test_warnings_are_shown(browser):

@@ -1,15 +1,20 @@
 """Pictures on the evaluator's page: old ones are marked; one is large; clips of the rollouts."""
 
+import dataclasses
+import threading
 import time
 
 import numpy as np
 import pytest
 from console_rig import Station
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.keys import Keys
 
 from arena_robot.core.episode import Slot
 from arena_robot.core.jpeg import to_jpeg
 from arena_robot.core.verdict import Verdict
-from arena_robot.session.evaluator.desk import RunView
+from arena_robot.session.evaluator.desk import DeskState, RunView
+from arena_robot.session.ports import Check
 from arena_robot.session.protocol.states import State
 
 OLD = """
@@ -18,6 +23,10 @@ const figure = document.querySelector('[data-view=left_left]');
 const look = () => (figure.classList.contains('old') === wanted ? done(Date.now())
   : setTimeout(look, 5));
 look();"""
+# What Ctrl+Enter asks of the station; in the other states it does nothing.
+ONWARD = {State.IDLE: 'press', State.PREFLIGHT: 'open_session', State.TASK_ENTERED: 'open_session',
+          State.SCORING_B: 'score', State.PREFERENCE: 'submit', State.REVIEW: 'submit',
+          State.DONE: 'press', State.ABORTED: 'press'}
 # Counts what is said to a screen reader from now on.
 LISTEN = """
 window.heard = [];
@@ -131,14 +140,103 @@ def test_the_verdict_shows_both_clips_in_step_with_their_scores(page, browser):
     assert page.find('#clips').rect['y'] < page.find('#preference').rect['y'] + 400
 
 
+def test_after_the_reveal_both_clips_a_link_and_the_count_are_there(page, station, browser):
+    mine = dataclasses.replace(DeskState(), state=State.DONE, evaluator='ada')
+    others = [dataclasses.replace(mine, evaluator='bob'), dataclasses.replace(
+        mine, state=State.ABORTED)]
+    station.today = lambda: [mine] * 12 + others
+    page.shows(State.DONE, policy_a='azure', policy_b='olive', verified=True)
+    page.until(lambda: 'Your 12th session today.' in page.find('#count').text, 'not counted')
+    page.until(lambda: [bool(clip.is_displayed() and clip.get_attribute('src')) for clip in
+                        browser.find_elements('css selector', '#clips img')] == 2 * [True], 'no')
+    assert page.find('#page').get_attribute('href') == (
+        f'https://arena.example.org/evaluations/{"f" * 32}')
+    station.address = None    # a local arena has no site
+    browser.refresh()
+    page.until(lambda: page.find('#count').text, 'no panel')
+    assert not browser.find_elements('css selector', '#page')
+
+
+@pytest.mark.parametrize('address', ['https://arena.example.org', None])
+def test_the_next_session_begins_above_the_fold_of_a_phone(page, station, browser, address):
+    station.address = address
+    browser.set_window_size(390, 844)
+    try:
+        browser.refresh()
+        for state in (State.SUBMITTING, State.DONE):
+            page.shows(state, doing='' if state is State.DONE else 'videos of A')
+            button = page.find('#primary')
+            assert button.text.startswith('Begin the next session')
+            page.until(button.is_enabled, 'locked by what is waited for')
+            bottom = button.rect['y'] + button.rect['height']
+            assert 0 <= bottom <= page.find('#stop').rect['y'] < 844, state
+            assert ('upload' in page.find('#panel').text) is (
+                state is State.SUBMITTING and address is not None)
+    finally:
+        browser.set_window_size(1280, 900)
+
+
+def test_what_is_waited_for_is_named_with_its_seconds(page, station):
+    page.shows(State.SUBMITTING, doing='videos of A')
+    page.until(lambda: page.find('#doing').text == '… videos of A: 1 s', 'no seconds')
+    released = threading.Event()
+    station.press = lambda *_: released.wait(20.0)
+    page.shows(State.IDLE)
+    page.press('#primary')
+    page.until(lambda: page.find('#doing').text == '… checking the station: 2 s', 'not named')
+    released.set()
+    page.until(lambda: page.find('#doing').text == '', 'it stays')
+
+
+def test_a_dead_camera_is_not_green_anywhere(page, station, browser):
+    page.shows(State.PREFLIGHT, checks=(Check('left camera', True, '2000'), Check('arm', True)))
+    dead = '[data-check="left camera"]'
+    page.until(lambda: 'dead' not in page.find(dead).get_attribute('class'), 'dead at once')
+    station.frozen_s = time.monotonic()
+    page.until(lambda: 'dead' in page.find(dead).get_attribute('class'), 'its check is green')
+    assert browser.execute_script(
+        'return getComputedStyle(arguments[0], "::before").content', page.find(dead)) == '"✗ "'
+    page.shows(State.RESET)
+    assert not page.find('[data-view=left_left] .light').is_displayed()
+    assert 'green' not in page.find('#match').text
+    station.frozen_s = None
+
+
+def test_the_way_on_is_ctrl_enter_where_no_arm_moves(page, station):
+    for state in State:
+        page.shows(state)
+        page.until(lambda: not page.browser.find_elements('css selector', '#primary')
+                   or page.find('#primary').is_enabled(), 'locked')
+        station.log.clear()
+        if state is State.SCORING_B:
+            page.press('[data-mark="50"]')
+        ActionChains(page.browser).key_down(Keys.CONTROL).send_keys(Keys.ENTER).key_up(
+            Keys.CONTROL).perform()
+        wanted = ONWARD.get(state)
+        if wanted is None:
+            page.browser.execute_async_script('setTimeout(arguments[0], 200)')
+        else:
+            page.until(lambda wanted=wanted: station.asked(wanted), f'{state} stays')
+        assert bool(station.asked('press', 'start', 'score', 'judge', 'submit', 'open_session')
+                    ) is (wanted is not None), state
+
+
+def test_right_to_left_text_stands_as_it_is_written(page, station):
+    page.shows(State.PREFERENCE, instruction='أغلق الدرج العلوي',
+               draft=Verdict(explanation='كان A أسرع من B'))
+    for css in ('#task', '#explanation'):
+        assert page.browser.execute_script(
+            'return getComputedStyle(arguments[0]).direction', page.find(css)) == 'rtl', css
+
+
 def test_keys_choose_where_nothing_is_typed(page, station):
     page.shows(State.PREFERENCE)
     for key, value in (('1', 'A'), ('3', 'B'), ('2', 'TIE'), ('2', 'TIE')):
         page.key(key)
         assert [button.get_attribute('data-value') for button in page.browser.find_elements(
             'css selector', '#preference [aria-pressed=true]')] == [value]
-    page.find('#explanation').send_keys('1 and 3')
-    assert page.find('#explanation').get_attribute('value') == '1 and 3'
+    page.key('B was 1 s slower')    # other characters begin the reason
+    assert page.find('#explanation').get_attribute('value') == 'B was 1 s slower'
     assert page.find('#preference [aria-pressed=true]').get_attribute('data-value') == 'TIE'
     assert not station.asked('judge', 'press', 'start')
 

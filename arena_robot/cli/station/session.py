@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import Self
 
-from arena_robot.core.errors import NotConnected
+from arena_robot.core.errors import Conflict, NotConnected
 from arena_robot.core.process import end_signals
 from arena_robot.session.evaluator.desk import Desk
 
@@ -38,7 +38,8 @@ def session_arguments(parser: argparse.ArgumentParser) -> None:
                         help='with --auto: how many sessions to run')
     parser.add_argument('--watch', action='store_true', help='watch without control')
     parser.add_argument('--take-over', action='store_true',
-                        help='take control from whoever has it')
+                        help='take control from whoever has it; --auto does so by itself where '
+                             'no session is under way')
     add_desk_arguments(parser)
 
 
@@ -66,7 +67,7 @@ def run_with(desk: 'RemoteDesk', args: argparse.Namespace) -> int:
     terminal = Terminal(desk, args.third_person)
     if args.watch:
         return terminal.watch()
-    desk.take('terminal', args.take_over)
+    _take(desk, args)
     evaluator = args.evaluator
     if token := os.environ.get(TOKEN_VARIABLE, ''):
         evaluator = desk.press(Button.SIGN_IN, token)
@@ -80,6 +81,22 @@ def run_with(desk: 'RemoteDesk', args: argparse.Namespace) -> int:
         if code:
             return code
     return 0
+
+
+def _take(desk: Desk, args: argparse.Namespace) -> None:
+    """
+    Take control. A script also takes it from a person who has no session under way.
+
+    Raises Conflict, which says how to take over, while somebody else has control.
+    """
+    from arena_robot.session.protocol.states import State
+    seen = desk.state()
+    nothing = seen.state in (State.IDLE, State.PREFLIGHT) or seen.state.is_final
+    may = args.take_over or (args.auto and nothing)
+    if seen.control and not may:
+        raise Conflict(f"'{seen.control}' controls this session: `arena session --watch` watches "
+                       'it, `arena session --take-over` takes it over')
+    desk.take('terminal', may)
 
 
 def console_arguments(parser: argparse.ArgumentParser) -> None:

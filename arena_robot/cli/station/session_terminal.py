@@ -378,6 +378,8 @@ def state_lines(seen: DeskState) -> Iterator[str]:
             yield (f'  ! The server asks for a code: write {seen.photo_code} on paper as large as '
                    'a hand, lay it where an outside camera sees it and the arm does not reach, '
                    'then photograph. Leave it there until B has ended.')
+    if seen.state is State.SUBMITTING and seen.doing:
+        yield f'  waiting for: {seen.doing}'
     if seen.state is State.DONE:
         fits = ('matches the commitment' if seen.verified
                 else 'DOES NOT MATCH the commitment' if seen.commitment

@@ -57,7 +57,7 @@ class RemoteCamera(RemotePart):
         super().__init__(node, name, timeout_s)
         self.serial = serial or name
         self._style, self._eyes, self._transport = style, eyes, transport
-        self._newest: Newest[StereoFrame] = Newest(f'frame of {name}', self._clock,
+        self._newest: Newest[StereoFrame] = Newest(f'picture of {name}', self._clock,
                                                    lambda f: f.left.stamp_ns)
         self._infos: dict[str, CameraInfo] = {}
         self._half: dict[str, tuple[int, Any]] = {}

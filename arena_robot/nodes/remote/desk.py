@@ -71,7 +71,8 @@ class RemoteDesk(Opened):
         self._session = session
         self._namespace = namespace
         self._views: dict[str, str] = {}
-        self._told: tuple[str, Extras] | None = None    # by the session node's parameters
+        # By the session node's parameters.
+        self._told: tuple[str, Extras, str | None] | None = None
         self._patience_s = patience_s
         self._spin = Spin()
         self._token = ''
@@ -169,6 +170,10 @@ class RemoteDesk(Opened):
         """Return the views that can be shown."""
         return tuple(self._views)
 
+    def site(self) -> str | None:
+        """Return the address of the server's site, '' where nobody says; None: no server."""
+        return (self._told or self._parameters()[1:])[2]
+
     def consent(self) -> str:
         """Return what the station tells people in the pictures; '' for nothing."""
         return (self._told or self._parameters()[1:])[0]
@@ -177,7 +182,7 @@ class RemoteDesk(Opened):
         """Return which optional fields the station asks for."""
         return (self._told or self._parameters()[1:])[1]
 
-    def _parameters(self) -> tuple[dict[str, str], str, Extras]:
+    def _parameters(self) -> tuple[dict[str, str], str, Extras, str | None]:
         found = session_views(self._node, self._session, self._patience_s)
         self._told = found[1:]
         return found

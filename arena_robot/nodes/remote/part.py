@@ -20,6 +20,8 @@ from arena_robot.nodes.lib.listener import Listening
 from arena_robot.nodes.lib.timeline import RosClock
 
 T = TypeVar('T')
+# For an evaluator, who reads it when a check or a rollout fails.
+TO_DO = 'check its power and its cable; if both are in order, call the lab engineer'
 SETTLE_S = 0.3    # many periods of every part's state
 
 
@@ -50,7 +52,7 @@ class Newest(Generic[T]):
                     self._clock.steady_ns() - self._came_ns) * 1e-9
         if age_s > max_age_s:
             raise StaleData(f'newest {self._what} is {age_s:.3f} s old, accepted are '
-                            f'{max_age_s:g} s; is its node running?')
+                            f'{max_age_s:g} s; {TO_DO}')
         return value
 
     def wait(self, timeout_s: float) -> T:
@@ -60,7 +62,7 @@ class Newest(Generic[T]):
             if self._new.wait_for(lambda: self._count != seen, timeout_s):
                 assert self._value is not None
                 return self._value
-        raise ReadTimeout(f'no {self._what} within {timeout_s:g} s; is its node running?')
+        raise ReadTimeout(f'no {self._what} within {timeout_s:g} s; {TO_DO}')
 
 
 class RemotePart(Opened):

@@ -15,7 +15,8 @@ from arena_robot.robots.cameras import STYLES
 
 CLIP_PERIOD_S = 0.2    # five pictures a second are enough to see what happened
 LONGEST_CLIP = 3000    # pictures: ten minutes
-NAMES = ('roles', 'cameras', 'eyes', 'topic_style', 'consent', 'ask', 'stages', 'failure_tags')
+NAMES = ('roles', 'cameras', 'eyes', 'topic_style', 'consent', 'ask', 'stages', 'failure_tags',
+         'arena', 'site')
 
 
 class Pictures:
@@ -87,11 +88,12 @@ class Pictures:
 
 
 def session_views(node: Node, session: str, timeout_s: float
-                  ) -> tuple[dict[str, str], str, Extras]:
+                  ) -> tuple[dict[str, str], str, Extras, str | None]:
     """
     Return the raw image topic of one view of each camera, the text on consent, what is asked.
 
-    The view is the left eye's where that is used.
+    The view is the left eye's where that is used. The last value is the address of the server's
+    site, None without a server.
 
     Blocks the calling thread. Raises SessionError when the session node does not answer.
     """
@@ -101,4 +103,5 @@ def session_views(node: Node, session: str, timeout_s: float
     topic = STYLES[values[3].string_value][0].format(eye=eye, name='').removeprefix('~/')
     return {view(role, eye): f'{camera}/{topic}'
             for role, camera in zip(roles, cameras, strict=False)}, values[4].string_value, Extras(
-                *(tuple(value.string_array_value) for value in values[5:]))
+                *(tuple(value.string_array_value) for value in values[5:8])), (
+            None if values[8].string_value == 'local' else values[9].string_value)

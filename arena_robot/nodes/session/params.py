@@ -39,6 +39,9 @@ class SessionParams(Parameters):
         '', 'YAML file with the pool of a local arena; a relative path is also looked for in what '
         'arena_robot ships')
     token_file: str = param('', "file with the station's token, for a server")
+    site: str = param(
+        '', "address of the server's site, such as https://arena.example.org: the evaluator's "
+        'page links a finished session there')
     server_tls: bool = param(False, 'use TLS, with certificate authorities of the system')
     server_ca: str = param(
         '', 'PEM file of the certificate authority to trust; implies TLS')

@@ -5,9 +5,9 @@ One client has the token of control and may command; all may watch and stop.
 """
 
 import hmac
-import re
 import secrets
 import threading
+import unicodedata
 from collections.abc import Iterable, Mapping
 
 from arena_robot.core.episode import Slot
@@ -26,6 +26,9 @@ from arena_robot.core.verdict import (
 from arena_robot.session.protocol.states import State
 
 MAX_INSTRUCTION = 300    # characters: a sentence or two, as policies were trained with
+# Unicode's names of the letters of scripts that are written without spaces begin so.
+UNSPACED = ('CJK', 'HIRAGANA', 'KATAKANA', 'THAI', 'LAO ', 'KHMER', 'MYANMAR', 'TIBETAN')
+LETTERS = 3    # of them are a verb and its object: two can be one word
 CLEAR = 'clear'    # typed before the robot may move outside a session's motions
 DRAFTED = ('evaluator', 'instruction',
            *(field.name for field in FIELDS if field.asked is not Asked.BUTTON))
@@ -45,6 +48,37 @@ def tidy(text: str) -> str:
     return ' '.join(text.split())
 
 
+def words_of(text: str) -> list[str]:
+    """
+    Return the words of a text in any script: runs of letters, digits, and the marks on them.
+
+    In scripts that are written without spaces every letter is a word of its own.
+    """
+    parts: list[str] = []
+    before = ''
+    for character in unicodedata.normalize('NFKC', text):
+        if unicodedata.category(character)[0] not in 'LMN':
+            before = ''
+            continue
+        is_mark = unicodedata.category(character)[0] == 'M'
+        if before and (is_mark or not (_is_unspaced(before) or _is_unspaced(character))):
+            parts[-1] += character
+        else:
+            parts.append(character)
+        before = before if is_mark and before else character
+    return parts
+
+
+def length_of(text: str) -> int:
+    """Return how long a text is in letters of a script with spaces; marks do not count."""
+    return sum(2 if _is_unspaced(character) else 1 for character in text
+               if unicodedata.category(character)[0] != 'M')
+
+
+def _is_unspaced(word: str) -> bool:
+    return unicodedata.name(word[0], '').startswith(UNSPACED)
+
+
 def instruction_problem(text: str) -> str:
     """Return why ``text`` is not a valid instruction, as a sentence, or an empty string."""
     words = tidy(text)
@@ -52,7 +86,9 @@ def instruction_problem(text: str) -> str:
         return f"type what the robot should do, such as '{EXAMPLES[0]}'"
     if len(words) > MAX_INSTRUCTION:
         return f'an instruction has at most {MAX_INSTRUCTION} characters, this has {len(words)}'
-    if len(re.findall(r'\w+', words)) < 2:
+    parts = words_of(words)
+    joined = sum(_is_unspaced(part) for part in parts)
+    if len(parts) < 2 or joined == len(parts) < LETTERS:
         return f"one word is not an instruction; say what and where, such as '{EXAMPLES[0]}'"
     return ''
 
@@ -129,7 +165,7 @@ def _checked(field: VerdictField, value: object) -> Plain:
         field.check(text)
     except DataError as error:
         raise SessionError(str(error)) from error
-    if (field.required and not field.is_said(text)) or field.min_chars > len(str(text)):
+    if (field.required and not field.is_said(text)) or field.min_chars > length_of(str(text)):
         raise SessionError(_still_needed(field, text))
     return field.plain(text)
 
@@ -160,7 +196,7 @@ def check_reason(text: str) -> str:
 
 
 def _bare(text: str) -> str:
-    return ' '.join(re.findall(r'\w+', text.casefold()))
+    return ' '.join(words_of(text.casefold()))
 
 
 class Control:

@@ -4,11 +4,11 @@ Interface of an evaluator's client (web page, terminal): the shown state and the
 A :class:`Desk` is in the station's own process or is a client of its session node.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from arena_robot.core.episode import Slot
+from arena_robot.core.episode import EndReason, Slot
 from arena_robot.core.verdict import Extras, Plain, Verdict, with_said
 from arena_robot.session.loop.match import ViewMatch, moved_cameras
 from arena_robot.session.ports import Check
@@ -28,9 +28,19 @@ HINTS = {
     State.SCORING_B: 'How far did B get?',
     State.PREFERENCE: 'Which was better, and why?',
     State.REVIEW: 'Check everything once more, then submit.',
-    State.SUBMITTING: 'The session is being uploaded to the arena.',
+    State.SUBMITTING: 'The session is stored, and is being finished.',
     State.DONE: 'Thank you. This session is complete.',
     State.ABORTED: 'This session was ended without a verdict.',
+}
+# How a rollout ended, as a person says it.
+ENDS = {
+    EndReason.DONE: 'you said that the task is done',
+    EndReason.STOPPED: 'you stopped it',
+    EndReason.TIMEOUT: 'its time was over',
+    EndReason.POLICY_ERROR: 'its policy failed',
+    EndReason.SAFETY_STOP: 'it asked for something unsafe',
+    EndReason.DRIVER_ERROR: 'the station failed',
+    EndReason.INTERRUPTED: 'it was interrupted',
 }
 # Where a stop takes longer than 150 ms: docs/safety.md has the measurements of all backends.
 SLOW_STOPS = {'droid_nuc': ' Over droid_nuc that takes 0.2 to 0.35 s: keep clear of its way.'}
@@ -211,6 +221,9 @@ class Desk(Protocol):
     def views(self) -> tuple[str, ...]:
         """Return the views that can be shown, such as ``left_left``."""
 
+    def site(self) -> str | None:
+        """Return the address of the server's site, '' where nobody says; None: no server."""
+
     def consent(self) -> str:
         """Return what people in the pictures are told before a session, '' for nothing."""
 
@@ -251,9 +264,9 @@ def shown(record: SessionRecord, control: str = '', doing: str = '', problem: st
         entered_ns=record.updated_ns, instruction=record.prompt, commitment=record.commitment,
         message=_hint(record) + (SLOW_STOPS.get(backend, '') if record.state.running else ''),
         doing=doing, notice=notice,
-        checks=tuple(Check(str(c['name']), bool(c['ok']), str(c['detail']),
-                           bool(c.get('warning', False)))
-                     for c in record.checks),
+        checks=one_per_part(Check(str(c['name']), bool(c['ok']), str(c['detail']),
+                                  bool(c.get('warning', False)))
+                            for c in record.checks),
         slots=tuple(_slot(record, slot) for slot in Slot), matches=matches, match=match,
         moved_cameras=moved_cameras(views), reset_confirmed=record.reset_confirmed,
         verdict=record.verdict, draft=with_said(record.verdict, record.draft),
@@ -262,6 +275,21 @@ def shown(record: SessionRecord, control: str = '', doing: str = '', problem: st
         photo_code=record.photo_code, missing=record.missing(), waiting=waiting, repairs=repairs,
         policy_a=reveal.policy_a if reveal else '', policy_b=reveal.policy_b if reveal else '',
         verified=bool(record.verified))
+
+
+def one_per_part(checks: Iterable[Check]) -> tuple[Check, ...]:
+    """
+    Return one line per part: that of the part, or that of its node where only the node needs it.
+
+    The check of the node of a part ``x`` is called ``x node``. So no part is good and bad at once.
+    """
+    by_part: dict[str, Check] = {}
+    for check in checks:
+        part = check.name.removesuffix(' node')
+        first = by_part.setdefault(part, replace(check, name=part))
+        if first.ok and (not check.ok or check.warning > first.warning):
+            by_part[part] = replace(check, name=part)
+    return tuple(by_part.values())
 
 
 def _first(typed: str | None, otherwise: str) -> str:
@@ -278,6 +306,8 @@ def _slot(record: SessionRecord, slot: Slot) -> SlotView:
 def _hint(record: SessionRecord) -> str:
     if record.state is State.PREFLIGHT and not all(check['ok'] for check in record.checks):
         return 'A check failed. Do what it says, then check again.'
+    if record.state is State.DONE and record.credited:
+        return f'{HINTS[State.DONE]} You have earned one credit.'
     if record.state is State.RESET and record.next_slot is Slot.A:
         return HINTS[State.RESET].replace('start B', 'start A again')
     if record.state is State.RESET and record.reruns_of(Slot.B):

@@ -28,7 +28,7 @@ from arena_robot.session.protocol.record import SessionRecord
 from arena_robot.session.protocol.recovery import end_recording, give_up, pick_up
 from arena_robot.session.protocol.states import TRANSITIONS, Move, State
 from arena_robot.session.protocol.store import KeptSession, SessionStore
-from arena_robot.session.protocol.submission import Submissions
+from arena_robot.session.protocol.submission import NotReady, Submissions
 
 log = logging.getLogger(__name__)
 TICK_S = 1.0     # of the step count that a power failure may lose
@@ -66,6 +66,7 @@ class Conductor:
         self._lock = threading.RLock()
         self.live: dict[str, ViewMatch] = {}
         self.problem = ''
+        self._waits = ''    # what a submitted session waits for, such as its videos
         self._jumps = JumpDetector(clock)
         self._stops_confirmed = 0    # stops that came before the scene was confirmed
 
@@ -96,8 +97,9 @@ class Conductor:
     def shown(self) -> DeskState:
         """Return the state for display."""
         problem = ' '.join(text for text in (self.problem, self.motions.waiting) if text)
-        return shown(self.record, self.control.holder, self.motions.doing, problem, self.live,
-                     self.waiting, self._config.outside_cameras, self.repairs,
+        waits = self._waits if self.record.state is State.SUBMITTING else ''
+        return shown(self.record, self.control.holder, self.motions.doing or waits, problem,
+                     self.live, self.waiting, self._config.outside_cameras, self.repairs,
                      self.record.driver)
 
     def controlled(self, token: str) -> 'Conductor':
@@ -314,12 +316,16 @@ class Conductor:
         if self.record.state is not State.SUBMITTING:
             self._submissions.deliver()
             return
+        before, problem, self._waits = (self.record, self.problem, self._waits), '', ''
         try:
             self._submissions.deliver(self._session)
-            self.problem = ''
+        except NotReady as error:
+            self._waits = str(error)
         except ArenaError as error:
-            self.problem = f'the session is safe here and will be sent: {error}'
-        self._shown_to_all(self.record)
+            problem = f'the session is safe here and will be sent: {error}'
+        self.problem = problem
+        if before != (self.record, self.problem, self._waits):
+            self._shown_to_all(self.record)
 
     def heartbeat(self) -> None:
         """Send a heartbeat; a session that the arena has cancelled is aborted here."""
@@ -343,7 +349,7 @@ class Conductor:
 
     def _fresh(self) -> KeptSession:
         session = self._session
-        if session is not None and session.state is State.SUBMITTING and self.problem:
+        if session is not None and session.state is State.SUBMITTING:
             self._submissions.park(session)
             session = None
         elif session and session.state.is_final:

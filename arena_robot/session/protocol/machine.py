@@ -191,7 +191,8 @@ class Session:
         """Store the names; ``record.verified`` is whether they match the commitment."""
         return self._keep(Move.REVEALED, nonce=reveal.nonce, policy_a=reveal.policy_a,
                           policy_b=reveal.policy_b, probation=reveal.probation,
-                          objection=reveal.objection, chosen=reveal.chosen)
+                          objection=reveal.objection, chosen=reveal.chosen,
+                          credited=bool(reveal.receipt))
 
     def unrevealed(self, reason: str) -> SessionRecord:
         """Store that the arena has everything and does not name the pair."""

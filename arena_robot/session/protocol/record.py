@@ -29,6 +29,7 @@ from arena_robot.core.verdict import (
 )
 from arena_robot.records.session_file import Entry, Repair, Rerun, RerunCause, SessionSlot
 from arena_robot.session.base import UNREACHABLE, Reveal
+from arena_robot.session.evaluator.checks import length_of
 from arena_robot.session.protocol.states import TRANSITIONS, Move, State, possible
 
 MAX_MISTAKES = 1    # of these
@@ -49,6 +50,7 @@ class SessionRecord:
     the arena wants to see in the start photograph.
     ``clock_jumps_s`` are by how much the station's clock was set. ``reruns`` were repeated.
     ``promises`` were signed by the server. ``repairs`` are recoveries and activations.
+    ``credited`` tells that the server's log has the session, which earns its evaluator a credit.
     """
 
     state: State = State.IDLE
@@ -81,6 +83,7 @@ class SessionRecord:
     promises: tuple[str, ...] = ()
     photo_code: str = ''
     repairs: tuple[Repair, ...] = ()
+    credited: bool = False
 
     @property
     def next_slot(self) -> Slot:
@@ -258,7 +261,8 @@ def _revealed(record: SessionRecord, entry: Entry) -> dict[str, Any]:
     notice = _added(record.notice, doubt) if verified else (
         'the reveal does not match the commitment shown at the assignment: the pair was changed '
         "afterwards; tell the arena's maintainer, and do not count this session")
-    return {'reveal': reveal, 'verified': verified, 'notice': notice}
+    return {'reveal': reveal, 'verified': verified, 'notice': notice,
+            'credited': bool(data.get('credited'))}
 
 
 def _promises(record: SessionRecord, entry: Entry) -> tuple[str, ...]:
@@ -361,7 +365,7 @@ def check_rerun(slot: Slot, rollout: SessionSlot, earlier: Iterable[Rerun],
             f'{slot.value} cannot be run again: at most {MAX_RERUNS} times, {MAX_MISTAKES} of '
             'them for a mistake of yours. Score what you saw, or say that the session should not '
             'count')
-    if cause is RerunCause.MISTAKE and len(words) < MIN_REASON_CHARS:
+    if cause is RerunCause.MISTAKE and length_of(words) < MIN_REASON_CHARS:
         raise SessionError(
             f'{slot.value} ended by itself or by you, so say what your mistake was, in a sentence '
             f'(at least {MIN_REASON_CHARS} characters): it stays in the record')

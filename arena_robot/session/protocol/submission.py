@@ -31,7 +31,7 @@ OBJECTION = ("The server's log does not hold what this station sent: {}. Keep th
 
 
 class NotReady(SessionError):
-    """An episode's folder is not complete yet."""
+    """An episode's folder is not complete yet; the text is what it waits for."""
 
 
 class Submissions:
@@ -173,7 +173,7 @@ class Submissions:
         now_ns = self._clock.steady_ns()
         waited_s = (now_ns - self._since_ns.setdefault(episode.session_id, now_ns)) * 1e-9
         if not self._ready(folder) and waited_s < PATIENCE_S:
-            raise NotReady(f'the videos of {episode.slot.value} are still being made')
+            raise NotReady(f'videos of {episode.slot.value}')
         if episode.slot is Slot.B:
             _keep_match(session.record, folder)
         try:

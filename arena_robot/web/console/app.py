@@ -39,7 +39,15 @@ from arena_robot.session.evaluator.checks import (
     instruction_problem,
     is_repeat,
 )
-from arena_robot.session.evaluator.desk import NEEDS, REPAIRS, RUBRIC, Button, Desk, DeskState
+from arena_robot.session.evaluator.desk import (
+    ENDS,
+    NEEDS,
+    REPAIRS,
+    RUBRIC,
+    Button,
+    Desk,
+    DeskState,
+)
 from arena_robot.session.loop.match import AMBER_FROM, GREEN_FROM
 from arena_robot.session.protocol.states import State
 from arena_robot.web.console.guard import ConsoleGuard
@@ -136,7 +144,8 @@ def _watching(app: FastAPI, console: Console) -> None:
     def options() -> dict[str, Any]:
         return {'views': desk.views(), 'fields': plain(desk.extras().shown()),
                 'examples': EXAMPLES, 'rubric': RUBRIC, 'consent': desk.consent(),
-                'repairs': REPAIRS, 'needs': NEEDS, 'clear': CLEAR,
+                'repairs': REPAIRS, 'needs': NEEDS, 'clear': CLEAR, 'ends': ENDS,
+                'site': desk.site(),
                 'states': [state.value for state in State],
                 'lights': {'green': GREEN_FROM, 'amber': AMBER_FROM}}
 

@@ -1,5 +1,7 @@
 // Requests to the station. A refusal becomes an Error with the station's message.
 
+import {nameTyped} from './typed.js';
+
 const SEAT = 'arena-seat';
 
 export const seat = () => sessionStorage.getItem(SEAT) ?? '';
@@ -47,8 +49,9 @@ export async function pictures(path) {
 }
 
 export async function sit(takeOver) {
-  const name = `browser ${navigator.platform || ''}`.trim();
-  const given = await post('sit', {name, take_over: takeOver});
+  const name = nameTyped();
+  const given = await post('sit', {
+    name: name ? `${name}'s page` : 'another page', take_over: takeOver});
   sessionStorage.setItem(SEAT, given.seat);
 }
 

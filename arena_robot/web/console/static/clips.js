@@ -5,7 +5,8 @@ import {byId, el} from './dom.js';
 
 const HZ = 10;         // twice as fast as the pictures were kept
 const REST = 10;       // how long the last picture stays
-const SHOWN = {scoring_a: ['A'], scoring_b: ['B'], preference: ['A', 'B'], review: ['A', 'B']};
+const SHOWN = {scoring_a: ['A'], scoring_b: ['B'], preference: ['A', 'B'], review: ['A', 'B'],
+  submitting: ['A', 'B'], done: ['A', 'B']};
 let shown = '';
 let playing = [];
 let index = 0;

@@ -21,21 +21,27 @@ let shown = '';
 let busy = 0;
 let shows = 0;
 let pressed = false;
+let waits = '';            // what the press under way waits for
+let waitsFor = ['', 0];    // what is waited for, and since when
 let isLost = true;
 const kept = new Set();    // rollouts after a fault that are scored as they are
 
 const LOCK_MS = 100;
+const JUDGED = ['preference', 'review', 'submitting', 'done'];    // both clips, no camera
 
 // Whether the arm moves, or may move because its state is not known.
 const moves = () => isLost || busy > 0 || Boolean(
-  state.running || state.doing || state.state.startsWith('running'));
+  state.running || works() || state.state.startsWith('running'));
+
+// What a session waits for after its submission is no work of the arm.
+const works = () => state.doing && state.state !== 'submitting';
 
 async function main() {
   buildStop(moves);    // first of all: it works even when nothing else does
   buildDeliberate();
   buildAsk();
   options = await get('options');
-  for (const name of options.states.slice(1, -1)) {
+  for (const name of options.states.slice(1, -1).filter((one) => one !== 'review')) {
     byId('steps').append(el('li', {'data-state': name}, LABELS[name]));
   }
   views.build(options);
@@ -46,6 +52,7 @@ async function main() {
   byId('panel').addEventListener('input', settle);
   byId('actions').addEventListener('click', () => { pressed = true; });
   setInterval(lock, LOCK_MS);
+  setInterval(showWait, LOCK_MS);
   follow();
 }
 
@@ -53,7 +60,7 @@ async function follow() {
   let version = 0;
   for (;;) {
     try {
-      const moving = state && (state.running || state.doing || busy);
+      const moving = state && (state.running || works() || busy);
       const asking = seat();
       const answer = await get(`state?seen=${version}&wait=${moving ? 0.2 : 2}`, 5000);
       if (asking !== seat()) { version = 0; continue; }    // asked before control was taken
@@ -94,23 +101,22 @@ function show(answer) {
   shows += 1;
   state = {...answer, inControl: answer.mine && answer.seated};
   const wanted = panelKey(state);
-  const doing = state.doing && !state.state.startsWith('running') ? `… ${state.doing}` : '';
   say(byId('state'), LABELS[state.state]);
-  say(byId('doing'), doing);
-  say(byId('spoken'), [LABELS[state.state], doing || state.message].join(': '));
+  showWait();
+  say(byId('spoken'), [LABELS[state.state], doing() || state.message].join(': '));
   byId('station').textContent = [state.station, state.evaluator].filter(Boolean).join(' · ');
   byId('session').textContent = state.session_id ? `session ${state.session_id.slice(0, 8)}` : '';
   document.body.className = state.running || state.state.startsWith('running') ? 'running'
-    : state.state === 'done' ? 'final' : '';
+    : JUDGED.includes(state.state) ? `judged ${state.state === 'done' ? 'final' : ''}` : '';
   say(byId('notice'), state.notice);
   byId('notice').hidden = !state.notice;
-  const now = options.states.indexOf(state.state);
+  const now = options.states.indexOf(stepOf(state));
   for (const step of byId('steps').children) {
     const at = options.states.indexOf(step.dataset.state);
     step.className = at === now ? 'now' : at < now && state.state !== 'aborted' ? 'past' : '';
   }
   byId('seat').textContent = state.inControl ? 'you are in control'
-    : state.control ? `take over from ${state.mine ? state.seat || 'nobody' : state.control}`
+    : state.control ? `take over from ${holder()}`
       : 'take control';
   document.body.dataset.state = state.state;
   byId('now').hidden = !state.session_id;
@@ -130,6 +136,24 @@ function show(answer) {
   lock();
 }
 
+const doing = () => (state.doing && !state.state.startsWith('running') ? state.doing : '');
+
+// Names what is waited for, and for how long.
+function showWait() {
+  const what = (state && doing()) || (busy ? waits : '');
+  const nowMs = performance.now();
+  if (what !== waitsFor[0]) waitsFor = [what, nowMs];
+  const seconds = Math.floor((nowMs - waitsFor[1]) / 1000);
+  say(byId('doing'), what && `… ${what}${seconds ? `: ${seconds} s` : ''}`);
+}
+
+// Who has control, for a person who would take it over.
+const holder = () => (state.mine ? state.seat || 'nobody'
+  : state.control === 'terminal' ? 'the terminal' : state.control);
+
+// The verdict is one step, also where it was stored and the submission failed.
+const stepOf = (now) => (now.state === 'review' && now.verdict.valid ? 'preference' : now.state);
+
 function updateTimer(run) {
   byId('timer').hidden = !run;
   if (!run) return;
@@ -140,7 +164,7 @@ function updateTimer(run) {
 
 // A panel stays, with what was typed into it, until one of these changes.
 function panelKey(now) {
-  const more = now.state === 'review' ? [now.verdict, now.slots]
+  const more = ['preference', 'review'].includes(now.state) ? [now.verdict]
     : now.state === 'preflight' ? now.checks : [];
   const rollouts = now.slots.map((slot) => [slot.end, slot.again, slot.reruns]);
   return JSON.stringify([now.state, now.session_id, now.inControl, now.created_ns, rollouts,
@@ -176,7 +200,7 @@ function placePrimary(same) {
 
 function lock() {
   const locked = !state || isLost || busy > 0 || !state.inControl
-    || Boolean(state.doing && !state.running);
+    || Boolean(works() && !state.running);
   for (const button of document.querySelectorAll('#panel button, #actions button')) {
     setLocked(button, locked || button.dataset.off === 'yes');
   }
@@ -184,9 +208,10 @@ function lock() {
 }
 
 // Runs a command; while it runs the panel is locked. Errors are shown.
-async function act(work) {
+async function act(work, wait = '') {
   if (busy) return;
   busy += 1;
+  waits = wait;
   noteStop(false);
   lock();
   tell('');
@@ -204,8 +229,7 @@ async function takeSeat() {
   if (state.inControl) return;
   try {
     const taken = state.control && !(state.mine && !state.seat);
-    const holder = state.mine ? state.seat : state.control;
-    if (taken && await ask(`Take control away from ${holder}?`,
+    if (taken && await ask(`Take control away from ${holder()}?`,
       {yes: 'Take over'}) === null) return;
     await sit(Boolean(taken));
     const before = shows;
@@ -220,7 +244,7 @@ async function showToday() {
   const sessions = await get('today');
   const rows = sessions.map((session) => el('tr', {},
     el('td', {}, new Date(session.created_ns / 1e6).toLocaleTimeString()),
-    el('td', {}, session.instruction), el('td', {}, LABELS[session.state]),
+    el('td', {dir: 'auto'}, session.instruction), el('td', {}, LABELS[session.state]),
     ...[session.verdict.progress_a, session.verdict.progress_b].map((share) => el('td', {},
       share === null ? '–' : `${Math.round(100 * share)}`)),
     el('td', {}, session.verdict.valid ? session.verdict.preference || '–' : 'not valid')));

@@ -24,7 +24,8 @@ export function setLocked(button, locked) {
   button.disabled = locked || ('deliberate' in button.dataset && !isStill(button));
 }
 
-// A press on such a button that has just moved is not meant for it.
+// A press on such a button that has just moved is not meant for it. Ctrl+Enter presses the button
+// that is marked as next, which moves no arm.
 export function buildDeliberate() {
   window.addEventListener('click', (event) => {
     const button = event.target.closest?.('[data-deliberate]');
@@ -38,5 +39,9 @@ export function buildDeliberate() {
     if (event.key === 'Enter' && event.repeat && event.target.tagName === 'BUTTON') {
       event.preventDefault();
     }
+    const goes = event.key === 'Enter' && (event.ctrlKey || event.metaKey);
+    if (!goes) return;
+    event.preventDefault();
+    if (!event.repeat) document.querySelector('[data-next]:enabled')?.click();
   }, true);
 }

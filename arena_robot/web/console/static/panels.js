@@ -2,11 +2,11 @@
 
 import {get, post, press, start} from './api.js';
 import {auditBox} from './audit.js';
-import {asking, moving, primary, second} from './buttons.js';
+import {asking, moving, onward, primary, second} from './buttons.js';
 import {ask, el, settled} from './dom.js';
 import {forgetTyped, keepName, keeper, nameTyped, questionKeeper, typedAt} from './typed.js';
-import {preference, review, scoring} from './verdict.js';
-import {light} from './views.js';
+import {scoring, verdict} from './verdict.js';
+import {isBlind, light} from './views.js';
 
 // A panel is {nodes, update(state), focus}. `use` has options, act(work) and tell(text).
 export function panelFor(state, use) {
@@ -56,13 +56,15 @@ const OVER = ['idle', 'done', 'aborted', 'submitting'];
 const VALIDITY = ['assigned', 'start_photographed', 'scoring_a', 'reset', 'scoring_b',
   'preference', 'review'];
 
+const CHECKING = {wait: 'checking the station'};
+
 function idle(state, use) {
-  return {nodes: [primary('Check the station', use, () => press('check'))]};
+  return {nodes: [onward('Check the station', use, () => press('check'), CHECKING)]};
 }
 
 function checks(state) {
   return el('ul', {class: 'checks'}, ...state.checks.map((check) => el('li',
-    {class: check.warning ? 'warning' : check.ok ? 'ok' : 'bad'},
+    {class: check.warning ? 'warning' : check.ok ? 'ok' : 'bad', 'data-check': check.name},
     check.ok ? `${check.name}: ${check.detail}` : check.detail)));
 }
 
@@ -74,14 +76,14 @@ function consent(use) {
 
 function task(state, use) {
   if (!state.ready) {
-    return {nodes: [checks(state), primary('Check again', use, () => press('check'))]};
+    return {nodes: [checks(state), onward('Check again', use, () => press('check'), CHECKING)]};
   }
   const kept = typedAt(state, 'task') ?? {};
-  const who = el('input', {type: 'text', id: 'evaluator', autocomplete: 'name',
+  const who = el('input', {type: 'text', id: 'evaluator', autocomplete: 'name', dir: 'auto',
     value: kept.evaluator ?? (state.evaluator || nameTyped())});
   const token = el('input', {type: 'password', id: 'token', autocomplete: 'off',
     placeholder: 'only if a server asks for it'});
-  const what = el('input', {type: 'text', id: 'instruction', autocomplete: 'off',
+  const what = el('input', {type: 'text', id: 'instruction', autocomplete: 'off', dir: 'auto',
     maxlength: 300, value: kept.instruction ?? state.draft_instruction});
   const hint = el('p', {class: 'hint', id: 'instruction-hint'});
   const outside = el('select', {id: 'third-person'}, ...state.outside_cameras.map((role) =>
@@ -104,11 +106,11 @@ function task(state, use) {
   what.addEventListener('input', typed);
   who.addEventListener('input', () => { keepName(who.value); keep(); });
   what.addEventListener('keydown', (event) => {
-    if (event.key === 'Enter' && !event.repeat) document.getElementById('primary').click();
+    if (event.key === 'Enter' && !event.repeat && !event.ctrlKey && !event.metaKey && !event.isComposing) document.getElementById('primary').click();
   });
   const examples = use.options.examples.map((text) => el('button', {type: 'button',
     onclick: () => { what.value = text; typed(); what.focus(); }}, text));
-  const go = primary('Get two policies', use, async () => {
+  const go = onward('Get two policies', use, async () => {
     if (token.value) {
       who.value = (await post('sign_in', {token: token.value})).evaluator;
       token.value = '';
@@ -117,11 +119,11 @@ function task(state, use) {
     await post('open', {evaluator: who.value, instruction: what.value, repeat,
       third_person: outside.value});
     forgetTyped(state, 'task');
-  }, async () => {
+  }, {wait: 'drawing two policies', before: async () => {
     await use.act(look);
     return !repeat || await ask('This instruction was evaluated earlier today. Use it again?',
       {yes: 'Use it again', holds: (now) => now.state === state.state}) !== null;
-  });
+  }});
   return {
     nodes: [...consent(use), el('label', {for: 'evaluator'}, 'Evaluator'), who,
       el('label', {for: 'token'}, 'Personal token'), token,
@@ -165,23 +167,24 @@ function running(state, use) {
 }
 
 function reset(state, use) {
-  const verdict = el('p', {id: 'match'});
+  const measured = el('p', {id: 'match'});
   const moved = el('p', {id: 'moved', class: 'hint bad'});
   let match = null;
   const next = state.slots[0].end ? 'B' : 'A';
   const go = primary(`The scene is restored: start ${next}`, use, async () => {
     await press('confirm_reset');
     await start(next);
-  }, async () => match === null || light(match) !== 'red' || await ask(
+  }, {before: async () => match === null || light(match) !== 'red' || await ask(
     `The scene is only ${Math.round(100 * match)} % like the start. Start ${next} from it anyway?`,
-    {yes: `Start ${next} anyway`, holds: (now) => now.state === state.state}) !== null);
+    {yes: `Start ${next} anyway`, holds: (now) => now.state === state.state}) !== null});
   return {
-    nodes: [verdict, moved, go, el('div', {class: 'second'},
+    nodes: [measured, moved, go, el('div', {class: 'second'},
       moving(second('home', 'Move the arm to its reset pose', use,
         () => press('prepare_reset'))))],
     update(now) {
       match = now.match;
-      verdict.textContent = now.match === null ? 'The scene is not measured yet.'
+      measured.textContent = now.match === null ? 'The scene is not measured yet.'
+        : isBlind() ? 'A camera sends no pictures now, so the scene cannot be compared.'
         : `The scene is ${Math.round(100 * now.match)} % like the start: ${light(now.match)}.`;
       moved.textContent = now.moved_cameras.map((role) => `The ${role} camera seems to have moved `
         + 'since the start photograph: move it back.').join(' ');
@@ -191,11 +194,27 @@ function reset(state, use) {
 
 function submitting(state, use) {
   return {nodes: [
-    el('p', {}, 'Everything is stored at the station. The upload goes on by itself, even if the server cannot be reached now.'),
-    el('div', {class: 'second'},
-      second('retry', 'Try again now', use, () => press('retry')),
-      second('next', 'Begin the next session', use, () => press('check')))]};
+    el('p', {}, `Everything is stored at the station. ${use.options.site === null ? 'The names follow.'
+      : 'The upload goes on by itself, even if the server cannot be reached now. The names follow it.'}`),
+    primary('Begin the next session', use, () => press('check'), CHECKING),
+    el('div', {class: 'second'}, second('retry', 'Try again now', use, () => press('retry')))]};
 }
+
+// How many sessions this evaluator finished today, and where this one is seen.
+function earned(state, use) {
+  const {site} = use.options;
+  const count = el('p', {id: 'count'});
+  get('today').then((sessions) => {
+    const done = sessions.filter((one) => one.state === 'done' && one.evaluator === state.evaluator);
+    count.textContent = `Your ${ordinal(Math.max(done.length, 1))} session today.`;
+  }).catch(() => {});
+  const link = site && el('p', {}, el('a', {id: 'page', target: '_blank', rel: 'noopener',
+    href: `${site.replace(/\/$/, '')}/evaluations/${state.session_id}`}, 'This session on the arena'));
+  return link ? [count, link] : [count];
+}
+
+const ENDINGS = {one: 'st', two: 'nd', few: 'rd', other: 'th'};
+const ordinal = (n) => `${n}${ENDINGS[new Intl.PluralRules('en', {type: 'ordinal'}).select(n)]}`;
 
 function finished(state, use) {
   const nodes = [];
@@ -204,14 +223,15 @@ function finished(state, use) {
       el('dt', {}, 'B was'), el('dd', {}, state.policy_b),
       el('dt', {}, 'Commitment'), el('dd', {}, state.verified ? 'matches the reveal'
         : !state.commitment ? 'lost, so the reveal cannot be checked'
-        : 'DOES NOT MATCH: tell the maintainer of the arena')), auditBox(state));
+        : 'DOES NOT MATCH: tell the maintainer of the arena')), ...earned(state, use), auditBox(state));
   }
-  return {nodes: [...nodes, primary('Next session', use, () => press('check'))]};
+  return {nodes: [...nodes, onward('Begin the next session', use, () => press('check'), CHECKING)]};
 }
 
 const PANELS = {
   idle, preflight: task, task_entered: task, assigned, start_photographed: photographed,
   running_a: running, scoring_a: scoring('A', 'Keep the score: the arm moves to its reset pose'),
-  reset, running_b: running, scoring_b: scoring('B', 'Keep the score of B'), preference, review,
+  reset, running_b: running, scoring_b: scoring('B', 'Keep the score of B'),
+  preference: verdict, review: verdict,
   submitting,
 };

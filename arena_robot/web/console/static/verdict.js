@@ -1,7 +1,7 @@
 // What the evaluator says: panels and inputs, made from the server's list of fields.
 
 import {post, press} from './api.js';
-import {primary, second} from './buttons.js';
+import {onward, primary, second} from './buttons.js';
 import {el, setPressed} from './dom.js';
 import {failed, mistake} from './rerun.js';
 import {forgetTyped, keeper, typedAt} from './typed.js';
@@ -9,16 +9,17 @@ import {forgetTyped, keeper, typedAt} from './typed.js';
 export function scoring(slot, next) {
   return (state, use) => {
     const rollout = state.slots.find((slotState) => slotState.slot === slot);
-    const ended = el('p', {class: 'hint'}, `${slot} ended: ${rollout.end.replace('_', ' ')} after `
-      + `${rollout.steps} steps. ${rollout.detail}`);
+    const ended = el('p', {class: 'hint', id: 'ended', dir: 'auto'}, `${slot}: ${endOf(rollout, use)}. `
+      + (rollout.end === 'timeout' ? '' : rollout.detail));
     if (rollout.again === 'fault' && !use.kept.has(`${state.session_id}${slot}${rollout.reruns}`)) {
       return {nodes: [ended, ...failed(rollout, state, use)]};
     }
     const form = scoreForm(slot, state, use);
-    const go = primary(next, use, async () => {
-      await score(slot, state, form);
-      if (slot === 'A') await press('prepare_reset');
-    });
+    const go = slot === 'B' ? onward(next, use, () => score(slot, state, form))
+      : primary(next, use, async () => {
+        await score(slot, state, form);
+        await press('prepare_reset');
+      });
     return {nodes: [ended, ...form.nodes, go, ...mistake(rollout, state, use)]};
   };
 }
@@ -38,35 +39,40 @@ async function score(slot, state, form) {
   forgetTyped(state, slot);
 }
 
-export function preference(state, use) {
+// Which was better, why, what was said before, and the submission: one page.
+export function verdict(state, use) {
+  if (!state.verdict.valid) {
+    return {nodes: [onward('Submit', use, () => post('submit')), ...said(state, use, [
+      second('revalidate', 'It counts again', use, () => press('revalidate'))])]};
+  }
   const fields = fieldsAt(use, 'judge');
   const keep = keeper(state, 'judge', () => form.words(), (now) => post('draft', now));
   const form = inputs(use, fields, typed(state, 'judge', fields), keep);
-  const go = primary('Continue to the review', use, async () => {
+  const go = onward('Submit', use, async () => {
     await post('judge', form.words());
+    await post('submit');
     forgetTyped(state, 'judge');
   });
-  return {nodes: [...form.nodes, go], key: chooseByKey};
+  return {nodes: [...form.nodes, go, ...said(state, use)], key: chooseByKey};
 }
 
-// 1, 2, 3 choose A, no difference, B; in a text field they are typed.
+// 1, 2, 3 choose A, no difference, B; other characters begin the reason. In a field all are typed.
 function chooseByKey(event) {
   const {target, key} = event;
   if (event.ctrlKey || event.altKey || event.metaKey || event.repeat
       || ['INPUT', 'TEXTAREA', 'SELECT'].includes(target.tagName)) return;
   const button = document.querySelectorAll('#preference button')[Number(key) - 1];
   if (button && button.getAttribute('aria-pressed') !== 'true') button.click();
+  if (!button && key.length === 1 && key !== ' ') document.getElementById('explanation').focus();
 }
 
-export function review(state, use) {
-  const {verdict} = state;
-  const rows = [['Task', state.instruction],
-    ...state.slots.map((rollout) => [rollout.slot, rollout.end || 'did not run']),
-    ...use.options.fields.map((field) => [field.label, wordsOf(field, verdict[field.name])
-      || (field.required ? '–' : '')]).filter(([, text]) => text)];
+// What was said of the two rollouts, and how to change it.
+function said(state, use, more = []) {
+  const rows = [...state.slots.map((rollout) => [rollout.slot, endOf(rollout, use)]),
+    ...use.options.fields.filter((field) => field.asked !== 'judge').map(
+      (field) => [field.label, wordsOf(field, state.verdict[field.name])
+        || (field.required ? '–' : '')]).filter(([, text]) => text)];
   if (state.match !== null) rows.push(['Same start', `${Math.round(100 * state.match)} %`]);
-  const list = el('dl', {id: 'review'},
-    ...rows.flatMap(([name, text]) => [el('dt', {}, name), el('dd', {}, text)]));
   const edit = el('div', {id: 'edit'});
   const show = (nodes) => {
     edit.replaceChildren(...nodes);
@@ -75,19 +81,15 @@ export function review(state, use) {
   const buttons = state.slots.filter((rollout) => rollout.end).map((rollout) => el('button', {
     type: 'button', id: `edit-${rollout.slot}`, onclick: () => show(rescore(rollout.slot, state, use))},
   `Change the score of ${rollout.slot}`));
-  if (verdict.valid) {
-    buttons.push(el('button', {type: 'button', id: 'edit-verdict', onclick: () => {
-      const nodes = preference(state, use).nodes;
-      nodes.at(-1).id = 'keep';
-      nodes.at(-1).textContent = 'Keep this';
-      show(nodes);
-    }}, 'Change the preference'));
-  } else {
-    buttons.push(second('revalidate', 'It counts again', use, () => press('revalidate')));
-  }
-  return {nodes: [list, primary('Submit', use, () => post('submit')),
-    el('p', {class: 'hint'}, 'After submitting, nothing can be changed.'),
-    el('div', {class: 'second'}, ...buttons), edit]};
+  return [el('p', {class: 'hint'}, 'After submitting, nothing can be changed.'),
+    el('dl', {id: 'review'}, ...rows.flatMap(([name, text]) => [
+      el('dt', {}, name), el('dd', {dir: 'auto'}, text)])),
+    el('div', {class: 'second'}, ...buttons, ...more), edit];
+}
+
+// How a rollout ended, as a person says it.
+function endOf(rollout, use) {
+  return rollout.end ? `${use.options.ends[rollout.end]} after ${rollout.steps} steps` : 'did not run';
 }
 
 function rescore(slot, state, use) {
@@ -196,7 +198,7 @@ function flag(field, from, use, changed) {
 }
 
 function text(field, from, use, changed) {
-  const box = el('textarea', {id: field.key});
+  const box = el('textarea', {id: field.key, dir: 'auto'});
   box.value = from;
   box.addEventListener('input', changed);
   return {nodes: [el('label', {for: field.key}, field.question), box], value: () => box.value,

@@ -53,6 +53,8 @@ function markOld() {
     const taken = takenMs.get(figure.dataset.view);
     const old = taken === undefined || now - taken > OLD_MS;
     figure.classList.toggle('old', old);
+    const check = document.querySelector(`[data-check="${figure.dataset.view.split('_')[0]} camera"]`);
+    check?.classList.toggle('dead', old);
     if (!old) continue;
     const text = taken === undefined ? 'no picture'
       : `OLD: no picture for ${((now - taken) / 1000).toFixed(1)} s`;
@@ -60,6 +62,9 @@ function markOld() {
     if (age.textContent !== text) age.textContent = text;
   }
 }
+
+// Whether a camera's newest picture is too old to be trusted.
+export const isBlind = () => Boolean(byId('views').querySelector('.old'));
 
 // Shows one view large and the others small.
 function show(view) {
