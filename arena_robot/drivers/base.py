@@ -136,6 +136,32 @@ class StereoFrame:
     dropped: int = 0
 
 
+@dataclass(frozen=True)
+class Setting:
+    """A number that may change while its part runs: what it means, and its range."""
+
+    description: str
+    low: float
+    high: float
+    unit: str = ''
+
+
+@runtime_checkable
+class AdjustsPicture(Protocol):
+    """An optional interface of a camera: settings of its picture that change while it runs."""
+
+    @classmethod
+    def settings(cls) -> Mapping[str, Setting]:
+        """Return the settings by the names of the constructor's arguments."""
+
+    def set_picture(self, values: Mapping[str, float]) -> None:
+        """
+        Take these values of all settings from one of the next frames on.
+
+        Raises ConfigError for a value that the camera does not have; nothing has changed then.
+        """
+
+
 class Camera(Part, Protocol):
     """A stereo camera; ``serial`` names the device."""
 

@@ -20,18 +20,27 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotDone
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from arena_robot.core.clock import Clock, SystemClock
-from arena_robot.core.errors import ArenaError, DriverError, NotConnected, ReadTimeout, StaleData
+from arena_robot.core.errors import (
+    ArenaError,
+    ConfigError,
+    DriverError,
+    NotConnected,
+    ReadTimeout,
+    StaleData,
+)
 from arena_robot.core.observation import EYES, CameraInfo, Image, Pixels
 from arena_robot.core.process import Process
-from arena_robot.drivers.base import StereoFrame
+from arena_robot.drivers.base import Setting, StereoFrame
 from arena_robot.drivers.part import Opened
 
 log = logging.getLogger(__name__)
@@ -45,6 +54,8 @@ CONNECT_S = 10.0    # for opening a device, beyond the library's own limit
 GRAB_S, FIRST_GRAB_S = 1.0, 2.0    # for a frame: the process that takes longer is killed
 SLOTS = 5        # frames in shared memory: newest, being published, being written, and two more
 ENDS_S = 1.0     # for closing the device, before the process is killed
+CHANGE_S = 3.0   # until a picture's settings are taken: a frame and the process's own limit
+AUTO = -1        # a setting of the picture that the camera chooses
 
 
 @dataclass(frozen=True)
@@ -72,6 +83,13 @@ class FrameSource(Protocol):
 
     def grab(self) -> Grab:
         """Return the next frame; DriverError that says what to do when the device has failed."""
+
+    def set_picture(self, values: Mapping[str, float]) -> Mapping[str, float]:
+        """
+        Change the settings of the connected device; return those to connect with again.
+
+        ConfigError, and nothing has changed, for a value that the device does not have.
+        """
 
     def disconnect(self) -> None:
         """Release the device; can be called twice, and never raises."""
@@ -136,6 +154,14 @@ class SourceProcess:
             (both[:half], both[half:]), self._shapes, strict=True))
         return Grab(left, right, age_s + (time.monotonic_ns() - sent_ns) * 1e-9, dropped)
 
+    def set_picture(self, values: Mapping[str, float]) -> Mapping[str, float]:
+        """Have the process change the settings; frames that come before its answer are lost."""
+        self._send(dict(values))
+        while not isinstance(reply := self._reply(self._limit_s, 'setting the picture'), dict):
+            self._send(reply[0])
+        self._options.update(reply)
+        return reply
+
     def disconnect(self) -> None:
         """End the process, and with it whatever the library does."""
         line, self._line = self._line, None
@@ -198,8 +224,13 @@ class SourceProcess:
     def _give_back(self) -> None:
         while self._returned and self._line is not None:
             self._lent -= 1
-            with contextlib.suppress(OSError):      # it has ended: the reply says so
-                self._line.send(self._returned.popleft())
+            self._send(self._returned.popleft())
+
+    def _send(self, message: int | dict[str, float]) -> None:
+        """Send a slot that is free again, or settings."""
+        assert self._line is not None
+        with contextlib.suppress(OSError):      # it has ended: the reply says so
+            self._line.send(message)
 
     def _last_words(self) -> str:
         lines = self._process.said().strip().splitlines() if self._process else []
@@ -219,11 +250,10 @@ def serve() -> None:
     with contextlib.suppress(EOFError, OSError):
         while line.recv():
             try:
-                infos = source.connect()
+                _stream(line, source, source.connect())
             except ArenaError as error:
+                source.disconnect()
                 line.send(error)
-                continue
-            _stream(line, source, infos)
     source.disconnect()
 
 
@@ -236,7 +266,11 @@ def _stream(line: Connection, source: Any, infos: Mapping[str, CameraInfo]) -> N
     line.send((source.serial, infos, os.getpid(), file))
     while True:
         while not free or line.poll(0):
-            free.append(line.recv())
+            message = line.recv()
+            if isinstance(message, dict):
+                line.send(_changed(source, message))
+            else:
+                free.append(message)
         slot = free.pop()
         arrays, at = [], slot * sum(sizes)
         for eye, size in zip(EYES, sizes, strict=True):
@@ -244,16 +278,19 @@ def _stream(line: Connection, source: Any, infos: Mapping[str, CameraInfo]) -> N
                 infos[eye].height, infos[eye].width, 3))
             at += size
         source.into = (arrays[0], arrays[1])
-        try:
-            grab = source.grab()
-        except ArenaError as error:
-            source.disconnect()
-            line.send(error)
-            return
+        grab = source.grab()
         for array, picture in zip(arrays, (grab.left, grab.right), strict=True):
             if not np.shares_memory(array, picture):
                 np.copyto(array, picture)
         line.send((slot, grab.age_s, grab.dropped, time.monotonic_ns()))
+
+
+def _changed(source: FrameSource, values: Mapping[str, float]) -> object:
+    """Return the answer to new settings: those to connect with again, or the refusal."""
+    try:
+        return dict(source.set_picture(values))
+    except ConfigError as error:
+        return error
 
 
 class GrabbingCamera(Opened):
@@ -261,8 +298,10 @@ class GrabbingCamera(Opened):
     A :class:`arena_robot.drivers.base.Camera` that a thread reads from a :class:`FrameSource`.
 
     When the device fails, it is connected again once a second. It must then have the same serial
-    number and geometry.
+    number and geometry. ``adjustable`` are the settings of a subclass's pictures.
     """
+
+    adjustable: ClassVar[Mapping[str, Setting]] = {}
 
     def __init__(self, source: FrameSource, clock: Clock | None, what: str) -> None:
         self._source, self._clock, self._what = source, clock or SystemClock(), what
@@ -272,8 +311,14 @@ class GrabbingCamera(Opened):
         self._arrivals = Arrivals()
         self._sequence, self._lost = 0, 0
         self._problem = ''
+        self._changes = deque[tuple[Mapping[str, float], Future[None]]]()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
+
+    @classmethod
+    def settings(cls) -> Mapping[str, Setting]:
+        """Return the settings of the picture."""
+        return cls.adjustable
 
     @property
     def serial(self) -> str:
@@ -344,6 +389,19 @@ class GrabbingCamera(Opened):
             assert self._frame is not None
             return self._frame
 
+    def set_picture(self, values: Mapping[str, float]) -> None:
+        """Have the thread change the settings of the picture before its next frame."""
+        self._require_open(self._what)
+        done = Future[None]()
+        self._changes.append((values, done))
+        try:
+            done.result(CHANGE_S)
+        except NotDone as error:
+            done.cancel()
+            raise ReadTimeout(f'{self._what} did not take the settings of its picture within '
+                              f'{CHANGE_S:g} s; {self._problem or "is it still plugged in?"}'
+                              ) from error
+
     def arrivals(self) -> Sequence[tuple[int, int]]:
         """Return when the newest frames were stamped, and when they were there."""
         return self._arrivals.pairs()
@@ -357,6 +415,7 @@ class GrabbingCamera(Opened):
                 if not connected:
                     self._connect_again()
                     connected = True
+                self._change_picture()
                 self._take(self._source.grab(), ended)
                 continue
             except DriverError as error:
@@ -380,6 +439,22 @@ class GrabbingCamera(Opened):
             raise NotConnected(f'{self._what}: another camera ({serial}) is plugged in now')
         self._infos = infos
         log.warning('%s is connected again', self._what)
+
+    def _change_picture(self) -> None:
+        """Change what :meth:`set_picture` was asked for, in the thread that uses the library."""
+        while self._changes:
+            values, done = self._changes.popleft()
+            if not done.set_running_or_notify_cancel():
+                continue
+            try:
+                self._source.set_picture(values)
+            except ConfigError as error:
+                done.set_exception(error)
+            except Exception as error:
+                done.set_exception(error)
+                raise
+            else:
+                done.set_result(None)
 
     def _take(self, grab: Grab, ended: threading.Event) -> None:
         now_ns = self._clock.now_ns()

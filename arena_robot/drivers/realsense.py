@@ -3,7 +3,7 @@
 import importlib
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cv2
@@ -13,10 +13,19 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import ConfigError, DriverError, NotConnected
 from arena_robot.core.observation import EYES, CameraInfo, Pixels
-from arena_robot.drivers.grabbing import Grab, GrabbingCamera
+from arena_robot.drivers.base import Setting
+from arena_robot.drivers.grabbing import AUTO, Grab, GrabbingCamera
 
 COLOR, INFRARED = 'color', 'infrared'
-AUTO = -1.0
+# While only one of exposure and gain is automatic, it keeps what the camera had chosen.
+KEEPS = 'automatic together; alone it keeps its value'
+SETTINGS = {    # the largest of all models; what the camera has is asked of the camera
+    'exposure_us': Setting(f'exposure time; -1: {KEEPS}', AUTO, 1e6, 'us'),
+    'gain': Setting(f'amplification; -1: {KEEPS}', AUTO, 248.0),
+    'white_balance': Setting('colour of the light, of the color stream; -1: automatic', AUTO,
+                             6500.0, 'K'),
+}
+RGB_US = 100.0    # a sensor for color alone counts its exposure in these (librealsense #8243)
 WAIT_MS = 500     # several frames at every rate; longer: the cable is out
 OLDEST_S = 5.0    # a stamp further away than this is none of this clock's
 NO_EYE: Pixels = np.zeros((0, 0, 3), np.uint8)
@@ -63,6 +72,7 @@ class RealsenseSource:
         self.serial, self._asked, self._settings = serial, serial, settings
         self._rs: Any = None
         self._pipeline: Any = None
+        self._sensor: Any = None
         self._last, self._dropped = 0, 0
         self._was_lost = False
 
@@ -85,8 +95,12 @@ class RealsenseSource:
                 raise NotConnected(f'RealSense {self.serial} is reset, because it was lost; it '
                                    'comes back within seconds')
             profile = self._start(size)
-            self._set_picture(profile)
+            self._sensor = self._sensor_of(profile.get_device())
+            self._set_picture(self._settings)
             return self._geometry(profile, model)
+        except ConfigError:
+            self.disconnect()
+            raise
         except RuntimeError as error:
             self.disconnect()
             raise NotConnected(f'RealSense {self.serial} cannot be opened: {_why(error)}'
@@ -122,6 +136,23 @@ class RealsenseSource:
         self._last = number
         return Grab(left, right, self._age_s(first), self._dropped)
 
+    def set_picture(self, values: Mapping[str, float]) -> Mapping[str, float]:
+        """Change exposure, gain and white balance."""
+        asked, option = dict(values), self._rs.option
+        try:
+            if (asked['exposure_us'] == AUTO) != (asked['gain'] == AUTO):
+                if asked['gain'] == AUTO:
+                    asked['gain'] = self._sensor.get_option(option.gain)
+                else:
+                    exposure = self._sensor.get_option(option.exposure)
+                    asked['exposure_us'] = exposure * self._unit_us()
+            wanted = replace(self._settings, **asked)   # type: ignore[arg-type]    # all numbers
+            self._set_picture(wanted)
+        except RuntimeError as error:
+            raise DriverError(f'RealSense {self.serial} has stopped: {_why(error)}') from error
+        self._settings = wanted
+        return asked
+
     # -- inside --------------------------------------------------------------------------------
 
     def _found(self) -> Any:
@@ -155,25 +186,43 @@ class RealsenseSource:
         self._pipeline, self._last, self._dropped = pipeline, 0, 0
         return profile
 
-    def _set_picture(self, profile: Any) -> None:
+    def _set_picture(self, wanted: RealsenseSettings) -> None:
         """Set exposure, gain, white balance; without the projector, whose dots would be seen."""
-        option, wanted = self._rs.option, self._settings
+        option = self._rs.option
         auto = wanted.exposure_us == AUTO
         values = [(option.enable_auto_exposure, float(auto))]
         if not auto:
-            values += [(option.exposure, wanted.exposure_us), (option.gain, wanted.gain)]
+            values += [(option.exposure, wanted.exposure_us / self._unit_us()),
+                       (option.gain, wanted.gain)]
         if wanted.stream == INFRARED:
             values.append((option.emitter_enabled, 0.0))
         else:
             values.append((option.enable_auto_white_balance, float(wanted.white_balance == AUTO)))
             if wanted.white_balance != AUTO:
                 values.append((option.white_balance, wanted.white_balance))
-        sensor = self._sensor(profile.get_device())
-        for name, value in values:
-            if sensor.supports(name):
-                sensor.set_option(name, value)
+        known = [(name, value) for name, value in values if self._sensor.supports(name)]
+        for name, value in known:
+            self._require_range(name, value)
+        for name, value in known:
+            self._sensor.set_option(name, value)
 
-    def _sensor(self, device: Any) -> Any:
+    def _require_range(self, name: Any, value: float) -> None:
+        """Raise ConfigError for a value that the sensor does not have."""
+        has = self._sensor.get_option_range(name)
+        if not has.min <= value <= has.max:
+            unit = self._unit_us() if name == self._rs.option.exposure else 1.0
+            word = str(name).rpartition('.')[2]
+            raise ConfigError(f'{word} {value * unit:.9g}: RealSense {self.serial} has '
+                              f'{has.min * unit:.9g} to {has.max * unit:.9g}, or {AUTO} for '
+                              'automatic')
+
+    def _unit_us(self) -> float:
+        """Return the unit of the sensor's exposure: 1 in a Stereo Module, also for its color."""
+        is_stereo = any(each.stream_type() == self._rs.stream.depth
+                        for each in self._sensor.get_stream_profiles())
+        return 1.0 if is_stereo else RGB_US
+
+    def _sensor_of(self, device: Any) -> Any:
         """Return the sensor with the stream: a D405's color is one of its Stereo Module."""
         kind = getattr(self._rs.stream, self._settings.stream)
         return next(sensor for sensor in device.query_sensors() if any(
@@ -217,9 +266,11 @@ class RealsenseCamera(GrabbingCamera):
     automatic.
     """
 
+    adjustable = SETTINGS
+
     def __init__(self, serial_number: str = '', clock: Clock | None = None, stream: str = COLOR,
-                 resolution: str = '1280x720', fps: int = 30, exposure_us: float = AUTO,
-                 gain: float = AUTO, white_balance: float = AUTO) -> None:
+                 resolution: str = '1280x720', fps: int = 30, exposure_us: float = float(AUTO),
+                 gain: float = float(AUTO), white_balance: float = float(AUTO)) -> None:
         super().__init__(
             RealsenseSource(serial_number, RealsenseSettings(stream, resolution, fps, exposure_us,
                                                              gain, white_balance)),

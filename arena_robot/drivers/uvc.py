@@ -7,11 +7,14 @@ file that comes with each.
 
 import configparser
 import errno
+import fcntl
 import os
 import stat
+import struct
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +25,8 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import ConfigError, DriverError, NotConnected
 from arena_robot.core.observation import EYES, CameraInfo, Floats, Pixels
-from arena_robot.drivers.grabbing import Grab, GrabbingCamera
+from arena_robot.drivers.base import Setting
+from arena_robot.drivers.grabbing import AUTO, Grab, GrabbingCamera
 
 # Sizes of one eye.
 SIZES = {'HD2K': (2208, 1242), 'HD1080': (1920, 1080), 'HD720': (1280, 720), 'VGA': (672, 376)}
@@ -47,6 +51,16 @@ STEREOLABS = '2b03'
 # The sensors of a ZED are a USB device of their own beside the camera; only they have the serial
 # number.
 ZED_SENSORS = ('f681', 'f781', 'f881')
+SETTINGS = {    # wider than any camera's; what a camera has is asked of the camera
+    'exposure_us': Setting('exposure time, in steps of 100; -1: automatic', AUTO, 1_000_000, 'us'),
+    'gain': Setting('amplification; -1: automatic', AUTO, 65_535),
+}
+# V4L2's controls by setting: the control and its unit; its switch with the value for manual and
+# those for automatic (exposure: by aperture, as most cameras have it, or altogether).
+CONTROLS = {'exposure_us': (0x009A0902, 100, 0x009A0901, 1, (3, 0)),
+            'gain': (0x00980913, 1, 0x00980912, 0, (1,))}
+QUERYCTRL, S_CTRL, DISABLED = 0xC0445624, 0xC008561C, 0x1      # of linux/videodev2.h
+QUERY, VALUE = '=II32siiiiI8x', '=Ii'
 
 
 @dataclass(frozen=True)
@@ -196,6 +210,56 @@ def _text(path: Path) -> str:
         return ''
 
 
+def set_controls(path: str, settings: Mapping[str, int]) -> None:
+    """
+    Set the CONTROLS of a V4L2 device; -1 is automatic, where it can be.
+
+    ConfigError, and nothing has changed, for a number that the device does not have.
+    NotConnected when it takes nothing.
+    """
+    values = list[tuple[int, tuple[int, ...]]]()
+    try:
+        with open(path, 'r+b', buffering=0) as device:
+            for name, asked in settings.items():
+                control, unit, switch, manual, automatic = CONTROLS[name]
+                if _range(device, switch):
+                    values.append((switch, automatic if asked == AUTO else (manual,)))
+                if asked != AUTO:
+                    low, high = (end * unit for end in _range(device, control) or (0, -1))
+                    if not low <= asked <= high:
+                        known = f'{low} to {high}' if high >= low else 'no such control'
+                        raise ConfigError(f'{name} {asked}: {path} has {known}; {AUTO}: automatic')
+                    values.append((control, (asked // unit,)))
+            for control, choices in values:
+                _set(device, control, choices)
+    except OSError as error:
+        raise NotConnected(f'{path} does not take {settings}: {_why(error)}') from error
+
+
+def _set(device: FileIO, control: int, choices: Sequence[int]) -> None:
+    """Set the first of ``choices`` that the device takes. OSError when it takes none."""
+    for value in choices:
+        try:
+            fcntl.ioctl(device, S_CTRL, bytearray(struct.pack(VALUE, control, value)))
+            return
+        except OSError:
+            if value == choices[-1]:
+                raise
+
+
+def _range(device: FileIO, control: int) -> tuple[int, int] | None:
+    """Return the smallest and largest value of a control; None where the device lacks it."""
+    query = bytearray(struct.pack(QUERY, control, 0, b'', 0, 0, 0, 0, 0))
+    try:
+        fcntl.ioctl(device, QUERYCTRL, query)
+    except OSError as error:
+        if error.errno in (errno.EINVAL, errno.ENOTTY):
+            return None
+        raise
+    *_, low, high, _, _, flags = struct.unpack(QUERY, query)
+    return None if flags & DISABLED else (low, high)
+
+
 @dataclass(frozen=True)
 class UvcSettings:
     """How a USB camera is read; see :class:`UvcCamera`."""
@@ -208,6 +272,8 @@ class UvcSettings:
     calibration: str
     focal: float
     baseline_m: float
+    exposure_us: int
+    gain: int
 
     def check(self) -> None:
         """Raise ConfigError for what cannot be read."""
@@ -247,15 +313,27 @@ class UvcSource:
         wanted.check()
         self._size = eye_size(wanted.resolution)
         path, device = self._device()
-        if device is not None:
-            self.serial = device.serial
-        else:
-            self.serial = self._asked or Path(path).name
+        self.serial = device.serial if device else self._asked or Path(path).name
         file = calibration_file(wanted.calibration, self.serial) if wanted.side_by_side else None
         self._stereo = rectification(file, self._size) if file else None
         infos = self._geometry(device)
         self._begin(path)
+        try:
+            self.set_picture({name: getattr(wanted, name) for name in SETTINGS})
+        except (ConfigError, NotConnected):
+            self.disconnect()
+            raise
         return infos
+
+    def set_picture(self, values: Mapping[str, float]) -> Mapping[str, float]:
+        """Change exposure and gain."""
+        asked = {name: int(value) for name, value in values.items()}
+        if self._is_live:
+            set_controls(self._path, asked)
+        elif set(asked.values()) != {AUTO}:
+            raise ConfigError(f'{self._path} is no camera: it has neither exposure_us nor gain')
+        self._settings = replace(self._settings, **asked)   # type: ignore[arg-type]
+        return asked
 
     def disconnect(self) -> None:
         """Release the device."""
@@ -405,15 +483,18 @@ class UvcCamera(GrabbingCamera):
     ``side_by_side`` and is rectified with its file ``calibration``, SN<serial>.conf, which is
     looked for in Stereolabs' folders. Pictures without it are left as they are; then ``focal`` in
     widths of the picture and ``baseline_m`` are told. ``device`` may be a file or a pipe of frames
-    in ``pixel_format``, yuyv422 or mjpeg.
+    in ``pixel_format``, yuyv422 or mjpeg. ``exposure_us`` and ``gain`` are -1 for automatic.
     """
+
+    adjustable = SETTINGS
 
     def __init__(self, serial_number: str = '', clock: Clock | None = None, device: str = '',
                  resolution: str = 'HD720', fps: int = 15, side_by_side: bool = True,
                  pixel_format: str = YUYV, calibration: str = '', focal: float = 0.0,
-                 baseline_m: float = 0.0) -> None:
+                 baseline_m: float = 0.0, exposure_us: int = AUTO, gain: int = AUTO) -> None:
         name = serial_number or device
         super().__init__(
             UvcSource(serial_number, UvcSettings(device, resolution, fps, side_by_side,
-                                                 pixel_format, calibration, focal, baseline_m)),
+                                                 pixel_format, calibration, focal, baseline_m,
+                                                 exposure_us, gain)),
             clock, f'camera {name}' if name else 'the USB camera')

@@ -9,7 +9,7 @@ import importlib.util
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +20,23 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import ConfigError, DriverError, NotConnected
 from arena_robot.core.observation import EYES, CameraInfo, Pixels
-from arena_robot.drivers.grabbing import Grab, GrabbingCamera, SourceProcess
+from arena_robot.drivers.base import Setting
+from arena_robot.drivers.grabbing import AUTO, Grab, GrabbingCamera, SourceProcess
 
 log = logging.getLogger(__name__)
 
 # Frame rates by resolution, of ZED, ZED Mini, ZED 2 and ZED 2i.
 RATES = {'HD2K': (15,), 'HD1080': (15, 30), 'HD720': (15, 30, 60), 'VGA': (15, 30, 60, 100)}
-AUTO = -1
 PERCENT = (0, 100)
 WHITE_K = (2800, 6500)
+# While only one of exposure and gain is automatic, it keeps what the camera had chosen.
+KEEPS = 'automatic together; alone it keeps its value'
+SETTINGS = {
+    'exposure': Setting(f'share of the frame time, 0 to 100; -1: {KEEPS}', AUTO, PERCENT[1], '%'),
+    'gain': Setting(f'amplification, 0 to 100; -1: {KEEPS}', AUTO, PERCENT[1], '%'),
+    'white_balance': Setting('colour of the light, 2800 to 6500 in steps of 100; -1: automatic',
+                             AUTO, WHITE_K[1], 'K'),
+}
 RETRY_S = 0.02
 LOST_S = 0.5        # so long the SDK may connect a camera again by itself
 # As its users measured; the process is killed and the camera looked for meanwhile.
@@ -146,6 +154,24 @@ class ZedSource:
                   - camera.get_timestamp(sl.TIME_REFERENCE.IMAGE).get_nanoseconds())
         return Grab(left, right, age_ns * 1e-9, int(camera.get_frame_dropped_count()))
 
+    def set_picture(self, values: Mapping[str, float]) -> Mapping[str, float]:
+        """Change exposure, gain and white balance."""
+        if self._settings.svo:
+            raise ConfigError('an SVO file has no settings of the picture: it is a recording')
+        asked = {name: int(value) for name, value in values.items()}
+        if (asked['exposure'] == AUTO) != (asked['gain'] == AUTO):
+            kept = 'gain' if asked['gain'] == AUTO else 'exposure'
+            code, value = self._camera.get_camera_settings(
+                getattr(self._sl.VIDEO_SETTINGS, kept.upper()))
+            if failed(self._sl, code):
+                raise ConfigError(f'ZED {self.serial} does not say its {kept}: {words(code)}')
+            asked[kept] = value
+        wanted = replace(self._settings, **asked)   # type: ignore[arg-type]    # all are numbers
+        wanted.check()
+        self._settings = wanted
+        self._set_picture()
+        return asked
+
     # -- inside --------------------------------------------------------------------------------
 
     def _connect(self) -> Mapping[str, CameraInfo]:
@@ -256,6 +282,8 @@ class ZedCamera(GrabbingCamera):
     play in a loop instead of a camera; its frames get the present time. ``open_timeout_s`` is
     the SDK's own limit for starting a camera that is plugged in and free.
     """
+
+    adjustable = SETTINGS
 
     def __init__(self, serial_number: str = '', clock: Clock | None = None,
                  resolution: str = 'HD720', fps: int = 60, exposure: int = AUTO,

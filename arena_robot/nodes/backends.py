@@ -5,16 +5,19 @@ A driver's constructor arguments are parameters: those the node has under the sa
 others as ``driver.<argument>``. Simulation and replay have their own constructors here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rcl_interfaces.msg import SetParametersResult
+from rclpy.parameter import Parameter
 from typing_extensions import Self
 
-from arena_robot.core.errors import ConfigError
-from arena_robot.drivers.base import Part
+from arena_robot.core.errors import ArenaError, ConfigError
+from arena_robot.drivers.base import AdjustsPicture, Part, Setting
 from arena_robot.drivers.table import CLOCK, arguments, driver, require_part
 from arena_robot.nodes.lib.parameters import (
+    ANY,
     DRIVER,
     Meaning,
     Param,
@@ -87,6 +90,7 @@ def of_other_nodes(kind: str, backend: str) -> bool:
 def _plain(node: AnyPartNode, kind: str, driver_class: type[Any]) -> Maker:
     """Return a function that calls the constructor of ``found`` with parameters by name."""
     given, wanted = by_name(node.params), dict[str, Any]()
+    settings = driver_class.settings() if issubclass(driver_class, AdjustsPicture) else {}
     for argument in arguments(driver_class):
         name = f'{DRIVER}{argument.name}'
         if argument.name == CLOCK:
@@ -96,7 +100,7 @@ def _plain(node: AnyPartNode, kind: str, driver_class: type[Any]) -> Maker:
         elif argument.default is not None or is_set(node, name):
             wanted[argument.name] = declare_one(node, Param(
                 name, set_value(node, name) if argument.default is None else argument.default,
-                Meaning(f'{argument.name} of {driver_class.__name__}')))
+                _meaning(driver_class, argument.name, settings.get(argument.name))))
         elif argument.required:
             raise ConfigError(f'{driver_class.__name__} needs {argument.name}: set the parameter '
                               f'{name} of {node.get_name()}')
@@ -105,7 +109,31 @@ def _plain(node: AnyPartNode, kind: str, driver_class: type[Any]) -> Maker:
         made: Part = driver_class(**wanted)
         require_part(kind, made)
         return made
+
+    if settings:
+        _adjust(node, tuple(settings), wanted)
     return make
+
+
+def _meaning(driver_class: type[Any], name: str, setting: Setting | None) -> Meaning:
+    if setting is None:
+        return Meaning(f'{name} of {driver_class.__name__}')
+    return Meaning(setting.description, setting.low, setting.high, setting.unit, live=ANY)
+
+
+def _adjust(node: AnyPartNode, names: Sequence[str], wanted: dict[str, Any]) -> None:
+    """Have the camera take these settings when their parameters change, or refuse the change."""
+    def allow(asked: list[Parameter]) -> SetParametersResult:
+        changed = {name: p.value for p in asked for name in names if p.name == f'{DRIVER}{name}'}
+        new = {name: changed.get(name, wanted[name]) for name in names}
+        try:
+            if changed and isinstance(node.part, AdjustsPicture):
+                node.part.set_picture(new)
+        except ArenaError as error:
+            return SetParametersResult(successful=False, reason=str(error))
+        wanted.update(changed)
+        return SetParametersResult(successful=True)
+    node.add_on_set_parameters_callback(allow)
 
 
 def _replayed(node: AnyPartNode, kind: str) -> Maker:

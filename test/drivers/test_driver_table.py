@@ -2,12 +2,14 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from installed_package import install
 
 from arena_robot.core.errors import ConfigError
-from arena_robot.drivers.table import DRIVERS, driver
+from arena_robot.drivers.base import AdjustsPicture
+from arena_robot.drivers.table import CLOCK, DRIVERS, arguments, driver
 
 
 @pytest.mark.parametrize(('part', 'backend'), [
@@ -15,6 +17,19 @@ from arena_robot.drivers.table import DRIVERS, driver
     for backend in backends.built_in])
 def test_every_entry_is_a_class(part, backend):
     assert isinstance(driver(part, backend), type)
+
+
+@pytest.mark.parametrize(('backend', 'heading'), [
+    ('zed', '## ZED with the SDK'), ('uvc', '## A USB camera'), ('realsense', '## RealSense')])
+def test_each_setting_of_a_camera_is_documented_and_says_whether_it_changes(backend, heading):
+    text = (Path(__file__).parents[2] / 'docs' / 'hardware.md').read_text()
+    rows = [line for line in text.partition(heading)[2].partition('\n## ')[0].splitlines()
+            if line.startswith('| `driver.')]
+    camera = driver('camera', backend)
+    assert issubclass(camera, AdjustsPicture)
+    for name in {argument.name for argument in arguments(camera)} - {CLOCK, 'serial_number'}:
+        [row] = [row for row in rows if f'`driver.{name}`' in row]
+        assert ('may change while running' in row) == (name in camera.settings()), row
 
 
 def test_an_unknown_backend_names_the_nearest():

@@ -24,12 +24,13 @@ class Library:
     """
     ``pyrealsense2``, as much as the driver uses; ``plugged`` are the cameras by serial.
 
-    A D405 has no color sensor, but color in its Stereo Module. With ``needs_reset``, as is, a
+    A D405 has no color sensor, but color in its Stereo Module. A sensor's exposure is in us in a
+    Stereo Module, and in 100 us in one for color alone. With ``needs_reset``, as is, a
     camera that was lost is listed and opens, and sends nothing before hardware_reset, after which
     it is away for ``back_s``.
     """
 
-    stream = SimpleNamespace(color='color', infrared='infrared')
+    stream = SimpleNamespace(color='color', infrared='infrared', depth='depth')
     format = SimpleNamespace(rgb8='rgb8', y8='y8')
     camera_info = SimpleNamespace(serial_number='serial_number', name='name')
     timestamp_domain = SimpleNamespace(hardware_clock=0, system_time=1, global_time=2)
@@ -50,8 +51,13 @@ class Library:
 
     def device(self, serial):
         def sensor(*streams):
+            ranges = {'exposure': (1.0, 165000.0) if 'depth' in streams else (1.0, 10000.0),
+                      'gain': (0.0, 128.0), 'white_balance': (2800.0, 6500.0)}
             return SimpleNamespace(
                 supports=lambda name: True, set_option=self.options.__setitem__,
+                get_option=lambda name: self.options.get(name, 16.0),
+                get_option_range=lambda name: SimpleNamespace(**dict(zip(
+                    ('min', 'max'), ranges.get(name, (0.0, 1.0)), strict=True))),
                 get_stream_profiles=lambda: [SimpleNamespace(stream_type=lambda kind=kind: kind)
                                              for kind in streams])
 
@@ -184,6 +190,41 @@ def test_infrared_eyes_have_the_camera_s_geometry_and_no_dots(library):
     np.testing.assert_allclose(info['left'].k, [[640, 0, 639.5], [0, 641, 358], [0, 0, 1]])
     assert library.options == {'enable_auto_exposure': 0.0, 'exposure': 8000.0, 'gain': 16.0,
                                'emitter_enabled': 0.0}
+
+
+AUTO = {'exposure_us': -1.0, 'gain': -1.0, 'white_balance': -1.0}
+
+
+@pytest.mark.parametrize(('model', 'unit'), [('D435', 100.0), ('D405', 1.0)])
+def test_exposure_changes_while_the_color_streams_in_the_unit_of_its_sensor(library, model, unit):
+    library.plugged['831612070000'] = model
+    with camera() as colour:
+        colour.set_picture({**AUTO, 'exposure_us': 8000.0})
+        assert library.options['exposure'] == 8000.0 / unit
+        assert library.options['enable_auto_exposure'] == 0.0
+        assert library.options['gain'] == 16.0          # as the camera had chosen it
+        with told(ConfigError, f'exposure 2000000: RealSense 831612070000 has {unit:g} to '):
+            colour.set_picture({**AUTO, 'exposure_us': 2e6, 'gain': 32.0})
+        assert library.options['exposure'] == 8000.0 / unit
+        colour.wait_frame(BUSY_S)
+        colour.set_picture(AUTO)
+        assert library.options['enable_auto_exposure'] == 1.0
+
+
+def test_a_camera_that_is_out_refuses_settings_and_keeps_them_out_of_later_frames(
+        library, monkeypatch):
+    monkeypatch.setattr(grabbing, 'CHANGE_S', 0.3)
+    with camera() as colour:
+        there = dict(library.plugged)
+        library.plugged.clear()
+        until(lambda: colour._problem)
+        with told(ReadTimeout, 'did not take the settings of its picture within 0.3 s'):
+            colour.set_picture({**AUTO, 'exposure_us': 8000.0})
+        library.plugged.update(there)
+        colour.wait_frame(BUSY_S)
+        colour.set_picture({**AUTO, 'white_balance': 4600.0})
+        assert library.options['white_balance'] == 4600.0
+        assert 'exposure' not in library.options
 
 
 def test_lost_frames_are_counted_by_their_numbers(library):

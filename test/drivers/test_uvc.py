@@ -1,6 +1,8 @@
 """USB cameras through V4L2, on files and pipes that the same code reads, and on a drawn /sys."""
 
+import errno
 import os
+import struct
 import threading
 import time
 
@@ -105,6 +107,53 @@ class TestOneEye(CameraConformance):
     def rig(self, place):
         return CameraRig(camera(place, side_by_side=False, resolution='1344x376', focal=0.8),
                          SystemClock(), max_age_s=1.0, rate_hz=4.0, harmless=True, own_rate=True)
+
+
+@pytest.fixture
+def controls(monkeypatch):
+    """A camera behind the kernel's calls: manual or by-aperture exposure, and gain alone."""
+    values, ranges = {}, {0x009A0901: (0, 3), 0x009A0902: (3, 2047), 0x00980913: (0, 100)}
+
+    def ioctl(device, request, buffer):
+        control = struct.unpack_from('=I', buffer)[0]
+        if control not in ranges:
+            raise OSError(errno.EINVAL, 'Invalid argument')
+        if request == 0xC0445624:
+            struct.pack_into('=ii', buffer, 40, *ranges[control])
+            return
+        value = struct.unpack('=Ii', buffer)[1]
+        if (control, value) == (0x009A0901, 0):
+            raise OSError(errno.EINVAL, 'Invalid argument')
+        values[control] = value
+    monkeypatch.setattr(uvc_camera.fcntl, 'ioctl', ioctl)
+    return values
+
+
+def test_a_device_takes_exposure_and_gain_and_refuses_what_it_does_not_have(controls):
+    def take(exposure_us, gain):
+        uvc_camera.set_controls('/dev/null', {'exposure_us': exposure_us, 'gain': gain})
+
+    take(8000, 30)
+    assert controls == {0x009A0901: 1, 0x009A0902: 80, 0x00980913: 30}
+    with told(ConfigError, 'exposure_us 100: /dev/null has 300 to 204700; -1: automatic'):
+        take(100, 40)
+    with told(ConfigError, 'gain 101: /dev/null has 0 to 100; -1: automatic'):
+        take(9000, 101)
+    assert controls == {0x009A0901: 1, 0x009A0902: 80, 0x00980913: 30}
+    take(-1, -1)            # it has no automatic gain
+    assert controls == {0x009A0901: 3, 0x009A0902: 80, 0x00980913: 30}
+    with told(NotConnected, '/dev/none does not take'):
+        uvc_camera.set_controls('/dev/none', {})
+
+
+def test_exposure_changes_between_two_frames_of_a_camera_but_not_of_a_file(place, controls):
+    with camera(place) as opened:
+        with told(ConfigError, 'frames.yuyv is no camera: it has neither exposure_us nor gain'):
+            opened.set_picture({'exposure_us': 8000, 'gain': -1})
+        opened._source._is_live = True
+        opened.set_picture({'exposure_us': 8000, 'gain': 30})
+    assert controls[0x009A0902] == 80
+    assert opened._source._settings.gain == 30      # set again when it is connected again
 
 
 def test_eyes_are_split_and_rectified(place):

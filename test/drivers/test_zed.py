@@ -148,6 +148,30 @@ def test_picture_settings_are_set_or_set_back_to_automatic(source):
     assert read(sl.VIDEO_SETTINGS.WHITEBALANCE_AUTO)[1] == 1
 
 
+def brightness(camera):
+    return camera.wait_frame(BUSY_S).left.pixels[8:].mean()
+
+
+def test_exposure_changes_while_the_process_streams(folder):
+    auto = {'exposure': -1, 'gain': -1, 'white_balance': -1}
+    with zed() as camera:
+        bright = brightness(camera)
+        camera.set_picture({**auto, 'exposure': 20})        # the gain stays what it was, 50
+        until(lambda: brightness(camera) == pytest.approx(0.4 * bright, rel=0.02))
+        with pytest.raises(ConfigError, match='gain 101: a ZED has 0 to 100, or -1'):
+            camera.set_picture({**auto, 'exposure': 20, 'gain': 101})
+        with pytest.raises(ConfigError, match='steps of 100 K'):
+            camera.set_picture({**auto, 'white_balance': 4650})
+        assert brightness(camera) == pytest.approx(0.4 * bright, rel=0.02)
+        plug_in(folder, {})
+        until(lambda: camera._problem, timeout_s=BUSY_S)
+        plug_in(folder, PLUGGED)
+        until(lambda: not camera._problem, timeout_s=BUSY_S)
+        assert brightness(camera) == pytest.approx(0.4 * bright, rel=0.02)      # set again
+        camera.set_picture(auto)
+        until(lambda: brightness(camera) == pytest.approx(bright, rel=0.02))
+
+
 @pytest.mark.parametrize(('options', 'said'), [
     ({'resolution': 'HD270'}, "no resolution 'HD270'. Did you mean 'HD720'"),
     ({'resolution': 'HD1080', 'fps': 60}, r'HD1080 has \(15, 30\) frames a second, found fps 60'),

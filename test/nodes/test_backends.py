@@ -6,9 +6,12 @@ import pytest
 from installed_package import install
 from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.parameter import Parameter
+from waiting import until
 
 from arena_robot.core.errors import ConfigError
 from arena_robot.drivers.conformance.suite import driver_rig
+from arena_robot.drivers.emulators.zed import EmulatedZed, make_folder
+from arena_robot.nodes.camera import CameraNode
 from arena_robot.nodes.gripper import GripperNode
 from arena_robot.nodes.lib.spin import Spin
 from arena_robot.nodes.lib.timeline import ShiftedTime
@@ -118,6 +121,47 @@ def test_check_and_node_make_the_same_driver(lab, made):
     assert (part.stroke_mm, part.note, part.marks) == (140.0, 'left bench', (3.0, 4.0))
     part = made({'stroke_mm': 140.0}, 'lab_grippers:Needy')
     assert (part.note, part.marks) in ((None, (1.0, 2.0)), (None, [1.0, 2.0]))
+
+
+@pytest.fixture
+def zed_node(tmp_path, monkeypatch):
+    """Return the node of an emulated ZED."""
+    make_folder(tmp_path / 'zed', {'7': EmulatedZed()})
+    monkeypatch.syspath_prepend(str(tmp_path / 'zed'))
+    given = {'autostart': False, 'backend': 'zed', 'driver.resolution': 'VGA', 'driver.fps': 30}
+    with Spin() as spin:
+        node = CameraNode(context=spin.context, parameter_overrides=[
+            Parameter(name, value=value) for name, value in given.items()])
+        yield node
+        node.close()
+        node.destroy_node()
+
+
+def test_exposure_is_a_parameter_that_changes_while_the_camera_streams(zed_node):
+    def brightness():
+        return zed_node.part.wait_frame(20.0).left.pixels[8:].mean()
+
+    def change(**values):
+        return zed_node.set_parameters_atomically(
+            [Parameter(f'driver.{name}', value=value) for name, value in values.items()])
+
+    about = zed_node.describe_parameter('driver.exposure')
+    assert (about.integer_range[0].from_value, about.integer_range[0].to_value) == (-1, 100)
+    assert about.description.startswith('share of the frame time, 0 to 100; -1: automatic')
+    assert about.additional_constraints == 'may change while running'
+    assert zed_node.describe_parameter('driver.fps').read_only
+    assert change(exposure=50, gain=50).successful          # before it is open
+    assert zed_node.trigger_configure() == TransitionCallbackReturn.SUCCESS
+    bright = brightness()
+    assert change(exposure=20).successful
+    until(lambda: brightness() == pytest.approx(0.4 * bright, rel=0.02))
+    refused = change(exposure=101).reason, change(white_balance=2700).reason
+    assert 'driver.exposure out of range. Min: -1, Max: 100' in refused[0]
+    assert refused[1] == 'white_balance 2700: a ZED has 2800 to 6500, or -1 for automatic'
+    assert brightness() == pytest.approx(0.4 * bright, rel=0.02)
+    assert zed_node.get_parameter('driver.white_balance').value == -1
+    assert change(exposure=-1, gain=-1).successful
+    until(lambda: brightness() == pytest.approx(bright, rel=0.02))
 
 
 def test_a_part_that_is_simulated_alone_is_in_the_time_of_its_world():

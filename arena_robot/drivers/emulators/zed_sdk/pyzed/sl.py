@@ -15,6 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import cv2
 import numpy as np
 
 from arena_robot.core.observation import EYES, Pixels
@@ -28,6 +29,7 @@ RECOVERY_S = 0.05
 SIZES = {'HD2K': (2208, 1242), 'HD1080': (1920, 1080), 'HD720': (1280, 720), 'VGA': (672, 376)}
 DEFAULT_FPS = {'HD2K': 15, 'HD1080': 30, 'HD720': 60, 'VGA': 100}
 AUTO = -1
+AT = 50             # exposure and gain of a camera by itself
 
 _cameras = Cameras(Path(__file__).parent.parent)
 _lock = threading.Lock()
@@ -228,10 +230,16 @@ class EmulatedCamera:
         still = picture(self._camera, view.name.lower(), size)
         if py_mat.memory.shape != still.shape:
             py_mat.memory = np.empty_like(still)
-        np.copyto(py_mat.memory, still)
+        cv2.convertScaleAbs(still, py_mat.memory, self._brightness())
         x = self._count * 4 % size[0]
         py_mat.memory[:8, x:x + 16] = 255       # runs along the upper edge: the frame's number
         return ERROR_CODE['SUCCESS']
+
+    def _brightness(self) -> float:
+        """Return how bright the picture is, by exposure and gain; 1 is automatic."""
+        kept = _settings.get(self.serial, {})
+        by_hand = kept.get('AEC_AGC', 1) == 0
+        return kept.get('EXPOSURE', AT) * kept.get('GAIN', AT) / AT**2 if by_hand else 1.0
 
     def get_timestamp(self, time_reference: Any) -> Timestamp:
         """Return when the newest frame came, or the present time."""
@@ -264,7 +272,7 @@ class EmulatedCamera:
         """Return (ERROR_CODE, value)."""
         kept = _settings.get(self.serial, {})
         return ERROR_CODE['SUCCESS'], kept.get(setting.name, 1 if setting.name in (
-            'AEC_AGC', 'WHITEBALANCE_AUTO') else 50)
+            'AEC_AGC', 'WHITEBALANCE_AUTO') else AT)
 
     def get_camera_information(self, resizer: Resolution | None = None) -> Any:
         """Return serial number, model and calibration."""
