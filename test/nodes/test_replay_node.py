@@ -1,5 +1,6 @@
 """What was recorded, played by ``arena episode replay`` and recorded again, is as it was."""
 
+import re
 import subprocess
 import sys
 import threading
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mcap.reader import make_reader
 from rcl_interfaces.srv import SetParameters
 from rclpy.node import Node
 from rclpy.parameter import Parameter
@@ -32,7 +34,8 @@ from arena_robot.nodes.replay import ReplayNames, ReplayPublisher, remap_rules
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.policy.options import ServeOptions
-from arena_robot.recording.bag.base import Topic, share_folders
+from arena_robot.recording.bag.base import REQUERY, Topic, share_folders
+from arena_robot.recording.bag.codec import Codec
 from arena_robot.recording.bag.reader import BagReader
 
 
@@ -237,8 +240,55 @@ def test_a_policy_is_asked_again_over_the_wire(recorded, capsys, tmp_path):
     with GrpcPolicyServer(Still(), ServeOptions(host='127.0.0.1', port=0)) as server:
         plot = tmp_path / 'plot.png'
         address = f'grpc://127.0.0.1:{server.port}'
+        both = tmp_path / 'both'
         assert main(['episode', 'replay', str(recorded), '--policy', address, '--plot',
-                     str(plot)]) == 0
+                     str(plot), '--bag', str(both)]) == 0
     printed = capsys.readouterr().out
     assert '4 inferences' in printed
     assert Path(plot).exists()
+    assert f'bag: {both}' in printed
+    beside_each_other(recorded, next(both.glob('*.mcap')))
+    assert main(['episode', 'replay', str(recorded), '--bag', str(both)]) == 2
+    assert '--bag writes the answers of a policy: name one with --policy' in \
+        capsys.readouterr().err
+
+
+def beside_each_other(recorded, file):
+    """See with mcap's own reader that the recorded rollout and the answers have one timeline."""
+    messages, codec = {}, Codec()
+    with file.open('rb') as stream:
+        for schema, channel, message in make_reader(stream, validate_crcs=True).iter_messages():
+            value = codec.decode(Topic(channel.topic, schema.name, schema.data.decode()),
+                                 message.data)
+            messages.setdefault(channel.topic, []).append((message, value))
+    with BagReader(recorded) as bag:
+        assert Counter(m.topic for m in bag.messages()) == {
+            topic: len(rows) for topic, rows in messages.items() if topic in bag.topics}
+        assert set(messages) - set(bag.topics) == {f'{REQUERY}/session_node/{name}'
+                                                   for name in ('step', 'action_chunk')}
+    steps = {value.index: (message, value) for message, value in messages['/session_node/step']}
+    asked = messages[f'{REQUERY}/session_node/step']
+    assert 0 < len(asked) < len(steps)          # three actions where the recorded chunks had more
+    arms = dict.fromkeys(steps)
+    for message, value in asked:
+        before, was = steps[value.index]
+        assert message.log_time == before.log_time
+        assert value.header.stamp.nanosec == was.header.stamp.nanosec
+        assert (value.slot, value.chunk_index, value.chunk_step) == (
+            was.slot, was.chunk_index, was.chunk_step)
+        assert value.chunk_step < 3
+        assert list(value.q_sent) == []         # nothing was sent
+        arms[value.index] = list(value.requested)
+        assert arms[value.index] == arms[value.index - value.chunk_step]    # Still's answer
+    layout_finds(messages)
+
+
+def layout_finds(messages):
+    """See that each number that the layout draws of the session is in these messages."""
+    layout = (Path(__file__).parents[2] / 'config' / 'foxglove_layout.json').read_text()
+    paths = re.findall(
+        r'"((?:/requery)?/(?:session|arm|gripper)_node/[\w/]+)\.(\w+)(?:\[(\d)\])?"', layout)
+    assert {topic for topic, *_ in paths} >= {'/session_node/step', '/requery/session_node/step'}
+    for topic, field, number in paths:
+        value = getattr(messages[topic][0][1], field)
+        assert not number or len(value) > int(number), (topic, field)

@@ -9,7 +9,8 @@ player:
     ros2 bag play DIR --remap $(arena episode replay DIR --remaps)
 
 With --policy nothing is published: each recorded inference is repeated, and a table and a plot
-show how much the new actions differ from the recorded ones. With --judge the progress that the
+show how much the new actions differ from the recorded ones. --bag also writes both as one bag, for
+the panel "recorded and asked again" of the Foxglove layout. With --judge the progress that the
 judge sees is drawn in the terminal as the bag is played.
 """
 
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from arena_robot.cli.terminal import json_text, sentences, single_keys
+from arena_robot.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from arena_robot.records.audit_file import EpisodeAudit
@@ -57,6 +59,8 @@ def replay_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--remaps', action='store_true', help='publish nothing; print the remaps '
                         'for `ros2 bag play` that keep a bag from a live station')
     parser.add_argument('--policy', metavar='ADDRESS', help='query this policy instead')
+    parser.add_argument('--bag', type=Path, metavar='FOLDER', help='with --policy: write a '
+                        'bag with the recorded topics, and the new answers below /requery')
     parser.add_argument('--judge', metavar='NAME', help='draw the progress that a judge sees')
     parser.add_argument('--param', action='append', default=[], metavar='KEY=VALUE',
                         help='a setting of the judge; can be given again')
@@ -69,6 +73,8 @@ def run_replay(args: argparse.Namespace) -> int:
     """Play or compare, and report."""
     from arena_robot.recording.bag.reader import BagReader
 
+    if args.bag and not args.policy:
+        raise ConfigError('--bag writes the answers of a policy: name one with --policy')
     with BagReader(args.folder) as bag:
         if args.remaps:
             prefix = args.prefix.strip('/')
@@ -183,17 +189,20 @@ def _ask(bag: Any, args: argparse.Namespace) -> int:
     from arena_robot.policy.connect import connect
     from arena_robot.policy.resizing import Resizing
     from arena_robot.recording.bag.codec import Codec
-    from arena_robot.recording.episode.requery import ask_again
+    from arena_robot.recording.episode.requery import ask_again, write_beside
     from arena_robot.reports.audit_plots import plot_chunks
 
     with connect(args.policy) as policy, ProgressBar() as bar:
         resized = Resizing(policy)
-        compared = ask_again(bag, Codec(), lambda o: resized.infer(o, 'replay'), bar.show)
+        codec = Codec()
+        compared = ask_again(bag, codec, lambda o: resized.infer(o, 'replay'), bar.show)
         resized.reset('replay')
     path = args.plot or args.folder / 'replay.png'
     plot_chunks(compared, path)
+    if args.bag:
+        write_beside(bag, codec, compared, args.bag)
     if args.json:
-        print(json_text({'plot': path, 'inferences': [
+        print(json_text({'plot': path, 'bag': args.bag, 'inferences': [
             {'index': c.index, 'step': c.step, 'recorded': len(c.recorded), 'now': len(c.asked),
              'arm_mean': c.arm_mean, 'arm_max': c.arm_max, 'gripper_share': c.gripper_share}
             for c in compared]}))
@@ -204,7 +213,8 @@ def _ask(bag: Any, args: argparse.Namespace) -> int:
               f'{c.arm_mean:10.4f} {c.arm_max:9.4f}   {100 * c.gripper_share:14.0f}%')
     means = [c.arm_mean for c in compared]
     print(f'{len(compared)} inferences; arm numbers differ by {sum(means) / len(means):.4f} on '
-          f'average, {max(c.arm_max for c in compared):.4f} at most\nplot: {path}')
+          f'average, {max(c.arm_max for c in compared):.4f} at most\nplot: {path}'
+          + (f'\nbag: {args.bag}' if args.bag else ''))
     return 0
 
 

@@ -16,6 +16,7 @@ import yaml
 from arena_robot.core.config import nearest, read_yaml, shipped
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.files import write_text
+from arena_robot.recording.bag.base import REQUERY
 from arena_robot.robots.arms import PANDA
 from arena_robot.robots.cameras import STYLES
 from arena_robot.safety.limits import robot_of
@@ -215,8 +216,9 @@ class ViewNames:
         for old, new in zip(STYLES['zed5'][:2], STYLES[self.style][:2], strict=True):
             eye = old.format(eye='left', name='').removeprefix('~')
             word = word.replace(eye, new.format(eye='left', name='').removeprefix('~'))
-        space = self.namespace.strip('/')
-        return f'/{space}{word}' if space else word
+        space, asked = self.namespace.strip('/'), word.startswith(f'{REQUERY}/')
+        word = word.removeprefix(REQUERY) if asked else word
+        return (REQUERY if asked else '') + (f'/{space}{word}' if space else word)
 
 
 def rviz_file(names: ViewNames) -> str:

@@ -20,6 +20,7 @@ from arena_robot.core.errors import RecordingError
 INFINITE_NS = 2**63 - 1
 
 IMAGE_TYPES = frozenset({'sensor_msgs/msg/Image', 'sensor_msgs/msg/CompressedImage'})
+REQUERY = '/requery'    # begins the names of topics with the answers of a policy asked again
 SEPARATOR = '=' * 80
 _FIELD = re.compile(r'^([A-Za-z][\w/]*)(?:<=\d+)?(?:\[[<=\d]*\])?\s+[A-Za-z]\w*')
 _PRIMITIVE = re.compile(r'bool|byte|char|float(32|64)|u?int(8|16|32|64)|w?string')

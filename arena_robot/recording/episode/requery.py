@@ -1,7 +1,9 @@
-"""Repeat recorded inferences with a policy, and compare the actions."""
+"""Repeat recorded inferences with a policy, compare the actions, write them beside the bag."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,11 +17,20 @@ from arena_robot.core.observation import (
     Observation,
     RobotMode,
 )
-from arena_robot.recording.bag.base import Decoder
+from arena_robot.recording.bag.base import REQUERY, Decoder
+from arena_robot.recording.bag.codec import Codec
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.bag.topic_stats import header_stamp_ns
+from arena_robot.recording.bag.writer import BagWriter
 from arena_robot.recording.episode.frames import pixels_of
-from arena_robot.recording.episode.tracks import ChunkRecord, EpisodeTracks, load_tracks, nearest
+from arena_robot.recording.episode.tracks import (
+    CHUNK,
+    ChunkRecord,
+    EpisodeTracks,
+    load_tracks,
+    nearest,
+)
+from arena_robot.recording.episode.views import STEP
 
 Ask = Callable[[Observation], Chunk]
 
@@ -92,6 +103,48 @@ def compare(recorded: ChunkRecord, answer: Chunk) -> Compared:
     closed = (repeated[:count, -1] > 0.5) != (recorded.actions[:count, -1] > 0.5)
     return Compared(recorded.index, recorded.step, recorded.actions, repeated,
                     float(gap[:, :-1].mean()), float(gap[:, :-1].max()), float(closed.mean()))
+
+
+def write_beside(bag: BagReader, codec: Codec, compared: Sequence[Compared],
+                 folder: Path) -> None:
+    """
+    Write a bag with every recorded message and, below REQUERY, what the policy answers now.
+
+    Each ActionChunk and StepRecord is there again, with the times of the recorded one and the new
+    actions; what only a robot can tell, such as ``q_sent``, is empty. A step for which the new
+    chunk is too short is left out. Raises RecordingError where ``folder`` has a bag.
+    """
+    again = {topic.name: replace(topic, name=f'{REQUERY}{topic.name}')
+             for topic in bag.of_type(CHUNK, STEP)}
+    answers = {each.index: each.asked for each in compared}
+    with BagWriter(folder, bag.metadata.custom) as writer:
+        for topic in (*bag.topics.values(), *again.values()):
+            writer.add_topic(topic)
+        for message in bag.messages():
+            writer.write(message)
+            if message.topic in again:
+                topic = bag.topics[message.topic]
+                fields = _answered(codec.decode(topic, message.data), answers)
+                if fields:
+                    writer.write(message._replace(topic=again[topic.name].name,
+                                                  data=codec.encode(topic.type, fields)))
+
+
+def _answered(message: Any, answers: Mapping[int, Floats]) -> dict[str, Any]:
+    """Return the fields of a chunk or step with the new actions; {} where there are none."""
+    stamp, actions = message.header.stamp, answers.get(int(message.chunk_index))
+    if actions is None:
+        return {}
+    fields = {'header': {'stamp': {'sec': stamp.sec, 'nanosec': stamp.nanosec},
+                         'frame_id': message.header.frame_id},
+              **{name: getattr(message, name) for name in ('slot', 'action_space', 'chunk_index')}}
+    if message.__msgtype__ == CHUNK:
+        return {**fields, 'step': message.step, 'width': actions.shape[1],
+                'actions': actions.ravel()}
+    if message.chunk_step >= len(actions):
+        return {}
+    return {**fields, 'index': message.index, 'chunk_step': message.chunk_step,
+            'requested': actions[message.chunk_step]}
 
 
 def _pictures(bag: BagReader, tracks: EpisodeTracks, rows: list[int]
