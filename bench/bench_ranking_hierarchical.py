@@ -2,9 +2,7 @@
 The hierarchical model beside the others: on RoboArena's snapshot and on simulated evaluators.
 
 With --tables (default ../shared/data/roboarena): the time of a fit, agreement with mean progress
-over random 80 % of the sessions, and how well held-out verdicts are predicted, for held-out
-sessions and for held-out evaluators: the share of decisive verdicts that is right, and the mean
-log-probability of a verdict in nats; what could be reached at best, and by sums of win rates and
+over random 80 % of the sessions; what could be reached at best, and by sums of win rates and
 progress. Then the coverage of its 95 % intervals in the data sets of
 bench_ranking_calibration.py. Takes 10 minutes; --scale 0.2 is coarser.
 """
@@ -25,9 +23,8 @@ import numpy as np  # noqa: E402
 from ranking_worlds import scored_tally, tally  # noqa: E402
 from roboarena_tables import POLICIES, WHOLE  # noqa: E402
 
-from arena_robot.ranking.hierarchical.model import Hierarchical, posterior, predict  # noqa: E402
+from arena_robot.ranking.hierarchical.model import Hierarchical  # noqa: E402
 from arena_robot.ranking.methods import method  # noqa: E402
-from arena_robot.ranking.pairwise.davidson import Davidson, outcome_probabilities  # noqa: E402
 from arena_robot.ranking.quality import mmrv, pearson, splits, without_leak  # noqa: E402  # noqa: E402
 from arena_robot.ranking.rollouts import arena_tables  # noqa: E402
 from arena_robot.records.roboarena_files import read_tables  # noqa: E402
@@ -105,32 +102,6 @@ def combined(arena, scale):
         print(f'most progress in the rollouts {name}:', dict(Counter(firsts)), flush=True)
 
 
-def by_davidson(training, tested):
-    """Return (M, 3) the probabilities of the verdicts by Davidson's model."""
-    fit = Davidson()(training)
-    gap = fit.scores[tested.first] - fit.scores[tested.second]
-    return np.stack(outcome_probabilities(gap, fit.diagnostics.details['kappa']), axis=1)
-
-
-def held_out(votes, by):
-    """Print accuracy and log-probability of verdicts in held-out clusters, over five folds."""
-    rng = np.random.default_rng(0)
-    cluster = np.unique(votes.clusters(by), return_inverse=True)[1]
-    fold = rng.permutation(cluster.max() + 1)[cluster] % 5
-    ways = {'davidson': by_davidson, 'hierarchical': lambda training, tested: predict(
-        posterior(training), tested)}
-    for name, way in ways.items():
-        chance, seen = [], []
-        for k in range(5):
-            chance.append(way(votes.take(fold != k), votes.take(fold == k)))
-            seen.append(votes.outcome[fold == k])
-        chance, seen = np.concatenate(chance), np.concatenate(seen)
-        said = np.log(chance[np.arange(len(seen)), (2 - 2 * seen).astype(int)]).mean()
-        decisive = seen != 0.5
-        right = ((chance[:, 0] > chance[:, 2]) == (seen == 1))[decisive].mean()
-        print(f'| {by} | `{name}` | {right:.3f} | {said:.4f} |', flush=True)
-
-
 def coverage(scale):
     """Print the coverage of the intervals."""
     print('\n| data | policies | sessions | interval | stated | p .90-.95 right |')
@@ -166,9 +137,6 @@ def main(tables, scale):
           f'{1e3 * min(spent):.0f} ms, best of 5')
     print({name: fit.scores[k].round(3) for k, name in enumerate(POLICIES)})
     print(fit.diagnostics.details, fit.diagnostics.iterations)
-    print('\n| held out | | right | log-probability |\n|---|---|---|---|')
-    for by in ('session', 'evaluator'):
-        held_out(arena.comparisons, by)
     quality(arena, scale)
     ceiling(arena)
     combined(arena, scale)

@@ -11,7 +11,7 @@ from arena_robot.ranking.base import Comparisons, Conditions
 from arena_robot.ranking.frames import from_frame
 from arena_robot.ranking.hierarchical.fit import BlockDeviations, laplace, prior_precision
 from arena_robot.ranking.hierarchical.likelihood import derivatives, local
-from arena_robot.ranking.hierarchical.model import Hierarchical, posterior, predict
+from arena_robot.ranking.hierarchical.model import Hierarchical, posterior
 from arena_robot.ranking.hierarchical.terms import make_terms
 from arena_robot.ranking.methods import rank
 from arena_robot.ranking.rollouts import AuditTable
@@ -167,27 +167,6 @@ def test_an_evaluator_who_prefers_the_side_shown_first_is_found_and_does_not_mat
     assert side.max() > 0.8
     scores = Hierarchical()(votes).scores
     assert np.abs(scores - [1.0, 0.3, -0.3, -1.0]).max() < 0.35
-    chance = predict(fit, votes)
-    np.testing.assert_allclose(chance.sum(axis=1), 1)
-    decisive = votes.outcome != 0.5
-    right = (chance[:, 0] > chance[:, 2]) == (votes.outcome == 1)
-    assert right[decisive].mean() > 0.6
-
-
-def test_a_prediction_knows_an_evaluators_bias_and_is_less_sure_of_a_new_one():
-    votes, _, _ = simulated(3, 600, side=2.5, by_evaluator=0.8, theta=[1.0, 0.3, -0.3, -1.0])
-    fit = posterior(votes)
-    pair = votes.take((votes.first == 1) & (votes.second == 2))
-    chance = predict(fit, pair)
-    biased = pair.evaluator == pair.evaluators.index('e0')
-    assert chance[biased, 0].min() > chance[~biased, 0].mean() + 0.1
-    far = votes.take((votes.first == 0) & (votes.second == 3))
-    names = [f'new{k}' for k in far.evaluator]
-    new = Comparisons.build(far.first, far.second, far.outcome, items=far.items, evaluator=names)
-    assert predict(fit, new)[:, 0].max() < predict(fit, far)[:, 0].max()
-    few = posterior(votes.take(np.arange(40)))
-    gap = few.x[0] - few.x[3]
-    assert 0.5 < predict(few, new)[0, 0] / (1 - predict(few, new)[0, 1]) < expit(gap)
 
 
 def planted(seed, m=500, stand=0.0, dim=0.0):
@@ -232,12 +211,6 @@ def test_what_light_changes_is_an_offset_that_is_pooled():
     assert much > 1.0
     assert abs(little) < 0.35
     assert not len(dark.terms.cells['clutter']), 'a single level has no offsets'
-    votes = dark.terms.votes.take(np.flatnonzero(
-        (dark.terms.votes.first == 0) & (dark.terms.votes.second == 1))[:40])
-    chance = predict(dark, votes)[:, 0]
-    names, code = votes.conditions.factors['lighting']
-    assert chance[code == names.index('bright')].min() \
-        > chance[code == names.index('dim')].max() + 0.15
 
 
 @pytest.mark.parametrize('scores', [False, True])

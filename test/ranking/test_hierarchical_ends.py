@@ -21,10 +21,9 @@ from arena_robot.ranking.hierarchical.fit import (
     of_deviations,
     varied_blocks,
 )
-from arena_robot.ranking.hierarchical.model import Hierarchical, cut, posterior, predict
+from arena_robot.ranking.hierarchical.model import Hierarchical, cut, posterior
 from arena_robot.ranking.hierarchical.terms import (
     at_ends,
-    both_at_an_end,
     known_pairs,
     link,
     make_terms,
@@ -143,22 +142,6 @@ def test_progress_of_the_mix_weighs_categories_as_the_sessions_do():
     assert first('rare') > first('usual') + 0.1
     share = (first('') - first('usual')) / (first('rare') - first('usual'))
     assert share == pytest.approx(0.25, abs=0.08)
-
-
-def test_ties_at_an_end_are_predicted():
-    votes = cut_votes(4, 400, (-0.4, -0.3, -0.2, 0.3))
-    fit = posterior(votes)
-    new = cut_votes(5, 4000, (-0.4, -0.3, -0.2, 0.3))
-    chance = predict(fit, new)
-    low = (new.first < 3) & (new.second < 3)
-    assert (new.outcome[low] == 0.5).mean() > 0.5
-    for part in (low, ~low):
-        assert chance[part, 1].mean() == pytest.approx((new.outcome[part] == 0.5).mean(), abs=0.06)
-    level = np.array([[-0.2, 0.1], [1.3, 1.1]])
-    drawn = level[:, None] + np.random.default_rng(0).multivariate_normal(
-        [0, 0], 0.09 * np.array([[1, 0.5], [0.5, 1]]), (2, 100_000))
-    wanted = ((drawn < 0).all(axis=2) | (drawn > 1).all(axis=2)).mean(axis=1)
-    np.testing.assert_allclose(both_at_an_end(level, 0.3, 0.5), wanted, atol=5e-3)
 
 
 def test_scores_that_are_only_success_or_failure_have_no_ends():

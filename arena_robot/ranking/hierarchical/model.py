@@ -26,27 +26,22 @@ from scipy.special import ndtr
 
 from arena_robot.core.errors import RankingError
 from arena_robot.core.wilson import Z95
-from arena_robot.ranking.base import FACTORS, Comparisons, Diagnostics, Fit, Floats, Ints
+from arena_robot.ranking.base import Comparisons, Diagnostics, Fit, Floats
 from arena_robot.ranking.counts import count_pairs, require_comparisons, vote_warnings
 from arena_robot.ranking.hierarchical.fit import AbilityPosterior, fit_posterior
 from arena_robot.ranking.hierarchical.terms import (
     GROUPS,
     AbilityLink,
     ModelTerms,
-    both_at_an_end,
     levels,
     link,
     make_terms,
 )
 from arena_robot.ranking.pairwise.davidson import expected_share as davidson_share
-from arena_robot.ranking.pairwise.davidson import outcome_probabilities
 from arena_robot.ranking.pairwise.prior import PRIOR_L2, established, one_sided
 from arena_robot.ranking.rollouts import AuditTable
 
 NODES, NODE_SHARES = np.polynomial.hermite_e.hermegauss(15)
-NODE_SHARES = NODE_SHARES / NODE_SHARES.sum()
-
-
 @dataclass(frozen=True)
 class Hierarchical:
     """
@@ -138,25 +133,20 @@ def log_odds(fit: AbilityPosterior) -> tuple[float, Floats]:
     return at.per_ability * weaker, weaker * _per_ability_slope(terms, at)
 
 
-def _per_ability_slope(terms: ModelTerms, at: AbilityLink, alike: bool = False) -> Floats:
-    """Return (P,) the derivative of the log-odds for a unit of ability; ``alike`` as below."""
-    row, apart = np.zeros(terms.size), 0.0 if alike else 1.0
-    for name, slope in (('delta', 1.0), ('beta', apart), ('audit_c', at.alpha),
-                        ('alpha', at.audit_c + apart * at.audit_g),
-                        ('audit_g', apart * at.alpha)):
+def _per_ability_slope(terms: ModelTerms, at: AbilityLink) -> Floats:
+    """Return (P,) the derivative of the log-odds for a unit of ability."""
+    row = np.zeros(terms.size)
+    for name, slope in (('delta', 1.0), ('beta', 1.0), ('audit_c', at.alpha),
+                        ('alpha', at.audit_c + at.audit_g), ('audit_g', at.alpha)):
         if name in terms.places:
             row[terms.places[name]] = slope
     return row
 
 
-def measure_noise(fit: AbilityPosterior, alike: bool = False) -> float:
-    """
-    Return the variance of d that the noise of scores and audits adds.
-
-    ``alike``: both scores are the same.
-    """
+def measure_noise(fit: AbilityPosterior) -> float:
+    """Return the variance of d that the noise of scores and audits adds."""
     at = link(fit.terms, fit.x)
-    per = {'score': 0.0 if alike else at.beta + at.alpha * at.audit_g, 'audit': at.alpha}
+    per = {'score': at.beta + at.alpha * at.audit_g, 'audit': at.alpha}
     return sum(2 * (per[name] * sigma) ** 2 * (1 - rho)
                for name, (sigma, rho) in fit.deviations.noise.items())
 
@@ -185,87 +175,6 @@ def _progress(fit: AbilityPosterior, rows: Floats) -> dict[str, object]:
         return {}
     return {'expected_progress': dict(zip(fit.terms.votes.items, expected_progress(
         fit, rows).tolist(), strict=True))}
-
-
-def predict(fit: AbilityPosterior, votes: Comparisons) -> Floats:
-    """
-    Return (M, 3) the probabilities that the first wins, of a tie, and that it loses.
-
-    Categories, institutions, evaluators, light and clutter are recognised by name and bring their
-    offsets, evaluators also their bias and reliability. The posterior's uncertainty is averaged
-    over; a new name adds the variance of its prior. Scores, audits and waits of ``votes`` are not
-    used, but the chance that both rollouts end at the same end of the scale is.
-    """
-    (first, new_first), (second, new_second) = (_ability_rows(fit, votes, policy) for policy in (
-        votes.first, votes.second))
-    gap, new = first - second, new_first + new_second
-    chance = _verdicts(fit, votes, gap, new)
-    if fit.terms.ends.any():
-        level = link(fit.terms, fit.x).m + np.stack([first @ fit.x, second @ fit.x], axis=1)
-        same = both_at_an_end(level, *fit.deviations.noise['score'])[:, None]
-        chance += same * (_verdicts(fit, votes, gap, new, True) - chance)
-    return chance
-
-
-def _verdicts(fit: AbilityPosterior, votes: Comparisons, rows: Floats, new: Floats,
-              alike: bool = False) -> Floats:
-    """
-    Return (M, 3) the probabilities of verdicts for differences of abilities.
-
-    ``rows`` (M, P) say what these are the sum of, ``new`` (M,) is their variance beside that of
-    the posterior. ``alike``: both scores are the same.
-    """
-    terms, at = fit.terms, link(fit.terms, fit.x)
-    gap, per = rows @ fit.x, at.per_ability_alike if alike else at.per_ability
-    rows = per * rows + np.outer(gap, _per_ability_slope(terms, at, alike))
-    unsure = (rows @ fit.covariance * rows).sum(axis=1)
-    unsure += per ** 2 * new + measure_noise(fit, alike)
-    side, side_unsure = _of_evaluator(fit, votes, 'side')
-    reliability, reliability_unsure = _of_evaluator(fit, votes, 'reliability')
-    chance = np.zeros((len(votes), 3))
-    for node, weight in zip(NODES, NODE_SHARES, strict=True):
-        scale = np.exp(reliability + np.sqrt(reliability_unsure) * node)
-        deviation = np.sqrt(scale ** 2 * unsure + side_unsure)
-        d = (scale * per * gap + side)[:, None] + deviation[:, None] * NODES
-        chance += weight * np.stack(
-            [outcome @ NODE_SHARES for outcome in outcome_probabilities(d, at.kappa)], axis=1)
-    return chance
-
-
-def _ability_rows(fit: AbilityPosterior, votes: Comparisons, policies: Ints,
-                  ) -> tuple[Floats, Floats]:
-    """Return (M, P) what the abilities of ``policies`` (M,) are the sum of, (M,) new variance."""
-    terms, old = fit.terms, fit.terms.votes
-    policy = np.array([old.items.index(name) for name in votes.items])[policies]
-    each, rows, new = np.arange(len(votes)), np.zeros((len(votes), terms.size)), np.zeros(
-        len(votes))
-    rows[each, policy] = 1.0
-    for block in GROUPS:
-        (here, its), (there, _) = levels(votes, block), levels(old, block)
-        code = np.array([there.index(name) if name and name in there else -1
-                         for name in here], dtype=np.int64)[its]
-        cells = terms.cells[block]
-        place = np.full((len(there) + 1, old.n), -1)
-        place[cells[:, 0], cells[:, 1]] = terms.start[block] + np.arange(len(cells))
-        at = place[code, policy]
-        rows[each[at >= 0], at[at >= 0]] += 1.0
-        if len(cells) or block not in FACTORS:
-            unknown = (at < 0) if len(cells) else (code < 0)
-            new += unknown * fit.deviations.of[block] ** 2
-    return rows, new
-
-
-def _of_evaluator(fit: AbilityPosterior, votes: Comparisons, block: str,
-                  ) -> tuple[Floats, Floats]:
-    """Return (M,) an unknown of each verdict's evaluator, and its variance."""
-    terms, old = fit.terms, fit.terms.votes
-    its = terms.side if block == 'side' else terms.reliability
-    place = {old.evaluators[who]: at for who, at in zip(old.evaluator, its, strict=True)
-             if at >= 0}
-    at = np.array([place.get(name, -1) for name in votes.evaluators])[votes.evaluator]
-    variance = np.diag(fit.covariance)
-    return (np.where(at >= 0, fit.x[at], 0.0),
-            np.where(at >= 0, variance[at], fit.deviations.of[block] ** 2))
 
 
 def mixed_rows(fit: AbilityPosterior) -> Floats:

@@ -264,11 +264,6 @@ class AbilityLink:
         """Log-odds of winning for a unit of ability, with what scores and audits then show."""
         return self.delta + self.beta + self.alpha * (self.audit_c + self.audit_g)
 
-    @property
-    def per_ability_alike(self) -> float:
-        """The same where both scores are at the same end."""
-        return self.delta + self.alpha * self.audit_c
-
 
 def link(terms: ModelTerms, x: Floats) -> AbilityLink:
     """Return the globals."""
@@ -327,14 +322,6 @@ def known_pairs(residuals: Floats, ends: Ints, sigma: float, rho: float) -> Know
     middle, cross = sigma ** 2 * (var_1 + var_2) / 2, sigma ** 2 * flip.prod(axis=1) * cross
     return KnownPairs(log, (mean_1 - mean_2) * np.sqrt(0.5), (mean_1 + mean_2) * np.sqrt(0.5),
                       np.stack([middle - cross, middle + cross, sigma ** 2 * (var_1 - var_2) / 2]))
-
-
-def both_at_an_end(level: Floats, sigma: float, rho: float) -> Floats:
-    """Return (M,) how probably both scores are 0 or both 1, for expected ``level`` (M, 2)."""
-    ends = np.ones(level.shape, dtype=np.int64)
-    return np.asarray(sum(
-        np.exp(known_pairs(bound - level, side * ends, sigma, rho).log - 2 * HALF_LOG_TAU)
-        for bound, side in ((0.0, -1), (1.0, 1))))
 
 
 def _itself(value: Floats) -> tuple[Floats, Floats]:
