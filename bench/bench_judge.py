@@ -13,7 +13,7 @@ import numpy as np
 from arena_robot.audit.local.judge import LocalJudge
 from arena_robot.audit.opd import measure
 from arena_robot.audit.run import ProgressFollower
-from arena_robot.core.clip import Clip
+from arena_robot.records.clip import Clip
 
 QUERY_MS, LIVE_MS, OPD_MS = 60.0, 500.0, 500.0
 VIEWS = ('left', 'right', 'wrist')

@@ -31,7 +31,7 @@ from arena_robot.audit.local.train import (
 from arena_robot.audit.opd import measure
 from arena_robot.audit.simple import ElapsedTime, GoalDistance, StartDistance
 from arena_robot.ranking.quality import spearman
-from arena_robot.records.labelled_clip import clip_files, read_clip
+from arena_robot.records.clip import clip_files, read_clip
 
 MEASURES = ('falls', 'rises', 'mean', 'error', 'auc', 'mp', 'ppl')
 BASELINES = ('elapsed', 'start_distance', 'goal_distance')

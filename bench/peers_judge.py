@@ -24,7 +24,7 @@ import numpy as np
 
 from arena_robot.audit.base import Capabilities, trace_of
 from arena_robot.audit.wire.robometer import RobometerJudge, RobometerServer
-from arena_robot.core.clip import Clip
+from arena_robot.records.clip import Clip
 
 NEEDED = ('fastapi', 'uvicorn', 'multipart', 'pydantic', 'requests', 'aiohttp')
 KEPT = ('robometer.evals.baseline_eval_server', 'robometer.evals.eval_utils',

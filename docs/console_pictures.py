@@ -27,8 +27,8 @@ from shown_desk import CHECKS, Films, ShownDesk
 
 from arena_robot.core.episode import Preference, Slot
 from arena_robot.core.verdict import Clutter, Lighting, Verdict
+from arena_robot.session.base import Check
 from arena_robot.session.evaluator.desk import Button, Desk, SlotView
-from arena_robot.session.ports import Check
 from arena_robot.session.protocol.states import State
 from arena_robot.web.console.app import ConsoleServer
 

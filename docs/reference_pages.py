@@ -1,23 +1,47 @@
 """
-The generated reference of the site: command line, ROS interfaces, Python, HTTP.
+The generated reference of the site: command line, ROS interfaces, Python, HTTP; tables of pages.
 
 Each page is made from the code that it describes: the parser of `arena`, the files of `arena_msgs`
-and the parameters of the nodes, the docstrings of public modules, and the site's OpenAPI.
+and the parameters of the nodes, the docstrings of public modules, and the site's OpenAPI. So are
+the tables between marks in the pages of docs/: parameters, action spaces, robots.
 
     python docs/reference_pages.py cli        # prints one of the pages
+    python docs/reference_pages.py tables     # writes the tables in docs/
 """
 
 import argparse
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
+import numpy as np
+
 from arena_robot.cli.verbs import MAP, VERBS, Verb, parser
-from arena_robot.nodes.describe import PAGES, table
+from arena_robot.core.action import ActionSpace
+from arena_robot.core.observation import Floats
+from arena_robot.nodes.audit import AuditParams
+from arena_robot.nodes.backends import ReplayBackend, SimBackend
+from arena_robot.nodes.lib.parameters import Param, params_of
+from arena_robot.nodes.lib.part_params import (
+    ArmParams,
+    CameraParams,
+    GripperParams,
+    LimitParams,
+    PartParams,
+    RosCameraParams,
+    RosControlArmParams,
+    RosControlGripperParams,
+)
+from arena_robot.nodes.ranking import RankingParams
+from arena_robot.nodes.recorder.node import RecorderParams
+from arena_robot.nodes.replay import ReplayParams
+from arena_robot.nodes.session.params import SessionParams
+from arena_robot.nodes.simulation.node import SimParams
+from arena_robot.robots.arms import DOF, ROBOTS
 from arena_robot.web.site.app import SiteParts, site
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -45,6 +69,29 @@ PUBLIC = {
     'Judges': ('arena_robot.audit.base.Judge', 'arena_robot.audit.base.Capabilities',
                'arena_robot.audit.base.Trace', 'arena_robot.audit.base.trace_of'),
     'Errors': ('arena_robot.core.errors',)}
+PART = params_of(PartParams())
+PAGES: dict[str, dict[str, Sequence[Param]]] = {
+    'station.md': {
+        'arm_node': (*params_of(ArmParams())[len(PART):], *params_of(LimitParams(), 'limits.')),
+        'gripper_node': params_of(GripperParams())[len(PART):],
+        'camera_node': params_of(CameraParams())[len(PART):],
+        'every part': PART,
+        'the backends sim and replay': (*params_of(SimBackend(), 'sim.'),
+                                        *params_of(ReplayBackend(), 'replay.')),
+        'sim_station': params_of(SimParams()),
+        'session_node': params_of(SessionParams()),
+    },
+    'episodes.md': {'recorder_node': params_of(RecorderParams()),
+                    'replay_node': params_of(ReplayParams())},
+    'in_your_stack.md': {
+        'the backend ros_control of arm_node': params_of(RosControlArmParams(), 'ros_control.'),
+        'the backend ros_control of gripper_node': params_of(RosControlGripperParams(),
+                                                             'ros_control.'),
+        'the backend ros of camera_node': params_of(RosCameraParams(), 'ros.'),
+    },
+    'audit.md': {'audit_node': params_of(AuditParams())},
+    'ranking.md': {'ranking_node': params_of(RankingParams())},
+}
 
 
 def cell(text: str) -> str:
@@ -150,6 +197,93 @@ def http() -> str:
     return '\n'.join(lines) + '\n'
 
 
+def table(params: Sequence[Param]) -> str:
+    """Return a Markdown table of name, default, unit, range and meaning."""
+    rows = ['| parameter | default | unit | range | meaning |', '|---|---|---|---|---|']
+    for param in params:
+        meaning = param.meaning
+        span = ', '.join(meaning.choices)
+        if meaning.low is not None and meaning.high is not None:
+            span = f'{number(meaning.low)} … {number(meaning.high)}'
+        text = meaning.description.replace('<', '&lt;')    # a tag would not be shown
+        live = f' ({meaning.live})' if meaning.live else ''
+        rows.append(f'| `{param.name}` | {default_cell(param.default)} | {meaning.unit} | '
+                    f'{span} | {text}{live} |')
+    return '\n'.join(rows)
+
+
+def number(value: float) -> str:
+    """Return a number without a point where it is whole."""
+    return str(int(value)) if value == int(value) else f'{value:g}'
+
+
+def default_cell(value: object) -> str:
+    """Return a default as code in a cell."""
+    if isinstance(value, tuple):
+        words = (f'{v:.4g}' if isinstance(v, float) else str(v) for v in value)
+        return '`[' + ', '.join(words).replace('|', r'\|') + ']`'
+    if isinstance(value, bool):
+        return f'`{str(value).lower()}`'
+    return f'`{value}`' if value != '' else "`''`"
+
+
+def spaces_table() -> str:
+    """Return the action spaces as a Markdown table."""
+    rows = ['| action space | length | the numbers before the last | clipped to |',
+            '|---|---|---|---|']
+    for space in ActionSpace:
+        row = space.row
+        spans = dict.fromkeys(f'±{largest:.4g} {unit}'.strip()
+                              for largest, unit in zip(row.largest, row.units, strict=True))
+        rows.append(f'| `{space.value}` | {space.size} | {row.meaning} | {", ".join(spans)} |')
+    return '\n'.join(rows)
+
+
+def robots_table() -> str:
+    """Return what is allowed at each joint of each robot as a Markdown table."""
+    robots = list(ROBOTS.values())
+    rows = ['| joint | ' + ' | '.join(
+        f'{r.title}, `{r.name}`: position (rad) | speed (rad/s) | spring torque (N m)'
+        for r in robots) + ' | reset pose (rad) |', '|---' * (3 * len(robots) + 2) + '|']
+    for i in range(DOF):
+        cells = [cell for limits in (robot.limits for robot in robots) for cell in (
+            joint_range(limits.q_min, limits.q_max, i), f'{limits.velocity[i]:g}',
+            f'{limits.torque[i]:g}')]
+        resets = dict.fromkeys(f'{robot.reset_joints[i]:.4g}' for robot in robots)
+        rows.append(f'| {i + 1} | {" | ".join(cells)} | {", ".join(resets)} |')
+    return '\n'.join(rows)
+
+
+def joint_range(low: Floats, high: Floats, i: int) -> str:
+    """Return the range of joint ``i``."""
+    return f'{np.round(low[i], 4):g} to {np.round(high[i], 4):g}'
+
+
+# The tables of each page by their marks.
+TABLES: dict[str, dict[str, str]] = {
+    **{page: {f'parameters of {name}': table(params) for name, params in tables.items()}
+       for page, tables in PAGES.items()},
+    'policies.md': {'action spaces': spaces_table()}, 'safety.md': {'robots': robots_table()}}
+END = '<!-- end -->'
+
+
+def updated(text: str, tables: dict[str, str]) -> str:
+    """Return a page with each table between its marks."""
+    for name, made in tables.items():
+        begin = f'<!-- {name} -->'
+        head, rest = text.split(begin, 1)
+        text = f'{head}{begin}\n{made}\n{END}{rest.split(END, 1)[1]}'
+    return text
+
+
+def write_tables() -> str:
+    """Write the tables of all pages; return which pages these are."""
+    for page, tables in TABLES.items():
+        path = ROOT / 'docs' / page
+        path.write_text(updated(path.read_text(encoding='utf-8'), tables), encoding='utf-8')
+    return '\n'.join(TABLES) + '\n'
+
+
 WRITERS: dict[str, Callable[[], str]] = {'cli': cli, 'ros': ros, 'python': python, 'http': http}
 
 
@@ -159,4 +293,4 @@ def pages() -> dict[str, str]:
 
 
 if __name__ == '__main__':
-    sys.stdout.write(WRITERS[sys.argv[1]]())
+    sys.stdout.write({**WRITERS, 'tables': write_tables}[sys.argv[1]]())

@@ -18,9 +18,9 @@ from arena_robot.core.jpeg import to_jpeg
 from arena_robot.core.verdict import Extras
 from arena_robot.drivers.sim.expert import PERIOD_S
 from arena_robot.drivers.sim.station import SimStation
+from arena_robot.session.base import Check
 from arena_robot.session.evaluator.desk import HINTS, DeskState, RunView
 from arena_robot.session.loop.match import compare_views
-from arena_robot.session.ports import Check
 from arena_robot.session.protocol.states import State
 from arena_robot.trials.labelled import script
 

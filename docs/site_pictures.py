@@ -32,7 +32,6 @@ from selenium import webdriver
 from arena_robot.audit.judges import make_judge
 from arena_robot.audit.run import audit_clip
 from arena_robot.cli.main import main as command
-from arena_robot.core.clip import Clip
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import EndReason, Episode, Preference, Slot
 from arena_robot.core.verdict import Clutter, Lighting, Verdict
@@ -40,6 +39,7 @@ from arena_robot.drivers.sim.expert import PERIOD_S
 from arena_robot.drivers.sim.station import SimStation
 from arena_robot.recording.episode.frames import write_video
 from arena_robot.records.audit_file import write_audit
+from arena_robot.records.clip import Clip
 from arena_robot.records.episode_file import (
     ControlReport,
     EpisodeFile,

@@ -23,7 +23,7 @@ from arena_robot.recording.bag.base import Message
 from arena_robot.recording.bag.writer import BagWriter
 from arena_robot.robots.arms import PANDA
 from arena_robot.server.sessions.recorded_rollout import read_claims, why_unproven
-from arena_robot.session.ports import NoRecorder
+from arena_robot.session.base import NoRecorder
 
 MAKER = SampleMaker(SampleEpisode())
 Fields = tuple[str, int, dict[str, Any]]

@@ -11,7 +11,6 @@ import yaml
 
 from arena_robot import ranking
 from arena_robot.cli.verbs import VERBS, parser
-from arena_robot.nodes.describe import PAGES
 
 ROOT = Path(__file__).resolve().parent.parent
 HTML_S = 300.0    # a build takes half a minute, on a busy machine some
@@ -24,9 +23,19 @@ def module(name):
     return made
 
 
+REFERENCE = module('reference_pages')
+
+
 @pytest.fixture(scope='module')
 def pages():
-    return module('reference_pages').pages()
+    return REFERENCE.pages()
+
+
+@pytest.mark.parametrize('page', REFERENCE.TABLES)
+def test_the_tables_of_a_page_are_those_of_the_code(page):
+    text = (ROOT / 'docs' / page).read_text(encoding='utf-8')
+    made = REFERENCE.updated(text, REFERENCE.TABLES[page])
+    assert made == text, 'run: python docs/reference_pages.py tables'
 
 
 def part(page, heading):
@@ -45,14 +54,14 @@ def test_every_verb_has_its_part_with_every_option(pages):
 
 
 def test_every_interface_and_every_parameter_is_there(pages):
-    fence = module('reference_pages').FENCE
+    fence = REFERENCE.FENCE
     kinds = ('msg', 'srv', 'action')
     files = [path for kind in kinds for path in (ROOT / 'arena_msgs' / kind).glob(f'*.{kind}')]
     assert len(files) >= 30
     for path in files:
         text = path.read_text(encoding='utf-8').strip()
         assert f'### {path.stem}\n\n{fence}\n{text}\n```\n' in pages['ros']
-    for tables in PAGES.values():
+    for tables in REFERENCE.PAGES.values():
         for name, params in tables.items():
             text = part(pages['ros'], f'### Parameters of {name}')
             assert [p.name for p in params if f'| `{p.name}` |' not in text] == []

@@ -12,8 +12,8 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from arena_robot.core.clip import Clip
 from arena_robot.core.observation import Floats, Pixels
+from arena_robot.records.clip import Clip
 
 OVERFLOW = 1e-4    # outside [0, 1]: the rounding of a judge's own numbers
 SMOOTHING = np.array([0.1, 0.2, 0.4, 0.2, 0.1])    # weights of a value and its neighbours

@@ -21,7 +21,7 @@ from arena_robot.audit.base import Judge, Pair
 from arena_robot.core.errors import DataError
 from arena_robot.core.jpeg import from_jpeg
 from arena_robot.core.observation import Floats, Pixels
-from arena_robot.records.labelled_clip import LabelledClip
+from arena_robot.records.clip import LabelledClip
 
 BINS = ('small', 'medium', 'large')
 PHASES: Mapping[str, int] = {'falling': -1, 'rising': 1}

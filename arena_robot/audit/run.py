@@ -19,10 +19,10 @@ from arena_robot.audit.opd import (
     measure,
     number,
 )
-from arena_robot.core.clip import Clip
 from arena_robot.core.files import write_json
 from arena_robot.core.observation import Pixels
 from arena_robot.records.audit_file import EpisodeAudit
+from arena_robot.records.clip import Clip
 
 CACHE_VERSION = 1
 

@@ -17,9 +17,9 @@ from arena_robot.audit.base import (
     trace_of,
 )
 from arena_robot.audit.opd import read_traces
-from arena_robot.core.clip import Clip
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.observation import Floats, Pixels
+from arena_robot.records.clip import Clip
 
 SCALES: Mapping[str, float] = {'share': 1.0, 'percent': 100.0}
 _SMALL = (32, 18)

@@ -37,7 +37,7 @@ from arena_robot.policy.grpc.passing import CallServer
 from arena_robot.policy.openpi import wire as openpi_wire
 from arena_robot.policy.openpi.passing import TRACEBACK, FrameServer, LoopThread, Message
 from arena_robot.policy.options import CallOptions, ServeOptions
-from arena_robot.server.relay.blind_errors import blinded, sentence
+from arena_robot.server.relay.upstreams import blinded, sentence
 
 T = TypeVar('T')
 

@@ -1,5 +1,5 @@
 """
-Atomic writes of files.
+Atomic writes of files, and checked reads of JSON.
 
 Everything is written to a temporary file beside the target, synced to the disk, and renamed over
 the target; then the folder is synced too. A reader sees the old content or the new. Several
@@ -12,12 +12,13 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from arena_robot.core.clock import DAY_S
+from arena_robot.core.errors import DataError
 
 PARTIAL = '.tmp'
 STALE_S = DAY_S
@@ -114,3 +115,24 @@ def _sync(path: Path, flags: int) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def read_json(path: str | Path) -> Any:
+    """Return the value in a JSON file; raises DataError if it cannot be read or parsed."""
+    try:
+        return json.loads(Path(path).read_text(encoding='utf-8'))
+    except OSError as error:
+        raise DataError(f'cannot read {path}: {error.strerror}') from error
+    except ValueError as error:
+        raise DataError(f'{path} is not JSON: {error}') from error
+
+
+def object_with(data: object, what: str, keys: set[str]) -> Mapping[str, Any]:
+    """Return ``data`` if it is an object with no other keys; raises DataError."""
+    if not isinstance(data, Mapping):
+        raise DataError(f'{what} must be an object with {", ".join(sorted(keys))}')
+    unknown = sorted(str(key) for key in set(data) - keys)
+    if unknown:
+        raise DataError(f'{what} has unknown keys {", ".join(unknown)}; '
+                        f'known are {", ".join(sorted(keys))}')
+    return data

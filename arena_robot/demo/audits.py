@@ -17,11 +17,11 @@ from pathlib import Path
 from arena_robot.audit.base import Judge
 from arena_robot.audit.judges import make_judge
 from arena_robot.audit.run import audit_clip
+from arena_robot.core.bounded import use_spare_time
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import ArenaError
 from arena_robot.core.parallel import Workers
 from arena_robot.core.process import Process
-from arena_robot.core.spare_time import use_spare_time
 from arena_robot.recording.episode.clip import read_clip
 from arena_robot.records.audit_file import audits_of, write_audit
 from arena_robot.records.session_file import read_session

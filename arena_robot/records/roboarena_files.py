@@ -9,19 +9,25 @@ the reader gives those rows their letter by session and policy. A dump is a fold
     evaluation_sessions/<session>/metadata.yaml
     evaluation_sessions/<session>/A_<policy>/…      steps and videos; see recording/formats
 
-Its files carry no version; unknown keys are kept.
+Its files carry no version; unknown keys are kept. Evaluations are imported as session folders:
+each holds the ``session.json`` that a station would have written; recorded steps are not copied.
 """
 
-from collections.abc import Iterable, Mapping
+import functools
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from arena_robot.core.clock import from_iso, to_iso
 from arena_robot.core.config import read_yaml
 from arena_robot.core.csv_tables import rows_of, write_csv
 from arena_robot.core.errors import ConfigError, DataError
-from arena_robot.core.files import move, write_text
+from arena_robot.core.files import move, sync_folder, write_text
+from arena_robot.core.pair import Reveal
+from arena_robot.core.parallel import in_threads
+from arena_robot.core.verdict import from_plain
 from arena_robot.records.roboarena import (
     EXTRAS,
     SLOTS,
@@ -33,6 +39,14 @@ from arena_robot.records.roboarena import (
     solved,
     usable,
     with_rollouts,
+)
+from arena_robot.records.session_file import (
+    DONE,
+    SessionFile,
+    SessionSlot,
+    Source,
+    has_session,
+    write_session,
 )
 
 SESSIONS_FILE, EPISODES_FILE = 'sessions.csv', 'episodes.csv'
@@ -240,3 +254,64 @@ def _count(dump: Path, spaces: Mapping[str, str]) -> None:
 
 def _yaml(data: dict[str, Any]) -> str:
     return yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
+
+
+WRITERS = 4    # threads that wait for the disk
+
+
+def read_evaluations(source: Path) -> RoboArenaData:
+    """Return the sessions of a dump, of a folder with tables, or of a table. Raises DataError."""
+    if is_dump(source):
+        return read_dump(source)
+    table = source if source.suffix == '.csv' else source / SESSIONS_FILE
+    if table.is_file():
+        return read_tables(table, episodes_beside(table))
+    raise DataError(f'{source} is neither a RoboArena data dump (a folder with '
+                    f'{SESSIONS_FOLDER}/) nor tables ({SESSIONS_FILE}, and the episodes beside '
+                    'it)')
+
+
+def write_evaluations(sessions: Sequence[RoboArenaSession], output: Path, origin: str) -> None:
+    """
+    Write ``<output>/<session>/session.json`` for each session, and both tables.
+
+    Raises DataError when a session is there already.
+    """
+    for session in sessions:
+        if has_session(output / session.session_id):
+            raise DataError(f'{output / session.session_id} holds a session already; imports do '
+                            'not overwrite, name another --output')
+    # Most of the time is spent waiting for the disk; parallel writes share the waits. An import
+    # that is cut off is repeated, so names are brought to the disk together, at the end.
+    folders = in_threads(functools.partial(_write, output=output, origin=origin), sessions,
+                         WRITERS)
+    in_threads(sync_folder, folders, WRITERS)
+    write_tables(output, sessions)
+
+
+def _write(session: RoboArenaSession, output: Path, origin: str) -> Path:
+    folder = output / session.session_id
+    folder.mkdir(parents=True, exist_ok=True)
+    write_session(folder, session_file(session, origin), sync_name=False)
+    return folder
+
+
+def session_file(session: RoboArenaSession, origin: str) -> SessionFile:
+    """Return a session as the ``session.json`` that a station would have written of it."""
+    played = session.slots()
+    return SessionFile(
+        session.session_id, Source.IMPORT, DONE, session.institution, session.evaluator,
+        session.prompt, _time(session.created), _time(session.completed),
+        reveal=Reveal('', session.policy_a, session.policy_b, chosen=session.chosen),
+        slots={slot: SessionSlot(steps=played[slot].steps if slot in played else 0)
+               for slot in SLOTS},
+        verdict=from_plain({
+            **{name: value for slot, r in played.items() for name, value in r.said(slot).items()},
+            'preference': session.preference, 'explanation': session.explanation,
+            'valid': session.valid,
+            'invalid_reason': '' if session.valid else 'not marked as valid in the source'}),
+        origin=origin, other_rollouts=session.others())
+
+
+def _time(text: str) -> str:
+    return to_iso(from_iso(text)) if text else ''

@@ -7,8 +7,7 @@ from typing import Any
 
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import ConfigError
-from arena_robot.models.chat import ChatClient, ChatSettings, system, user
-from arena_robot.models.json_reply import parse_json
+from arena_robot.models.chat import ChatClient, ChatSettings, parse_json, system, user
 from arena_robot.skills.base import (
     SkillActionSpace,
     SkillPolicy,

@@ -34,7 +34,7 @@ from arena_robot.drivers.sim.tasks.base import Task
 from arena_robot.drivers.sim.tasks.fixed import CloseDrawer, OpenDrawer
 from arena_robot.drivers.sim.tasks.move import SlideBook
 from arena_robot.drivers.sim.truth import SceneTruth
-from arena_robot.records.labelled_clip import SUFFIX, ClipSource, LabelledClip, write_clip
+from arena_robot.records.clip import SUFFIX, ClipSource, LabelledClip, write_clip
 
 KINDS = ('expert', 'stop', 'drop', 'wrong', 'undo', 'noisy', 'random', 'detour')
 _DETOURS = {'detour': 0.6, 'drop': 0.1, 'noisy': 0.1}

@@ -22,7 +22,7 @@ from arena_robot.audit.bench import (
 from arena_robot.cli.main import main
 from arena_robot.core.errors import DataError
 from arena_robot.core.jpeg import to_jpeg
-from arena_robot.records.labelled_clip import SUFFIX, ClipSource, LabelledClip, write_clip
+from arena_robot.records.clip import SUFFIX, ClipSource, LabelledClip, write_clip
 
 
 def frame(value):

@@ -9,12 +9,12 @@ from arena_robot.audit.aggregate import curve_marks
 from arena_robot.audit.base import Capabilities, trace_of
 from arena_robot.audit.run import ProgressFollower, audit_clip
 from arena_robot.cli.episode.replay import curve_line
-from arena_robot.core.clip import Clip
 from arena_robot.core.episode import Preference
 from arena_robot.core.errors import DataError
 from arena_robot.core.verdict import Verdict
 from arena_robot.nodes.session.standstill import Stagnation
 from arena_robot.records.audit_file import write_audit
+from arena_robot.records.clip import Clip
 from arena_robot.records.session_file import DONE, SessionFile, write_session
 from arena_robot.reports.audit_agreement import has_audits, session_audit
 

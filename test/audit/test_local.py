@@ -17,13 +17,13 @@ from arena_robot.audit.local.model import (
 )
 from arena_robot.audit.local.train import Learned, learned, pooled_head, train
 from arena_robot.cli.main import main
-from arena_robot.core.clip import Clip
 from arena_robot.core.errors import DataError
 from arena_robot.core.jpeg import to_jpeg
 from arena_robot.drivers.sim.station import SimStation, make_task
 from arena_robot.drivers.sim.tasks import TASKS
-from arena_robot.records.labelled_clip import (
+from arena_robot.records.clip import (
     SUFFIX,
+    Clip,
     ClipSource,
     LabelledClip,
     read_clip,

@@ -17,12 +17,11 @@ from arena_robot.audit.wire.gvl import GvlJudge
 from arena_robot.audit.wire.hop import HopJudge, score
 from arena_robot.audit.wire.robometer import FRAMES, RobometerJudge, RobometerServer
 from arena_robot.cli.main import main
-from arena_robot.core.clip import Clip
 from arena_robot.core.errors import ConfigError, ModelBadReply
 from arena_robot.core.jpeg import from_jpeg, to_jpeg
 from arena_robot.models.chat import ChatClient, ChatSettings
 from arena_robot.models.http import HttpSettings
-from arena_robot.records.labelled_clip import SUFFIX, ClipSource, LabelledClip, write_clip
+from arena_robot.records.clip import SUFFIX, Clip, ClipSource, LabelledClip, write_clip
 from arena_robot.reports.episode_audit import AuditJob
 
 TRUTH = [0.0, 0.2, 0.5, 0.35, 0.6, 1.0]

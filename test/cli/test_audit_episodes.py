@@ -12,13 +12,13 @@ from arena_robot.audit.base import Capabilities, identity_of, invalid, trace_of
 from arena_robot.audit.run import AuditSettings, TraceCache, audit_clip
 from arena_robot.audit.simple import ElapsedTime, GoalDistance, OracleJudge, RecordedJudge
 from arena_robot.cli.main import main
-from arena_robot.core.clip import Clip
 from arena_robot.core.episode import Preference
 from arena_robot.core.errors import DataError
 from arena_robot.core.pair import Reveal
 from arena_robot.core.verdict import Verdict
 from arena_robot.recording.episode.clip import read_clip
 from arena_robot.records.audit_file import audits_of, read_audit
+from arena_robot.records.clip import Clip
 from arena_robot.records.session_file import SessionFile, read_session, write_session
 from arena_robot.reports.audit_agreement import agreement_rate, agreements, not_calibrated
 from arena_robot.reports.episode_audit import AuditJob, FoundEpisode

@@ -1,14 +1,17 @@
-"""A file that needs too much ends the process that reads it, and nothing else."""
+"""A file that needs too much ends its process and nothing else; audits run in spare time."""
 
 import io
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from arena_robot.core.bounded import BoundedWorker
+from arena_robot.core.bounded import AUTOGROUP, BoundedWorker, use_spare_time
 from arena_robot.core.errors import DataError
 from arena_robot.core.jpeg import from_jpeg, to_jpeg
+from arena_robot.core.process import Process
 from arena_robot.records.episode_file import read_arrays
 
 
@@ -35,3 +38,38 @@ def test_too_much_memory_and_time_are_refused_and_the_next_call_works(worker):
 def test_a_picture_that_says_more_than_it_may_is_not_decoded():
     with pytest.raises(DataError, match='has 60 by 50 pixels, at most 2999'):
         from_jpeg(to_jpeg(np.zeros((50, 60, 3), np.uint8)), 2999)
+
+
+SHOWS = """
+import os
+from pathlib import Path
+from arena_robot.core.bounded import use_spare_time
+use_spare_time()
+group = Path('/proc/self/autogroup')
+print(os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0) == os.SCHED_IDLE,
+      group.read_text().split()[-1] if group.exists() else 'none', flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform != 'linux', reason='classes of processes are those of Linux')
+def test_a_process_and_its_group_yield_to_all_others():
+    shown = Process('spare', [sys.executable, '-c', SHOWS], pipes=True)
+    shown.start()
+    try:
+        priority, idle, group = shown.stdout.readline().split()
+    finally:
+        shown.end()
+    assert (priority, idle) == ('19', 'True')
+    grouped = Path('/proc/sys/kernel/sched_autogroup_enabled')
+    if grouped.exists() and AUTOGROUP.exists():
+        assert group == '19'
+
+
+def test_the_group_of_others_is_left_alone(monkeypatch, tmp_path):
+    group = tmp_path / 'autogroup'
+    monkeypatch.setattr('arena_robot.core.bounded.AUTOGROUP', group)
+    monkeypatch.setattr('os.setpriority', lambda *args: None)
+    monkeypatch.setattr('os.sched_setscheduler', lambda *args: None, raising=False)
+    monkeypatch.setattr('os.getsid', lambda pid: 1)
+    use_spare_time()
+    assert not group.exists()

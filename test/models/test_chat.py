@@ -18,9 +18,8 @@ from arena_robot.core.errors import (
     ModelError,
     ModelUnavailable,
 )
-from arena_robot.models.chat import ChatClient, ChatSettings, Picture, system, user
+from arena_robot.models.chat import ChatClient, ChatSettings, Picture, parse_json, system, user
 from arena_robot.models.http import HttpSettings
-from arena_robot.models.json_reply import parse_json
 
 SECRET = 'sk-very-secret-key'
 FAST = HttpSettings(timeout_s=2.0, attempts=3, backoff_s=0.0)

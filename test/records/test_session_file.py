@@ -23,8 +23,8 @@ from arena_robot.records.episode_file import (
     read_episode,
     write_episode,
 )
-from arena_robot.records.importing import read_evaluations
-from arena_robot.records.importing import session_file as from_import
+from arena_robot.records.roboarena_files import read_evaluations
+from arena_robot.records.roboarena_files import session_file as from_import
 from arena_robot.records.session_file import (
     SESSION_FILE,
     Rerun,

@@ -11,7 +11,6 @@ import pytest
 
 from arena_robot.audit.run import audit_clip
 from arena_robot.audit.simple import OracleJudge
-from arena_robot.core.clip import Clip
 from arena_robot.core.episode import Preference
 from arena_robot.core.errors import DataError
 from arena_robot.core.pair import commitment
@@ -19,6 +18,7 @@ from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.counts import mean_progress
 from arena_robot.ranking.methods import METHODS, rank
 from arena_robot.records.audit_file import write_audit
+from arena_robot.records.clip import Clip
 from arena_robot.reports.tournament import (
     Gap,
     TournamentReport,

@@ -21,11 +21,10 @@ from arena_robot.drivers.sim.station import SimStation
 from arena_robot.records.episode_file import EpisodeFile, write_episode
 from arena_robot.server.client import RemoteArena, ServerAddress
 from arena_robot.session.arena.sealed import SealedTokens
-from arena_robot.session.base import StationInfo
+from arena_robot.session.base import ScenePerson, SessionConfig, StationInfo
 from arena_robot.session.loop.parts import Parts
 from arena_robot.session.loop.robot_motions import RobotMotions
 from arena_robot.session.loop.rollout import RolloutConfig
-from arena_robot.session.ports import ScenePerson, SessionConfig
 from arena_robot.session.protocol.conductor import Conductor
 from arena_robot.session.protocol.store import SessionStore
 

@@ -18,7 +18,6 @@ from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.policy.openpi import wire
 from arena_robot.records.roboarena import RoboArenaSession
 from arena_robot.records.roboarena_files import read_folder, write_tables
-from arena_robot.server.access.rates import RateLimit
 from arena_robot.server.base import Role, Station, TooManyCalls
 from arena_robot.server.config import ServerLimits
 from arena_robot.server.pool.policy_pool import addresses
@@ -78,17 +77,6 @@ def test_many_unknown_tokens_of_one_address_are_refused_without_a_look(tmp_path)
         good('ListPolicies', pb.Empty())
     finally:
         made.close()
-
-
-def test_a_bucket_counts():
-    clock = ManualClock()
-    limit = RateLimit(clock, 1.0, 2)
-    limit.take('a')
-    limit.take('a')
-    with pytest.raises(TooManyCalls):
-        limit.take('a')
-    clock.advance_ns(10**9)
-    limit.take('a')
 
 
 @pytest.mark.parametrize('lifetime_s', [float('nan'), float('inf'), -1.0, 1e30])

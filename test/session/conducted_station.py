@@ -12,11 +12,16 @@ from arena_robot.core.errors import (
 )
 from arena_robot.core.verdict import Extras, Verdict, scored
 from arena_robot.session.arena.local_arena import LocalArena, LocalArenaConfig, PolicyEntry
-from arena_robot.session.base import StationInfo
+from arena_robot.session.base import (
+    NoRecorder,
+    RecordedSteps,
+    ScenePerson,
+    SessionConfig,
+    StationInfo,
+)
 from arena_robot.session.loop.parts import Parts
 from arena_robot.session.loop.robot_motions import RobotMotions
 from arena_robot.session.loop.rollout import RolloutConfig
-from arena_robot.session.ports import NoRecorder, RecordedSteps, ScenePerson, SessionConfig
 from arena_robot.session.protocol.conductor import Conductor
 from arena_robot.session.protocol.states import State
 from arena_robot.session.protocol.store import SessionStore

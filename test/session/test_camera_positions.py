@@ -6,8 +6,8 @@ import pytest
 from test_match import SIZE, scene
 
 from arena_robot.core.errors import NotConnected
-from arena_robot.session.loop.camera_positions import positions_check
 from arena_robot.session.loop.match import compare, keep_photos, picture_shift
+from arena_robot.session.loop.preflight import positions_check
 
 
 def turned(pixels, degrees=0.0, shift=(0.0, 0.0), scale=1.0):

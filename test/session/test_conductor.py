@@ -18,7 +18,7 @@ from arena_robot.core.verdict import Verdict, scored
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.resizing import shown
 from arena_robot.records.session_file import read_session
-from arena_robot.session.ports import Check
+from arena_robot.session.base import Check
 from arena_robot.session.protocol.states import State
 
 

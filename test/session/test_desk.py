@@ -11,10 +11,10 @@ from arena_robot.core.episode import Preference
 from arena_robot.core.errors import Conflict, SessionError
 from arena_robot.core.verdict import Verdict
 from arena_robot.session.arena.sealed import SealedTokens
+from arena_robot.session.base import Check
 from arena_robot.session.evaluator.checks import check_slot
 from arena_robot.session.evaluator.desk import HINTS, Button, shown
 from arena_robot.session.evaluator.scripted import Script, Scripted
-from arena_robot.session.ports import Check
 from arena_robot.session.protocol.record import SessionRecord
 from arena_robot.session.protocol.states import State
 

@@ -16,11 +16,10 @@ from arena_robot.policy.examples.simple import Frozen, RandomWalk
 from arena_robot.policy.recorded_skill import read_recording
 from arena_robot.robots.arms import RESET_JOINTS
 from arena_robot.session.arena.local_arena import LocalArena, LocalArenaConfig, PolicyEntry
-from arena_robot.session.base import StationInfo
+from arena_robot.session.base import NoRecorder, ScenePerson, SessionConfig, StationInfo
 from arena_robot.session.loop.parts import Parts
 from arena_robot.session.loop.robot_motions import RobotMotions
 from arena_robot.session.loop.rollout import RolloutConfig
-from arena_robot.session.ports import NoRecorder, ScenePerson, SessionConfig
 from arena_robot.session.protocol.conductor import Conductor
 from arena_robot.session.protocol.states import State
 from arena_robot.session.protocol.store import SessionStore

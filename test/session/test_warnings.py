@@ -6,10 +6,10 @@ from fake_desk import InProcessDesk
 from test_conductor import Station, go
 
 from arena_robot.core.errors import ServerUnavailable
+from arena_robot.session.base import Check
 from arena_robot.session.evaluator.desk import HINTS
 from arena_robot.session.loop.match import ViewMatch
 from arena_robot.session.loop.preflight import SERVER_CLOCK_S, server_check
-from arena_robot.session.ports import Check
 from arena_robot.session.protocol.states import State
 
 

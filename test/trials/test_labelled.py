@@ -11,13 +11,12 @@ import pytest
 
 from arena_robot.audit.local.judge import LocalJudge
 from arena_robot.audit.opd import measure
-from arena_robot.core.clip import Clip
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.observation import ROLES
 from arena_robot.core.parallel import Workers
 from arena_robot.drivers.sim import scene
 from arena_robot.drivers.sim.station import SimStation
-from arena_robot.records.labelled_clip import SUFFIX, read_clip
+from arena_robot.records.clip import SUFFIX, Clip, read_clip
 from arena_robot.trials.labelled import (
     KINDS,
     SIZE,

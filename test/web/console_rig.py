@@ -13,8 +13,8 @@ from test_console_app import FakeDesk
 
 from arena_robot.core.episode import Slot
 from arena_robot.core.verdict import Verdict
+from arena_robot.session.base import Check
 from arena_robot.session.evaluator.desk import HINTS, DeskState, RunView, SlotView
-from arena_robot.session.ports import Check
 from arena_robot.web.console.app import NAME
 
 WAIT_S = 20.0

@@ -22,7 +22,7 @@ from arena_robot.records.episode_file import SceneMatch, write_scene_match
 from arena_robot.records.roboarena import RoboArenaSession
 from arena_robot.reports.tournament import write_report
 from arena_robot.server.store.evaluations import insert_evaluations
-from arena_robot.session.ports import Check
+from arena_robot.session.base import Check
 from arena_robot.session.protocol.states import State
 from arena_robot.web.console.app import ConsoleServer
 

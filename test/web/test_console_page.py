@@ -310,8 +310,8 @@ def go_on(page, label, wait_s=WAIT_S):
 def test_warnings_are_shown(browser):
     from test_console_app import FakeDesk
 
+    from arena_robot.session.base import Check
     from arena_robot.session.evaluator.desk import DeskState
-    from arena_robot.session.ports import Check
     from arena_robot.session.protocol.states import State
     from arena_robot.web.console.app import ConsoleServer
     desk = FakeDesk()

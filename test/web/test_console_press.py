@@ -10,8 +10,8 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
 from arena_robot.core.episode import Slot
+from arena_robot.session.base import Check
 from arena_robot.session.evaluator.desk import HINTS, SlotView
-from arena_robot.session.ports import Check
 from arena_robot.session.protocol.states import State
 
 STILL_MS = 700.0

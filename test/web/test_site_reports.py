@@ -98,7 +98,7 @@ def started(monkeypatch):
         process = SimpleNamespace(work=work, arguments=arguments, code=None, kill=lambda: None)
         processes.append(process)
         return process
-    monkeypatch.setattr('arena_robot.core.spare_time.started', start)
+    monkeypatch.setattr('arena_robot.core.bounded.started', start)
     return processes
 
 

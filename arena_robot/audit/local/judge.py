@@ -26,7 +26,7 @@ from arena_robot.audit.base import (
 )
 from arena_robot.audit.local.features import COLOURS, backdrop
 from arena_robot.audit.local.model import OTHERS, LocalModel, frame_features, read_model
-from arena_robot.core.clip import Clip
+from arena_robot.records.clip import Clip
 
 SHIPPED = 'model.npz'
 SURE = 0.85    # likeness; another wording of a task has more, test_local.py measures it

@@ -34,7 +34,7 @@ from arena_robot.audit.local.model import (
 from arena_robot.core.errors import DataError
 from arena_robot.core.observation import Floats
 from arena_robot.core.parallel import Progress, nothing
-from arena_robot.records.labelled_clip import LabelledClip, read_clip
+from arena_robot.records.clip import LabelledClip, read_clip
 
 RIDGE = 0.2
 SHOWN = ('falls', 'rises')    # of tasks that were left out

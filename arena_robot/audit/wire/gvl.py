@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from arena_robot.audit.base import Capabilities, Pair, Trace, difference, invalid, trace_of
-from arena_robot.core.clip import Clip
 from arena_robot.core.errors import ModelBadReply, ModelError
 from arena_robot.core.observation import Floats, Pixels
 from arena_robot.models.chat import (
@@ -25,10 +24,10 @@ from arena_robot.models.chat import (
     Part,
     Picture,
     Text,
+    parse_json,
     user,
 )
-from arena_robot.models.json_reply import parse_json
-from arena_robot.records.labelled_clip import read_clip
+from arena_robot.records.clip import Clip, read_clip
 
 PROMPT_VERSION = 1
 MAX_FRAMES = 16

@@ -16,10 +16,10 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from arena_robot.audit.base import Capabilities, JudgeKind, Pair, Trace, invalid, trace_of
-from arena_robot.core.clip import Clip
 from arena_robot.core.errors import ConfigError, ModelBadReply, ModelError
 from arena_robot.core.observation import ROLES, Floats, Pixels
 from arena_robot.models.chat import ChatClient, ChatMessage, ChatSettings, Part, Picture, user
+from arena_robot.records.clip import Clip
 
 PROMPT_VERSION = 1
 _TAGGED = re.compile(r'\A(?:(?!<score>).)*<score>\s*([+-]?\d{1,3}(?:\.\d+)?)\s*%\s*</score>'

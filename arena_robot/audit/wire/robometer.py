@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 
 from arena_robot.audit.base import Capabilities, Judge, Pair, Trace, difference, invalid, trace_of
 from arena_robot.audit.opd import SUCCESS_MP
-from arena_robot.core.clip import Clip
 from arena_robot.core.errors import ArenaError, ConfigError, ModelBadReply, ModelError
 from arena_robot.core.observation import Floats, Pixels
 from arena_robot.core.openable import Openable
 from arena_robot.models.http import HttpCaller, HttpSettings
+from arena_robot.records.clip import Clip
 
 PATH, INFO = '/evaluate_batch_npy', '/model_info'
 FRAMES = 'sample_0_trajectory_frames'

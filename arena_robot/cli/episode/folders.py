@@ -235,8 +235,11 @@ def run_import(args: argparse.Namespace) -> int:
     from dataclasses import asdict
 
     from arena_robot.cli.terminal import tell_refused
-    from arena_robot.records.importing import read_evaluations, write_evaluations
-    from arena_robot.records.roboarena_files import dump_totals
+    from arena_robot.records.roboarena_files import (
+        dump_totals,
+        read_evaluations,
+        write_evaluations,
+    )
 
     data = read_evaluations(args.source)
     tell_refused(data)

@@ -133,7 +133,7 @@ def judged_curve(bag: Any, args: argparse.Namespace, hold: Any) -> Iterator[Any]
           f'{audit.judge}: {100 * audit.phi[-1]:.0f} % at the end, '
           f'{100 * max(audit.phi):.0f} % at best{calibration}')
     if args.plot:
-        from arena_robot.reports.audit_plots import plot_curves
+        from arena_robot.reports.episode_audit import plot_curves
         plot_curves([audit], args.plot)
 
 

@@ -133,7 +133,7 @@ def run_on_episodes(args: argparse.Namespace, settings: 'AuditSettings') -> int:
     tables, prints = summaries(rows, args.by_task), fingerprints(rows)
     sessions = audited_sessions(episodes, audits)
     if args.plots:
-        from arena_robot.reports.audit_plots import plot_curves, plot_fingerprints
+        from arena_robot.reports.episode_audit import plot_curves, plot_fingerprints
         plot_curves(audits, args.plots / 'curves.png')
         plot_fingerprints(prints, args.plots / 'fingerprints.png')
     where = {f.session: f.folder.parent for f in episodes}

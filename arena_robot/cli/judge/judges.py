@@ -118,7 +118,7 @@ def run_train(args: argparse.Namespace) -> int:
     from arena_robot.audit.local.model import read_model, write_model
     from arena_robot.audit.local.train import load, train
     from arena_robot.core.errors import ConfigError
-    from arena_robot.records.labelled_clip import clip_files
+    from arena_robot.records.clip import clip_files
 
     if args.scenes < 0:
         raise ConfigError(f'--scenes must be at least 0, found {args.scenes}')
@@ -212,7 +212,7 @@ def _pairs(args: argparse.Namespace) -> 'list[BenchPair]':
     from arena_robot.audit.bench import PulseFields, bench_pairs, read_pulse
     from arena_robot.core.config import build, read_yaml
     from arena_robot.core.errors import DataError
-    from arena_robot.records.labelled_clip import clip_files, read_clip
+    from arena_robot.records.clip import clip_files, read_clip
 
     if args.pulse:
         fields = build(PulseFields, read_yaml(args.fields), str(args.fields)) \

@@ -35,7 +35,7 @@ def run_vote(args: argparse.Namespace) -> int:
       arena vote profile.json --method all --k 2 --winners 3 --json
     """
     from arena_robot.core.errors import RankingError
-    from arena_robot.ranking.json_input import read_json
+    from arena_robot.core.files import read_json
     from arena_robot.ranking.voting.profile import profile_from_json
     from arena_robot.ranking.voting.rules import RULES, vote
     from arena_robot.ranking.voting.scoring import result_to_json
@@ -120,8 +120,8 @@ def run_game(args: argparse.Namespace) -> int:
     import dataclasses
 
     from arena_robot.core.errors import DataError
+    from arena_robot.core.files import read_json
     from arena_robot.ranking.games.payoffs import game_from_json, normalised
-    from arena_robot.ranking.json_input import read_json
 
     game = game_from_json(read_json(args.game))
     if args.normalise:

@@ -20,6 +20,7 @@ from arena_robot.core.verdict import (
     from_plain,
 )
 from arena_robot.records.session_file import RerunCause
+from arena_robot.session.base import Check
 from arena_robot.session.evaluator.checks import (
     CLEAR,
     EXAMPLES,
@@ -38,7 +39,6 @@ from arena_robot.session.evaluator.desk import (
 )
 from arena_robot.session.evaluator.scripted import Script, Scripted
 from arena_robot.session.loop.match import Light, light
-from arena_robot.session.ports import Check
 from arena_robot.session.protocol.states import State
 
 STOP_KEYS, DONE_KEYS = ('t', ' '), ('d',)

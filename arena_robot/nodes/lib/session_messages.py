@@ -23,9 +23,9 @@ from arena_robot.core.verdict import (
     to_plain,
 )
 from arena_robot.nodes.lib.convert import clamp_message, doubles, header, stamp_of, time_of
+from arena_robot.session.base import Check
 from arena_robot.session.evaluator.desk import DeskState, SlotView
 from arena_robot.session.loop.rollout import RolloutRequest
-from arena_robot.session.ports import Check
 from arena_robot.session.protocol.states import State
 
 STATES = tuple(State)

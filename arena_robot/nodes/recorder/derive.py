@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from arena_robot.core import spare_time
+from arena_robot.core import bounded
 from arena_robot.core.process import Process
 from arena_robot.recording.bag.recover import is_complete, recover
 from arena_robot.recording.episode.derive import derive
@@ -98,4 +98,4 @@ class Deriver:
 
     def _begin(self, folder: Path, work: Work, more: tuple[str, ...]) -> None:
         self._job, self._cut = (folder, work, more), False
-        self._process = spare_time.started(work, folder, *more)
+        self._process = bounded.started(work, folder, *more)

@@ -18,7 +18,7 @@ from arena_robot.nodes.lib import qos
 from arena_robot.nodes.lib.calls import ServiceClients
 from arena_robot.recording.bag.recover import is_complete
 from arena_robot.records.episode_file import has_episode
-from arena_robot.session.ports import Check, RecordedSteps
+from arena_robot.session.base import Check, RecordedSteps
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ STOP_S = 60.0       # for a bag to be finished, all tries together
 
 class RemoteRecorder:
     """
-    The recorder node; see :class:`arena_robot.session.ports.Recorder`.
+    The recorder node; see :class:`arena_robot.session.base.Recorder`.
 
     ``streams`` are the topics that it must record, images by their raw topics. The steps are
     counted on ``~/step`` of ``node``.
@@ -141,7 +141,7 @@ class RemoteRecorder:
 
 
 class RemoteScene:
-    """The simulated station's scene; see :class:`arena_robot.session.ports.Scene`."""
+    """The simulated station's scene; see :class:`arena_robot.session.base.Scene`."""
 
     def __init__(self, node: Node, other: str = 'sim_station') -> None:
         self._services = ServiceClients(

@@ -38,7 +38,7 @@ from arena_robot.nodes.lib.endpoints import (
 from arena_robot.nodes.lib.images import RAW, TRANSPORTS, message_kind
 from arena_robot.nodes.session.params import SessionParams
 from arena_robot.robots.cameras import STYLES
-from arena_robot.session.ports import Check
+from arena_robot.session.base import Check
 
 RIGHT_IS_OFF = ('switch it on: video.publish_left_right of the ZED wrapper is off by default; or '
                 "let the session use eyes: ['left']")

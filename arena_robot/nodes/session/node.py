@@ -26,11 +26,10 @@ from arena_robot.nodes.session.params import SessionParams, make_arena, session_
 from arena_robot.nodes.session.services import RosAudience, SessionServices
 from arena_robot.nodes.session.standstill import Standstill
 from arena_robot.server.client import RemoteArena
-from arena_robot.session.loop.camera_positions import positions_check
+from arena_robot.session.base import Check, NoRecorder, ScenePerson
 from arena_robot.session.loop.parts import Ages, Parts
-from arena_robot.session.loop.preflight import server_check
+from arena_robot.session.loop.preflight import positions_check, server_check
 from arena_robot.session.loop.robot_motions import RobotMotions
-from arena_robot.session.ports import Check, NoRecorder, ScenePerson
 from arena_robot.session.protocol.conductor import Conductor
 from arena_robot.session.protocol.states import State
 from arena_robot.session.protocol.store import SessionStore

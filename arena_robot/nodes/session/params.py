@@ -20,8 +20,8 @@ from arena_robot.robots.cameras import STYLES
 from arena_robot.server.client import RemoteArena, ServerAddress
 from arena_robot.session.arena.local_arena import LocalArena, LocalArenaConfig, PolicyEntry
 from arena_robot.session.arena.sealed import SealedTokens
+from arena_robot.session.base import SessionConfig
 from arena_robot.session.loop.rollout import RolloutConfig
-from arena_robot.session.ports import SessionConfig
 
 EXAMPLE = 'example:'
 

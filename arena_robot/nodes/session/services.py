@@ -52,7 +52,7 @@ SHOWN_EYE = '_left'
 
 class RosAudience:
     """
-    Publishes a session's events; see :class:`arena_robot.session.ports.Audience`.
+    Publishes a session's events; see :class:`arena_robot.session.base.Audience`.
 
     ``fixed``, ``views`` and what ``arm`` is are published with every episode; ``shown`` returns
     the state to publish.

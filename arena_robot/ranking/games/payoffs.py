@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from arena_robot.core.errors import DataError
-from arena_robot.ranking.json_input import object_with
+from arena_robot.core.files import object_with
 from arena_robot.ranking.standings import html_rows, number_words
 
 MODEL_TASK, MODEL_MODEL_TASK = 'model_vs_task', 'model_vs_model_vs_task'

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.csgraph import connected_components
 
 from arena_robot.core.errors import DataError
-from arena_robot.ranking.json_input import object_with
+from arena_robot.core.files import object_with
 
 UNLISTED = -1
 IGNORED, LAST = 'ignored', 'last'

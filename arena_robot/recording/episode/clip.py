@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from arena_robot.core.clip import Clip
 from arena_robot.core.errors import DataError
 from arena_robot.core.observation import ROLES, STILL_RAD_S, Floats, Pixels, view
 from arena_robot.recording.bag.base import Decoder, Topic
@@ -19,6 +18,7 @@ from arena_robot.recording.bag.codec import codec_of
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.episode.frames import pictures, pixels_of
 from arena_robot.recording.episode.tracks import EpisodeTracks, Stamps, load_tracks, nearest
+from arena_robot.records.clip import Clip
 
 _AFTER_NS = 500_000_000    # an object that was let go comes to rest
 POTENTIAL = '/potential'

@@ -30,7 +30,6 @@ from arena_robot.server.access.call_guard import bearer
 from arena_robot.server.access.rates import RateLimit
 from arena_robot.server.base import PolicyRecord, PolicyState
 from arena_robot.server.policy_target import PolicyTarget, of_json
-from arena_robot.server.relay.blind_errors import blind, blinded, sentence
 from arena_robot.server.relay.record import RelayRecord
 from arena_robot.server.relay.routes import (
     RelayRoutes,
@@ -48,9 +47,12 @@ from arena_robot.server.relay.upstreams import (
     OpenUpstreams,
     Preparing,
     Upstream,
+    blind,
+    blinded,
     checked,
     executable,
     known_spec,
+    sentence,
     upstream,
 )
 from arena_robot.server.store.policies import Policies

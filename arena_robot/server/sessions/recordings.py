@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from arena_robot.core import spare_time
+from arena_robot.core import bounded
 from arena_robot.core.clock import Clock
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import ArenaError, ServerError
@@ -42,7 +42,7 @@ Read = Callable[[Path], Mapping[str, str]]
 
 def read_in_a_process(home: Path) -> Mapping[str, str]:
     """Return what :func:`check_files` finds; ServerError when its process does not end well."""
-    process = spare_time.started(check_files, home)
+    process = bounded.started(check_files, home)
     try:
         wait_until(lambda: process.code is not None, LONGEST_S)
         code = process.code

@@ -12,7 +12,7 @@ from typing import Any
 
 from arena_robot.audit.judges import JUDGES
 from arena_robot.audit.run import failed_audit
-from arena_robot.core import spare_time
+from arena_robot.core import bounded
 from arena_robot.core.clock import Clock
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import ArenaError
@@ -129,7 +129,7 @@ class AuditWorker:
         if not session.exists():
             folder.cleanup()
             return
-        process = spare_time.started(self._audit, session, self._judge,
+        process = bounded.started(self._audit, session, self._judge,
                                      memory_bytes=self._memory_bytes)
         self._running, self._since = (session_id, process, folder), self._steps
 
@@ -161,7 +161,7 @@ class AuditWorker:
 
     def _why_broken(self, code: int | None) -> str:
         """Return why an audit that ended with ``code`` would end so again; '' where it may not."""
-        if code == spare_time.NO_MEMORY:
+        if code == bounded.NO_MEMORY:
             return f'the audit of this session needs more than {self._memory_bytes >> 20} MiB'
         if code is None:
             return ('the audit of this session takes longer than '
@@ -198,7 +198,7 @@ class BackgroundWork:
             self._running.kill()
             self._running = None
         if self._calls >= self._next and self._due():
-            self._running, self._steps = spare_time.started(self._work, self._settings_file()), 0
+            self._running, self._steps = bounded.started(self._work, self._settings_file()), 0
 
     def close(self) -> None:
         """End the process; what it stored is kept."""

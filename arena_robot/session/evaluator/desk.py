@@ -10,8 +10,8 @@ from typing import Protocol
 
 from arena_robot.core.episode import EndReason, Slot
 from arena_robot.core.verdict import Extras, Plain, Verdict, with_said
+from arena_robot.session.base import Check
 from arena_robot.session.loop.match import ViewMatch, moved_cameras
-from arena_robot.session.ports import Check
 from arena_robot.session.protocol.record import SessionRecord, is_fault, possible_cause
 from arena_robot.session.protocol.states import State
 

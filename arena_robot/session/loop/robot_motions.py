@@ -17,11 +17,10 @@ from arena_robot.core.joined_call import JoinedCall, then
 from arena_robot.core.observation import STILL_RAD_S, Pixels
 from arena_robot.policy.base import Policy
 from arena_robot.safety.limits import robot_of
-from arena_robot.session.base import blinded
+from arena_robot.session.base import SessionConfig, blinded
 from arena_robot.session.loop.match import Mask, ViewMatch, compare_views, keep_photos, read_photos
 from arena_robot.session.loop.parts import Parts, move_to_reset
 from arena_robot.session.loop.rollout import Rollout, RolloutRequest, StepSink
-from arena_robot.session.ports import SessionConfig
 
 REST_S = 2.0    # an arm stops in a fraction of a second
 # A stop without an answer for so long may be lost: the next press sends another.

@@ -16,14 +16,13 @@ from arena_robot.core.config import nearest
 from arena_robot.core.episode import EndReason, Episode, Slot
 from arena_robot.core.errors import ArenaError, Conflict, ServerError, SessionError
 from arena_robot.core.verdict import Plain, Verdict
-from arena_robot.session.base import Arena
+from arena_robot.session.base import Arena, Audience, Check, Recorder, Scene, SessionConfig
 from arena_robot.session.evaluator.checks import Control, check_clear
 from arena_robot.session.evaluator.desk import REPAIRS, Button, DeskState, shown
 from arena_robot.session.loop.match import ViewMatch, overall
 from arena_robot.session.loop.preflight import preflight
 from arena_robot.session.loop.robot_motions import RobotMotions
 from arena_robot.session.loop.rollout import RolloutRequest
-from arena_robot.session.ports import Audience, Check, Recorder, Scene, SessionConfig
 from arena_robot.session.protocol.record import SessionRecord
 from arena_robot.session.protocol.recovery import end_recording, give_up, pick_up
 from arena_robot.session.protocol.states import TRANSITIONS, Move, State

@@ -6,8 +6,7 @@ from contextlib import suppress
 
 from arena_robot.core.episode import EndReason
 from arena_robot.core.errors import ArenaError, RecordingError, SessionError
-from arena_robot.session.base import Arena
-from arena_robot.session.ports import Recorder
+from arena_robot.session.base import Arena, Recorder
 from arena_robot.session.protocol.salvage import DAMAGED
 from arena_robot.session.protocol.states import State
 from arena_robot.session.protocol.store import InUse, KeptSession, SessionStore
