@@ -27,7 +27,7 @@ ROWS_INSIDE = {
                'sessions': 4, 'results': 5, 'upkeep': 6, 'service': 7, 'app': 8},
     'nodes': {'remote': 1, 'recorder': 1, 'ranking': 1, 'replay': 1, 'session': 2, 'vendor': 2,
               'audit': 2, 'backends': 3, 'adopt': 3, 'arm': 4, 'gripper': 4, 'camera': 4,
-              'simulation': 5, 'station': 6, 'describe': 7},
+              'simulation': 5, 'station': 6},
 }
 HOMES = {
     'rclpy': ('nodes/',), 'arena_msgs': ('nodes/',), 'rcl_interfaces': ('nodes/',),
