@@ -13,8 +13,8 @@ from selenium.webdriver.common.keys import Keys
 from arena_robot.core.episode import Slot
 from arena_robot.core.jpeg import to_jpeg
 from arena_robot.core.verdict import Verdict
+from arena_robot.session.base import Check
 from arena_robot.session.evaluator.desk import DeskState, RunView
-from arena_robot.session.ports import Check
 from arena_robot.session.protocol.states import State
 
 OLD = """
