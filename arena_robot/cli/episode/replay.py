@@ -190,7 +190,7 @@ def _ask(bag: Any, args: argparse.Namespace) -> int:
     from arena_robot.policy.resizing import Resizing
     from arena_robot.recording.bag.codec import Codec
     from arena_robot.recording.episode.requery import ask_again, write_beside
-    from arena_robot.reports.audit_plots import plot_chunks
+    from arena_robot.reports.episode_audit import plot_chunks
 
     with connect(args.policy) as policy, ProgressBar() as bar:
         resized = Resizing(policy)
