@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 import uuid
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
@@ -21,8 +21,13 @@ from arena_robot.core.observation import Observation
 from arena_robot.policy.base import Policy, PolicySpec, check_chunk, check_observation, check_spec
 
 logger = logging.getLogger(__name__)
-WINDOW_S = 0.004    # a small part of the 66 ms that a station's step has
-MAX_BATCH = 16      # bounds the memory that a call takes
+MAX_BATCH = 16         # bounds the memory that a call takes
+TIMES_KEPT = 8         # of each size: one slow call changes nothing, a slower GPU is noticed
+WAIT_COSTS = 2.0       # times a wait: it is certain, and the stations that it is for are not
+LONGEST_WAIT = 0.5     # of the time of a call of one
+ARRIVAL_S = 0.001      # one is waited for until so long after it is due
+LATE_S = 0.005         # answers and queries of a station vary by less on a network of a lab
+FORGOTTEN_S = 60.0     # no rollout is silent for as long
 BatchCall = Callable[[Sequence[Observation], Sequence[str]], Sequence[Chunk | Exception]]
 
 
@@ -75,7 +80,7 @@ class ServedPolicy:
         """Reset one episode; waits at most ``timeout_s`` for other callers."""
         if self._batches is not None:
             with _translated('reset'):
-                self._batches.alone(lambda: self._policy.reset(episode), timeout_s)
+                self._batches.reset(episode, self._policy.reset, timeout_s)
             return
         with self._called('reset', timeout_s):
             self._policy.reset(episode)
@@ -147,20 +152,97 @@ class _Waiting:
     infer_s: float = 0.0
 
 
+class BatchPlan:
+    """
+    Which of the waiting queries go into a call together, and whether it waits for more first.
+
+    It learns how long calls of each size take, and each station's pause between an answer and its
+    next query. A call takes so many queries that the time per query is least. It waits for
+    stations that are due, where that lowers the time per query although the wait counts
+    ``WAIT_COSTS`` times. A size whose time it does not know is waited for until it was in vain
+    twice. A station that is alone never waits.
+    """
+
+    def __init__(self) -> None:
+        self._times: dict[int, deque[float]] = {}
+        self._answered_s: dict[str, float] = {}
+        self._pause_s: dict[str, float] = {}
+        self._hoped = 0    # the size that was waited for
+        self._in_vain: Counter[int] = Counter()
+
+    def asked(self, episode: str, now_s: float) -> None:
+        """Note a query."""
+        answered_s = self._answered_s.pop(episode, None)
+        if answered_s is not None:
+            self._pause_s[episode] = now_s - answered_s
+
+    def answered(self, episodes: Sequence[str], took_s: float, now_s: float) -> None:
+        """Note a call that has ended; also forget stations that have been silent."""
+        self._times.setdefault(len(episodes), deque(maxlen=TIMES_KEPT)).append(took_s)
+        self._in_vain[self._hoped] += self._hoped > len(episodes)
+        self._hoped = 0
+        self._answered_s.update(dict.fromkeys(episodes, now_s))
+        for episode, answered_s in tuple(self._answered_s.items()):
+            if now_s - answered_s > FORGOTTEN_S:
+                self.forget(episode)
+
+    def forget(self, episode: str) -> None:
+        """Note the end of a rollout."""
+        self._answered_s.pop(episode, None)
+        self._pause_s.pop(episode, None)
+
+    def next_call(self, waiting: int, now_s: float) -> tuple[int, float]:
+        """Return how many of ``waiting`` queries to answer, and the seconds to wait for more."""
+        seconds = self._seconds()
+        size = min(range(min(waiting, MAX_BATCH), 0, -1),
+                   key=lambda n: round(seconds[n] / n, 6))
+        least, wait_s = seconds[size] / size, 0.0
+        more = self._due(now_s)[:max(0, MAX_BATCH - waiting)]
+        for number, due_s in enumerate(more, waiting + 1):
+            until_s = max(0.0, due_s - now_s) + ARRIVAL_S
+            each = (seconds[number] + WAIT_COSTS * until_s) / number
+            hopeful = len(self._times.get(number, ())) > 1 or self._in_vain[number] < 2
+            if each < least and hopeful and until_s <= LONGEST_WAIT * seconds[1]:
+                least, wait_s, self._hoped = each, until_s, number
+        return size, wait_s
+
+    def _due(self, now_s: float) -> list[float]:
+        """Return when the stations that are not waiting should ask, unless they are late."""
+        return sorted(due_s for episode, answered_s in self._answered_s.items()
+                      if episode in self._pause_s
+                      and (due_s := answered_s + self._pause_s[episode]) > now_s - LATE_S)
+
+    def _seconds(self) -> list[float]:
+        """
+        Return how long a call of each size takes, the size as index; zeros: nothing is known.
+
+        A size is known after two calls, because the first may compile. Others count as the next
+        smaller one, so that each is tried, or where none is smaller, in proportion to a larger.
+        """
+        known = {size: min(times) for size, times in sorted(self._times.items())
+                 if len(times) > 1}
+        first = min(known, default=1)
+        seconds = [known.get(first, 0.0) * size / first for size in range(first + 1)]
+        for size in range(first + 1, MAX_BATCH + 1):
+            seconds.append(known.get(size, seconds[-1]))
+        return seconds
+
+
 class Batches:
     """
     Collects the queries that wait while the policy is busy, and calls it with them together.
 
-    The oldest come first, at most MAX_BATCH in a call, those of one episode one after the other.
-    A query that is alone does not wait; with more than one, others have ``window_s`` to come too.
+    ``BatchPlan`` decides how many go into a call and when it begins. The oldest come first, at
+    most MAX_BATCH in a call, those of one episode one after the other.
     A call that fails is repeated for each of its queries alone: an error stays with its own.
     """
 
-    def __init__(self, call: BatchCall, window_s: float = WINDOW_S) -> None:
+    def __init__(self, call: BatchCall) -> None:
         self._call = call
-        self._window_s = window_s
+        self._plan = BatchPlan()
         self._waiting: deque[_Waiting] = deque()
-        self._turn = threading.Condition()
+        lock = threading.Lock()
+        self._turn, self._arrived = threading.Condition(lock), threading.Condition(lock)
         self._busy = False
 
     def infer(self, observation: Observation, episode: str,
@@ -174,6 +256,8 @@ class Batches:
         mine = _Waiting(observation, episode)
         with self._turn:
             self._waiting.append(mine)
+            self._plan.asked(episode, mine.asked_s)
+            self._arrived.notify()
             while not mine.done:
                 left_s = mine.asked_s + timeout_s - time.perf_counter()
                 if not self._busy:
@@ -189,26 +273,25 @@ class Batches:
             raise mine.answer
         return mine.answer, mine.queue_s, mine.infer_s
 
-    def alone(self, call: Callable[[], None], timeout_s: float) -> None:
-        """Make another call to the policy while no batch is in it; PolicyTimeout."""
+    def reset(self, episode: str, call: Callable[[str], None], timeout_s: float) -> None:
+        """Reset an episode while no batch is in the policy; raises PolicyTimeout."""
         with self._turn:
+            self._plan.forget(episode)
             if not self._turn.wait_for(lambda: not self._busy, timeout_s):
                 raise PolicyTimeout(f'the policy was busy for {timeout_s:.3g} s')
             self._busy = True
         try:
-            call()
+            call(episode)
         finally:
             self._free()
 
     def _serve(self) -> None:
         """Answer the oldest queries; called and left with the turn held."""
         self._busy = True
-        more = len(self._waiting) > 1
-        if more:
-            self._turn.release()
-            time.sleep(self._window_s)
-            self._turn.acquire()
-        batch = self._taken()
+        batch = self._collected()
+        for query in batch:
+            query.taken = True
+            self._waiting.remove(query)
         self._turn.release()
         try:
             self._answer(batch)
@@ -219,17 +302,16 @@ class Batches:
                 query.done = True
             self._turn.notify_all()
 
-    def _taken(self) -> list[_Waiting]:
-        """Take the oldest queries from the queue, one of each episode."""
-        batch: list[_Waiting] = []
-        episodes: set[str] = set()
-        for query in tuple(self._waiting):
-            if len(batch) < MAX_BATCH and query.episode not in episodes:
-                batch.append(query)
-                query.taken = True
-                self._waiting.remove(query)
-            episodes.add(query.episode)
-        return batch
+    def _collected(self) -> list[_Waiting]:
+        """Wait for others as planned; return the oldest queries, one of each episode."""
+        while True:
+            oldest: dict[str, _Waiting] = {}
+            for query in self._waiting:
+                oldest.setdefault(query.episode, query)
+            size, wait_s = self._plan.next_call(len(oldest), time.perf_counter())
+            if not wait_s:
+                return list(oldest.values())[:size]
+            self._arrived.wait(wait_s)
 
     def _answer(self, batch: list[_Waiting]) -> None:
         started_s = time.perf_counter()
@@ -238,7 +320,11 @@ class Batches:
             for query in batch:
                 self._answer([query])
             return
-        took_s = time.perf_counter() - started_s
+        ended_s = time.perf_counter()
+        took_s = ended_s - started_s
+        if not isinstance(answers, Exception):
+            with self._turn:
+                self._plan.answered([query.episode for query in batch], took_s, ended_s)
         for k, query in enumerate(batch):
             query.answer = answers if isinstance(answers, Exception) else answers[k]
             query.queue_s, query.infer_s = started_s - query.asked_s, took_s

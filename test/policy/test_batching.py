@@ -1,5 +1,6 @@
 """Queries that wait together are answered in one call of a policy that has ``infer_batch``."""
 
+import heapq
 import io
 import json
 import threading
@@ -8,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from policy_samples import observation, pictures
 
 from arena_robot.core.action import Chunk
@@ -16,7 +19,7 @@ from arena_robot.core.process import wait_until
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.connect import SERVERS, connect
 from arena_robot.policy.metered import MeteredPolicy
-from arena_robot.policy.serving import MAX_BATCH, Batches, ServedPolicy
+from arena_robot.policy.serving import LONGEST_WAIT, MAX_BATCH, Batches, BatchPlan, ServedPolicy
 
 SPEC = PolicySpec(image_size=(24, 32))
 SEEN = observation(pictures(SPEC, 24, 32))
@@ -61,6 +64,12 @@ class OneBad(Together):
         if name == 'odd-2':
             return KeyError('this one alone')
         return super().answer(name)
+
+
+def h200(size):
+    """Return the seconds of a call as measured, for a policy of 2.7e9 parameters."""
+    return next(ms for most, ms in ((1, 26.2), (2, 34.6), (4, 52.0), (8, 86.9), (16, 160.1))
+                if size <= most) / 1e3
 
 
 def asked(policy, names):
@@ -134,11 +143,86 @@ def test_a_query_that_waits_too_long_is_given_up_and_not_asked():
     assert (policy.batches, policy.resets) == ([['first-0']], ['first-0'])
 
 
-def test_one_alone_does_not_wait_for_others():
+def test_a_call_that_waits_begins_when_the_awaited_one_is_there(monkeypatch):
     policy = Together()
     policy.begin.set()
-    chunk, _, _ = Batches(policy.infer_batch, window_s=60.0).infer(SEEN, 'a-1', S)
-    assert chunk.actions[0, 0] == 1.0
+    monkeypatch.setattr(BatchPlan, 'next_call', lambda self, waiting, now_s: (
+        waiting, 0.0 if waiting == 2 else 3 * S))
+    batches = Batches(policy.infer_batch)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(batches.infer, SEEN, 'a-1', S)
+        assert wait_until(lambda: len(batches._waiting) == 1, S)
+        assert batches.infer(SEEN, 'b-2', S)[0].actions[0, 0] == 2.0
+        assert first.result(S)[0].actions[0, 0] == 1.0
+    assert policy.batches == [['a-1', 'b-2']]
+
+
+def played(stations, period_s, seconds=60.0, cost=h200, reset_after=None):
+    """
+    Play stations and a GPU on a clock of its own.
+
+    Return the seconds of each query, and each wait with how many had been answered before it.
+    """
+    plan, random = BatchPlan(), np.random.default_rng(0)
+    events = [(float(random.uniform(0.0, period_s or 0.01)), station) for station in
+              range(stations)]    # who asks when; -1: the end of a call, -2: of a wait
+    due_s, waiting, running, took, waits = dict(zip(range(stations), (
+        at for at, _ in events), strict=True)), [], [], [], []
+    rollouts = dict.fromkeys(range(stations), 0)
+    heapq.heapify(events)
+    while events and events[0][0] < seconds:
+        now_s, station = heapq.heappop(events)
+        if station >= 0:
+            waiting.append((now_s, station))
+            plan.asked(f'{station} {rollouts[station]}', now_s)
+        if station == -1:
+            plan.answered([f'{who} {rollouts[who]}' for _, who in running],
+                          cost(len(running)), now_s)
+            for asked_s, who in running:
+                took.append(now_s - asked_s)
+                if reset_after is not None and random.uniform() < reset_after:
+                    plan.forget(f'{who} {rollouts[who]}')
+                    rollouts[who] += 1
+                due_s[who] = max(due_s[who] + period_s, now_s + random.uniform(0.002, 0.006))
+                heapq.heappush(events, (due_s[who], who))
+            running = []
+        if waiting and not running:
+            size, wait_s = plan.next_call(len(waiting), now_s)
+            if wait_s:
+                waits.append((len(took), wait_s))
+                heapq.heappush(events, (now_s + wait_s, -2))
+            else:
+                running, waiting = waiting[:size], waiting[size:]
+                heapq.heappush(events, (now_s + cost(size) + 0.001, -1))
+    return took, waits
+
+
+def test_eight_stations_flat_out_are_answered_nearly_as_fast_as_the_gpu_can():
+    took, waits = played(8, 0.0)
+    assert len(took) / 60.0 > 84.0    # 92 a second are possible, 70 without a wait
+    assert max(wait_s for _, wait_s in waits) <= LONGEST_WAIT * h200(1)
+
+
+def test_a_gpu_serves_forty_stations():
+    took, _ = played(40, 8 / 15)
+    assert np.percentile(took[1000:], 99) < 0.18    # 0.32 s where all that wait are one call
+
+
+@given(st.lists(st.floats(1e-4, 1.0), min_size=16, max_size=16), st.floats(0.0, 2.0),
+       st.floats(0.0, 0.5))
+@settings(max_examples=50, deadline=None)
+def test_a_station_that_is_alone_never_waits(costs, period_s, reset_after):
+    took, waits = played(1, period_s, 20.0, lambda size: costs[size - 1], reset_after)
+    assert waits == []
+    assert took == pytest.approx([costs[0] + 0.001] * len(took))
+
+
+@given(st.integers(2, 20), st.floats(1e-3, 0.2), st.floats(0.0, 0.6))
+@settings(max_examples=20, deadline=None)
+def test_nobody_waits_where_a_call_of_many_saves_nothing(stations, one_s, period_s):
+    _, waits = played(stations, period_s, 40 * one_s * stations, lambda size: one_s * size)
+    calls = {answered for answered, _ in waits}
+    assert len(calls) <= 2 * MAX_BATCH    # each size is waited for twice, to know it
 
 
 @pytest.mark.parametrize('protocol', ['grpc', 'openpi'])
