@@ -26,7 +26,7 @@ TIMES_KEPT = 8         # of each size: one slow call changes nothing, a slower G
 WAIT_COSTS = 2.0       # times a wait: it is certain, and the stations that it is for are not
 LONGEST_WAIT = 0.5     # of the time of a call of one
 ARRIVAL_S = 0.001      # one is waited for until so long after it is due
-LATE_S = 0.005         # answers and queries of a station vary by less on a network of a lab
+LATE_S = 0.01          # the pauses of a station that asks flat out vary by less
 FORGOTTEN_S = 60.0     # no rollout is silent for as long
 BatchCall = Callable[[Sequence[Observation], Sequence[str]], Sequence[Chunk | Exception]]
 
@@ -191,9 +191,14 @@ class BatchPlan:
         self._answered_s.pop(episode, None)
         self._pause_s.pop(episode, None)
 
-    def next_call(self, waiting: int, now_s: float) -> tuple[int, float]:
-        """Return how many of ``waiting`` queries to answer, and the seconds to wait for more."""
+    def next_call(self, waiting: int, now_s: float, since_s: float) -> tuple[int, float]:
+        """
+        Return how many of ``waiting`` queries to answer, and the seconds to wait for more.
+
+        The call could have begun at ``since_s``.
+        """
         seconds = self._seconds()
+        longest_s = LONGEST_WAIT * seconds[1] - (now_s - since_s)
         size = min(range(min(waiting, MAX_BATCH), 0, -1),
                    key=lambda n: round(seconds[n] / n, 6))
         least, wait_s = seconds[size] / size, 0.0
@@ -202,7 +207,7 @@ class BatchPlan:
             until_s = max(0.0, due_s - now_s) + ARRIVAL_S
             each = (seconds[number] + WAIT_COSTS * until_s) / number
             hopeful = len(self._times.get(number, ())) > 1 or self._in_vain[number] < 2
-            if each < least and hopeful and until_s <= LONGEST_WAIT * seconds[1]:
+            if each < least and hopeful and until_s <= longest_s:
                 least, wait_s, self._hoped = each, until_s, number
         return size, wait_s
 
@@ -304,11 +309,12 @@ class Batches:
 
     def _collected(self) -> list[_Waiting]:
         """Wait for others as planned; return the oldest queries, one of each episode."""
+        since_s = time.perf_counter()
         while True:
             oldest: dict[str, _Waiting] = {}
             for query in self._waiting:
                 oldest.setdefault(query.episode, query)
-            size, wait_s = self._plan.next_call(len(oldest), time.perf_counter())
+            size, wait_s = self._plan.next_call(len(oldest), time.perf_counter(), since_s)
             if not wait_s:
                 return list(oldest.values())[:size]
             self._arrived.wait(wait_s)

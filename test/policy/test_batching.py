@@ -146,7 +146,7 @@ def test_a_query_that_waits_too_long_is_given_up_and_not_asked():
 def test_a_call_that_waits_begins_when_the_awaited_one_is_there(monkeypatch):
     policy = Together()
     policy.begin.set()
-    monkeypatch.setattr(BatchPlan, 'next_call', lambda self, waiting, now_s: (
+    monkeypatch.setattr(BatchPlan, 'next_call', lambda self, waiting, now_s, since_s: (
         waiting, 0.0 if waiting == 2 else 3 * S))
     batches = Batches(policy.infer_batch)
     with ThreadPoolExecutor(2) as pool:
@@ -168,7 +168,7 @@ def played(stations, period_s, seconds=60.0, cost=h200, reset_after=None):
               range(stations)]    # who asks when; -1: the end of a call, -2: of a wait
     due_s, waiting, running, took, waits = dict(zip(range(stations), (
         at for at, _ in events), strict=True)), [], [], [], []
-    rollouts = dict.fromkeys(range(stations), 0)
+    rollouts, held, since_s = dict.fromkeys(range(stations), 0), False, 0.0
     heapq.heapify(events)
     while events and events[0][0] < seconds:
         now_s, station = heapq.heappop(events)
@@ -187,7 +187,9 @@ def played(stations, period_s, seconds=60.0, cost=h200, reset_after=None):
                 heapq.heappush(events, (due_s[who], who))
             running = []
         if waiting and not running:
-            size, wait_s = plan.next_call(len(waiting), now_s)
+            since_s = since_s if held else now_s
+            size, wait_s = plan.next_call(len(waiting), now_s, since_s)
+            held = wait_s > 0.0
             if wait_s:
                 waits.append((len(took), wait_s))
                 heapq.heappush(events, (now_s + wait_s, -2))
