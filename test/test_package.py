@@ -74,6 +74,12 @@ def test_metadata_of_setup_and_manifest_agree():
         root.findtext('license')]
     project = (ROOT / 'pyproject.toml').read_text(encoding='utf-8')
     assert f"name = '{maintainer.text}', email = '{maintainer.get('email')}'" in project
+    # Addresses of the project: the same in all three files, or, as now, in none.
+    cited = (ROOT / 'CITATION.cff').read_text(encoding='utf-8')
+    addresses = [set(re.findall(r'https?://[^\s\'"<]+', text)) for text in (
+        project, cited, ' '.join(url.text for url in root.findall('url')))]
+    assert addresses[0] == addresses[1] == addresses[2]
+    assert not any('example.org' in url for url in addresses[0])
 
 
 @pytest.mark.parametrize('folder', ['.', 'arena_msgs'])

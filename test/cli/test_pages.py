@@ -319,6 +319,17 @@ def test_links_and_pictures_are_there(page):
             assert (page.parent / target).exists(), f'{page.name} points to {target}'
 
 
+FILES = re.compile(r'(?<![\w/.~…])((?:config|bench|test|docs|launch|arena_robot)/[\w./-]*\.\w+)')
+TO_BE_MADE = {'bench/NAME.py',      # any bench; and the migration of a first change's walk
+              'arena_robot/server/store/migrations/versions/0099_gripper_trouble.py'}
+
+
+@pytest.mark.parametrize('page', PAGES, ids=lambda p: p.name)
+def test_files_that_a_page_names_are_there(page):
+    named = set(FILES.findall(page.read_text(encoding='utf-8')))
+    assert {name for name in named - TO_BE_MADE if not (ROOT / name).exists()} == set()
+
+
 def test_launch_arguments_are_those_of_the_launch_file():
     declared = set(re.findall(r"DeclareLaunchArgument\('([a-z_]+)'",
                               (ROOT / 'launch' / 'station.launch.py').read_text(encoding='utf-8')))
@@ -327,6 +338,9 @@ def test_launch_arguments_are_those_of_the_launch_file():
         for line in blocks(page):
             if 'ros2 launch' in line:
                 named |= set(re.findall(r'([a-z_]+):=', line))
+        for included in re.findall(r'launch_arguments=\{(.*?)\}', page.read_text(encoding='utf-8'),
+                                   re.DOTALL):
+            named |= set(re.findall(r"'([a-z_]+)':", included))
     table = (ROOT / 'README.md').read_text(encoding='utf-8').split('| argument |')[1]
     named |= set(re.findall(r'`([a-z_]+)`', '\n'.join(
         row.split('|')[1] for row in table.split('\n\n')[0].splitlines()[2:])))

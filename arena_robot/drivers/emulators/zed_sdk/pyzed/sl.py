@@ -230,16 +230,15 @@ class EmulatedCamera:
         still = picture(self._camera, view.name.lower(), size)
         if py_mat.memory.shape != still.shape:
             py_mat.memory = np.empty_like(still)
-        cv2.convertScaleAbs(still, py_mat.memory, self._brightness())
+        kept = _settings.get(self.serial, {})
+        if kept.get('AEC_AGC', 1):
+            np.copyto(py_mat.memory, still)
+        else:
+            cv2.convertScaleAbs(still, py_mat.memory,
+                                kept.get('EXPOSURE', AT) * kept.get('GAIN', AT) / AT**2)
         x = self._count * 4 % size[0]
         py_mat.memory[:8, x:x + 16] = 255       # runs along the upper edge: the frame's number
         return ERROR_CODE['SUCCESS']
-
-    def _brightness(self) -> float:
-        """Return how bright the picture is, by exposure and gain; 1 is automatic."""
-        kept = _settings.get(self.serial, {})
-        by_hand = kept.get('AEC_AGC', 1) == 0
-        return kept.get('EXPOSURE', AT) * kept.get('GAIN', AT) / AT**2 if by_hand else 1.0
 
     def get_timestamp(self, time_reference: Any) -> Timestamp:
         """Return when the newest frame came, or the present time."""
