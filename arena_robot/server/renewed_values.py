@@ -17,6 +17,7 @@ REST = 4.0        # a fifth of one processor at most is used for it
 MOST = 500        # values in memory; the one that was asked for longest ago goes
 CLOSE_S = 10.0    # a value that takes longer is left to end with the process
 FIRST_S = 1.0    # what takes no longer is still given to who asks for it first
+MOST_WAIT = 8    # who wait for that at once; a web server has 40 threads for all its readers
 _T = TypeVar('_T')
 
 
@@ -41,6 +42,7 @@ class RenewedValues:
         self._values: dict[Hashable, _Value] = {}
         self._always: list[tuple[Callable[[], object], bool]] = []
         self._wake, self._stop = threading.Event(), threading.Event()
+        self._waiters = threading.BoundedSemaphore(MOST_WAIT)
         self._thread: threading.Thread | None = None
         self._seen: Hashable = None
         self._done: Hashable = None
@@ -106,15 +108,29 @@ class RenewedValues:
         elif renewing:
             value.renew(self._seen)
         elif slow and not value.made:
-            self._wake.set()
-            if not value.first.wait(FIRST_S):
-                raise NotComputed('this is being computed, which may take some minutes; ask for '
-                                  'it again')
+            self._await_first(value)
         elif not value.made:
             # Others that it is made of may be of before: the thread makes it again.
             value.make_first(self._done)
         result: _T = value.result()
         return result
+
+    def _await_first(self, value: '_Value') -> None:
+        """Wait a second for the thread to make a value; NotComputed says how long it may take."""
+        self._wake.set()
+        if self._waiters.acquire(blocking=False):
+            try:
+                if value.first.wait(FIRST_S):
+                    return
+            finally:
+                self._waiters.release()
+        with self._lock:
+            longest_s = max(one.took_s for one in self._values.values())
+            waiting = sum(not one.made for one in self._values.values())
+        about = 'some minutes' if not longest_s else \
+            f'about {max(1, math.ceil((1 + REST) * longest_s * waiting))} s'
+        raise NotComputed(f'this is being computed in the background, which takes {about}; ask '
+                          'for it again')
 
     def _drop_oldest(self) -> None:
         if len(self._values) >= MOST:
@@ -188,7 +204,7 @@ class _Value:
     def __init__(self, make: Callable[[], Any], longest_s: float, late: bool) -> None:
         self._make, self._longest_s, self.late = make, longest_s, late
         self._version: Hashable = None
-        self._made_s = 0.0
+        self._made_s = self.took_s = 0.0
         self._lock = threading.RLock()
         self._found: Any = None
         self._error: ArenaError | None = None
@@ -214,6 +230,7 @@ class _Value:
             except ArenaError as error:
                 self._error = error
             self._version, self.made = version, True
+            self.took_s = time.monotonic() - self._made_s
             self.first.set()
 
     def make_first(self, version: Hashable) -> None:

@@ -16,12 +16,13 @@ from arena_robot.server import renewed_values
 from arena_robot.server.base import PolicyState
 from arena_robot.server.results.standings import Results
 from arena_robot.server.store.policies import NewPolicy
+from arena_robot.server.store.verdicts import ALL
 from arena_robot.web.site.app import site
 from arena_robot.web.site.serve import site_parts
 
 SOON_S = 3.0
-PAGES = ('/', '/?method=davidson', '/?open_source=true', '/matrix', '/policies',
-         '/policies/crimson-7b', '/versus?a=crimson-7b&b=azure-fast', '/by/category',
+PAGES = ('/', '/?method=davidson', '/?open_source=true', '/?category=Open+/+Close',
+         '/matrix', '/policies', '/policies/crimson-7b', '/versus?a=crimson-7b&b=azure-fast', '/by/category',
          '/by/institution', '/categories/open-close', '/history', '/rules', '/audit',
          '/plots/standings.svg', '/plots/matrix.svg', '/plots/history.svg',
          '/plots/by/category.svg', '/plots/versus.svg?a=crimson-7b&b=azure-fast', '/card.png',
@@ -57,10 +58,10 @@ def test_no_page_waits_for_new_results_and_they_are_there_soon(place, monkeypatc
     before = counted(place)
     may_go_on, computing, read = threading.Event(), threading.Event(), Results.comparisons
 
-    def held_up(self, open_source=False):
+    def held_up(self, chosen=ALL):
         computing.set()
         assert may_go_on.wait(60.0)
-        return read(self, open_source)
+        return read(self, chosen)
 
     monkeypatch.setattr(Results, 'comparisons', held_up)
     try:

@@ -21,6 +21,7 @@ from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.standings import TOO_FEW, competition_ranks
 from arena_robot.server.results.standings import INTERVALS
 from arena_robot.server.store.tallies import Score
+from arena_robot.server.store.verdicts import Selection
 from arena_robot.web.site import view_models
 from arena_robot.web.site.result_pages import score_view, win_chance
 
@@ -30,25 +31,16 @@ from ranking_worlds import world
 SESSIONS = (2, 3, 5, 8, 9, 10, 12, 15, 20, 25, 30, 35, 40, 45, 50)
 
 
-class Untold:
-    """Values beside the standings, which these pages do not state."""
-
-    def get(self, key, make):
-        return {}
-
-
 @dataclass
 class Verdicts:
     """What a site reads: results of one simulated data set, by the site's own method."""
 
     votes: Comparisons
 
-    kept = Untold()
-
     def difference(self, first, second):
         return difference(self.votes, first, second)
 
-    def standings(self, method, open_source):
+    def standings(self, method, chosen):
         return rank_comparable(self.votes, method, intervals=INTERVALS)
 
 
@@ -78,7 +70,7 @@ def seen():
                 rng = np.random.default_rng([n, sessions, k])
                 place = world(kind, n, rng)
                 votes = place.comparisons(sessions, rng)
-                board = view_models.board(Verdicts(votes), RECOMMENDED, False)
+                board = view_models.board(Verdicts(votes), RECOMMENDED)
                 truth = place.truth(RECOMMENDED)
                 true_rank = competition_ranks(truth)
                 truth = truth - truth[established(count_pairs(votes))].mean()
@@ -153,10 +145,8 @@ def test_the_recommended_method_is_the_one_of_the_page_on_ranking():
 class Unscored:
     """Results whose sessions have no progress scores; no method that needs them can rank."""
 
-    kept = Untold()
-
-    def standings(self, method, open_source):
-        if METHODS.find(method).needs_scores or open_source:
+    def standings(self, method, chosen):
+        if METHODS.find(method).needs_scores or chosen.open_source:
             raise RankingError('no session to rank')
         return rank_comparable(Comparisons.build([0, 1], [1, 2], [1.0, 0.5]), method)
 
@@ -165,15 +155,15 @@ def test_where_scores_are_missing_the_recommended_method_is_shown(monkeypatch):
     needy = [name for name, row in METHODS.rows().items() if row.needs_scores]
     assert needy
     for name in needy:
-        board = view_models.board(Unscored(), name, False)
+        board = view_models.board(Unscored(), name)
         assert (board.method, len(board.rows)) == (RECOMMENDED, 3)
         assert board.instead.startswith(f'{name} needs progress scores')
         assert board.about == f'{METHODS.find(RECOMMENDED).description}.'
-    board = view_models.board(Unscored(), needy[0], True)
+    board = view_models.board(Unscored(), needy[0], Selection(open_source=True))
     assert (board.rows, board.empty) == ((), 'no session to rank')
-    assert view_models.board(Unscored(), 'davidson', False).instead == ''
+    assert view_models.board(Unscored(), 'davidson').instead == ''
     monkeypatch.setattr(view_models, 'RECOMMENDED', needy[0])
-    assert view_models.board(Unscored(), needy[0], False).empty == 'no session to rank'
+    assert view_models.board(Unscored(), needy[0]).empty == 'no session to rank'
 
 
 def test_the_command_line_has_the_recommended_method(monkeypatch):

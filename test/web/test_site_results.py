@@ -19,11 +19,13 @@ from arena_robot.core.episode import Comparison, Preference
 from arena_robot.core.verdict import Verdict
 from arena_robot.nodes.ranking import SiteSource
 from arena_robot.ranking.base import Comparisons
+from arena_robot.ranking.counts import mean_progress
 from arena_robot.ranking.methods import rank_comparable
 from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.recording.episode.frames import write_video
 from arena_robot.records.roboarena import RoboArenaSession
 from arena_robot.records.roboarena_files import read_tables
+from arena_robot.server import renewed_values
 from arena_robot.server.base import Caller, Role
 from arena_robot.server.renewed_values import RenewedValues
 from arena_robot.server.results.standings import INTERVALS, DatedVotes, Results
@@ -46,7 +48,8 @@ def place(tmp_path_factory):
     prompt = 'put the cup on the plate'
     for number in range(12):
         made.sessions.append(finished(made.server, made.caller, prompt, Verdict(
-            progress_a=0.2, progress_b=0.8, preference=Preference.B, explanation=FORMULA),
+            progress_a=0.2 if number > 3 else 0.8, progress_b=0.8, preference=Preference.B,
+            explanation=FORMULA),
             100 + number))
     insert_evaluations(made.server.database, SystemClock(), [RoboArenaSession(
         f'import-{k}', 'elsewhere', 'nowhere', True, Preference.A, 'penn', 'eve',
@@ -79,6 +82,53 @@ def test_the_first_page_sorts_names_the_newest_and_has_seven_places_to_go(place)
     refused = httpx.get(f'{place.web.address}/?sort=colour')
     assert refused.status_code == 400
     assert 'known: score, comparisons, progress' in refused.text
+
+
+@pytest.mark.parametrize(('query', 'keeps'), [
+    ('category=Open+/+Close', lambda e: e['category'] == 'Open / Close'),
+    ('lab=penn', lambda e: e['institution'] == 'penn'),
+    ('without=penn', lambda e: e['institution'] != 'penn'),
+    ('since=2025-04-01', lambda e: e['created_ns'] > 1743465600 * 10**9),
+    ('equal_score=true', lambda e: e['progress_a'] is not None
+     and e['progress_a'] == e['progress_b']),
+    ('category=Open+/+Close&without=nyu', lambda e: False)])
+def test_a_part_of_the_sessions_is_ranked_as_if_there_were_no_others(place, query, keeps):
+    listed = place.get('/api/evaluations?limit=200').json()['evaluations']
+    kept = {e['id'] for e in listed if keeps(e)}
+    assert len(kept) < len(listed)
+    assert place.client.get(f'/?{query}').status_code in (200, 409, 503)
+    assert place.server.results.settle()
+    page = place.get(f'/?{query}').text
+    assert 'are counted here, so scores and' in page
+    answer = place.client.get(f'/api/standings?{query}')
+    if len(kept) < 2:
+        assert (answer.status_code, answer.json()['code']) == (409, 'ranking')
+        return
+    votes = Comparisons.from_words([c for c in place.server.results.comparisons()
+                                    if c.session_id in kept])
+    alone, _ = rank_comparable(votes, RECOMMENDED, intervals=INTERVALS)
+    rows = answer.json()['standings']
+    assert [row['policy'] for row in rows] == [alone.items[k] for k in alone.order]
+    assert [row['score'] for row in rows] == [alone.scores[k] for k in alone.order]
+    assert answer.json()['diagnostics']['progress'] == mean_progress(votes)
+    assert f'?method={RECOMMENDED}&amp;{query.replace("/", "%2F")}' in page, 'links keep it'
+
+
+def test_columns_are_chosen_and_a_part_that_is_not_computed_says_when(place, monkeypatch):
+    page = place.get('/?columns=plot&columns=comparisons').text
+    board = page[page.index('<table'):page.index('</table>')]
+    assert 'data-label="Comparisons"' in board
+    assert 'class="wide"' in board
+    assert 'Progress' not in board
+    assert '95 % interval' not in board
+    assert 'known: score, plot, interval' in place.get('/?columns=colour', 400).text
+    assert 'since is a day such as 2026-01-31' in place.get('/?since=yesterday', 400).text
+    monkeypatch.setattr(renewed_values, 'FIRST_S', 0.0)
+    page = place.get('/?since=2025-02-03', 503).text
+    assert 'this is being computed in the background, which takes' in page
+    assert 'http-equiv="refresh"' in page
+    assert place.server.results.settle()
+    assert 'Only sessions since 2025-02-03 are counted' in place.get('/?since=2025-02-03').text
 
 
 def test_of_an_imported_policy_only_what_is_known_is_shown(place):

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from arena_robot.core.episode import Comparison
 from arena_robot.core.errors import RankingError
 from arena_robot.ranking.base import Comparisons
+from arena_robot.ranking.counts import mean_progress
 from arena_robot.ranking.evaluators.fragility import fragility, fragility_words
 from arena_robot.ranking.intervals.choice import Differences
 from arena_robot.ranking.intervals.needed import sessions_needed
@@ -38,6 +39,8 @@ from arena_robot.server.store.tallies import (
     tallies,
 )
 from arena_robot.server.store.verdicts import (
+    ALL,
+    Selection,
     counted_verdicts,
     tally_of_verdicts,
     verdicts_version,
@@ -79,19 +82,19 @@ class Results:
         self._others.close()
         self.kept.close()
 
-    def renewed(self, method: str) -> RenewedValues:
-        """Return where results by a method are kept."""
-        return self.kept if method == RECOMMENDED else self._others
+    def renewed(self, method: str, chosen: Selection = ALL) -> RenewedValues:
+        """Return where results by a method, of the chosen verdicts, are kept."""
+        return self.kept if method == RECOMMENDED and not chosen.is_part else self._others
 
     def settle(self) -> bool:
         """Wait until what was asked for has every verdict; tell whether it has."""
         self.forget()
         return self.kept.settle() and self._others.settle()
 
-    def comparisons(self, open_source: bool = False) -> list[Comparison]:
-        """Return every verdict that counts: accepted and not withdrawn; oldest first."""
+    def comparisons(self, chosen: Selection = ALL) -> list[Comparison]:
+        """Return every chosen verdict that counts: accepted and not withdrawn; oldest first."""
         with self._database.read() as connection:
-            return counted_verdicts(connection, open_source)
+            return counted_verdicts(connection, chosen)
 
     def tallies(self, by: TallyBy) -> list[PairTally]:
         """Return every verdict that counts by group and pair."""
@@ -145,18 +148,21 @@ class Results:
                 wins[place[b], place[a]] += (1.0 - share) * count
         return posterior_of(wins) if wins.any() else None
 
-    def standings(self, method: str = RECOMMENDED, open_source: bool = False,
+    def standings(self, method: str = RECOMMENDED, chosen: Selection = ALL,
                   intervals: int = INTERVALS) -> tuple[Standings, list[str]]:
         """
         Return the standings of the policies that can be compared, and the names of the others.
 
         Raises RankingError when no two can be compared, NotComputed while the first standings by
-        a slow method are computed.
+        a slow method, or of a part of the verdicts, are computed.
         """
         METHODS.find_named(method)
-        return self.renewed(method).get(('standings', method, open_source, intervals),
-                        partial(self._compute, method, open_source, intervals),
-                        slow=method not in QUICK)
+        if chosen.since:
+            chosen.since_ns()    # a bad day is refused, and not kept
+        return self.renewed(method, chosen).get(
+            ('standings', method, chosen, intervals),
+            partial(self._compute, method, chosen, intervals),
+            slow=method not in QUICK or chosen.is_part)
 
     def counts_by_name(self) -> dict[tuple[str, str, str], int]:
         """Return how often each verdict fell, by (policy A, policy B, preference)."""
@@ -164,7 +170,8 @@ class Results:
 
     def standings_json(self, method: str, open_source: bool) -> str:
         """Return the standings as `arena rank --json` prints them."""
-        standings, others = self.standings(method or RECOMMENDED, open_source)
+        standings, others = self.standings(method or RECOMMENDED,
+                                           Selection(open_source=open_source))
         return json.dumps({**as_json(standings), 'not_comparable': others}, allow_nan=False)
 
     def counted(self) -> tuple[int, int]:
@@ -194,21 +201,23 @@ class Results:
                 self._looked_s = time.monotonic()
             return self._version
 
-    def _votes(self, open_source: bool = False) -> '_Votes':
-        key = 'votes', open_source
-        return self.kept.get(key, lambda: _Votes.of(self.comparisons(open_source)))
+    def _votes(self, chosen: Selection = ALL) -> '_Votes':
+        return self.kept.get(('votes', chosen), lambda: _Votes.of(self.comparisons(chosen)))
 
-    def _compute(self, method: str, open_source: bool, intervals: int) -> _Found:
-        votes = self._votes(open_source)
+    def _compute(self, method: str, chosen: Selection, intervals: int) -> _Found:
+        # The verdicts of a part are not kept: there are many parts.
+        votes = _Votes.of(self.comparisons(chosen)) if chosen.is_part else self._votes(chosen)
         ranked, others = rank_comparable(votes.dated.comparisons, method, intervals=intervals,
                                          owners=self.owners())
-        diagnostics, needed = ranked.diagnostics, self.kept.get(
-            ('needed', open_source),
-            lambda: sessions_needed(self._votes(open_source).dated.comparisons))
+        diagnostics = ranked.diagnostics
         details = {**diagnostics.details, **votes.basis,
-                   'needed': asdict(needed) if needed else None,
-                   'fragility': self.kept.get(('fragility', open_source), lambda: fragility_words(
-                       fragility(self._votes(open_source).dated.comparisons)))}
+                   'progress': mean_progress(votes.dated.comparisons)}
+        if not chosen.is_part:
+            needed = self.kept.get(('needed', chosen), lambda: sessions_needed(
+                self._votes(chosen).dated.comparisons))
+            details |= {'needed': asdict(needed) if needed else None,
+                        'fragility': self.kept.get(('fragility', chosen), lambda: fragility_words(
+                            fragility(self._votes(chosen).dated.comparisons)))}
         return replace(ranked, diagnostics=replace(diagnostics, details=details)), others
 
     def _count(self) -> dict[tuple[int, int, str], int]:

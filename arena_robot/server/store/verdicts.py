@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, timezone
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from arena_robot.core.clock import to_iso_each
 from arena_robot.core.episode import Comparison, Preference, Slot
+from arena_robot.core.errors import DataError
 from arena_robot.core.pair import Reveal
 from arena_robot.core.verdict import NAMES, Verdict, from_plain, to_plain
 from arena_robot.server.base import SessionState
@@ -98,8 +100,70 @@ def accepted_reveals(connection: Connection) -> dict[str, Reveal]:
     return {row.id: Reveal(row.nonce, row.a, row.b, probation=row.probation) for row in rows}
 
 
-def counted_verdicts(connection: Connection, open_source: bool = False) -> list[Comparison]:
-    """Return every verdict that counts, oldest first."""
+@dataclass(frozen=True)
+class Selection:
+    """
+    Which of the verdicts that count are ranked; an empty field leaves none out.
+
+    ``category`` and ``lab`` are those of the session, ``without`` is a lab that is left out,
+    ``since`` a day (UTC, 2026-01-31). ``equal_score``: only sessions whose policies got the same
+    progress score. ``open_source``: only those between two open-source policies.
+    """
+
+    category: str = ''
+    lab: str = ''
+    without: str = ''
+    since: str = ''
+    equal_score: bool = False
+    open_source: bool = False
+
+    @property
+    def is_part(self) -> bool:
+        """Tell whether a field other than ``open_source`` leaves verdicts out."""
+        return bool(self.category or self.lab or self.without or self.since or self.equal_score)
+
+    def words(self) -> str:
+        """Return which sessions are ranked: ' of Sorting at NYU', '' for all."""
+        said = ((self.category, f' of {self.category}'), (self.lab, f' at {self.lab}'),
+                (self.without, f' without those at {self.without}'),
+                (self.since, f' since {self.since}'),
+                (self.equal_score, ' in which both policies got the same progress score'),
+                (self.open_source, ' between two open-source policies'))
+        return ','.join(words for value, words in said if value)
+
+    def condition(self, a: sa.Alias, b: sa.Alias) -> sa.ColumnElement[bool]:
+        """Return the condition on a session and its policies; DataError for a bad day."""
+        s, wanted = sessions.c, [sa.true()]
+        if self.category:
+            wanted.append(s.category == self.category)
+        if self.lab:
+            wanted.append(s.institution == self.lab)
+        if self.without:
+            wanted.append(s.institution != self.without)
+        if self.since:
+            wanted.append(s.created_ns >= self.since_ns())
+        if self.equal_score:
+            wanted.append(s.progress_a == s.progress_b)
+        if self.open_source:
+            # Of an imported policy, which has no address, nobody knows that.
+            wanted += [a.c.open_source, b.c.open_source, a.c.address != '', b.c.address != '']
+        return sa.and_(*wanted)
+
+    def since_ns(self) -> int:
+        """Return the begin of the day ``since``; DataError where it is no day."""
+        try:
+            day = datetime.strptime(self.since, '%Y-%m-%d').replace(tzinfo=timezone.utc)
+        except ValueError as error:
+            raise DataError(f'since is a day such as 2026-01-31, found {self.since!r:.40}'
+                            ) from error
+        return int(day.timestamp()) * 10**9
+
+
+ALL = Selection()
+
+
+def counted_verdicts(connection: Connection, chosen: Selection = ALL) -> list[Comparison]:
+    """Return every verdict that counts and is chosen, oldest first."""
     a, b = policies.alias('a'), policies.alias('b')
     waited = [sa.select(episodes.c.waited).where(
         episodes.c.session_id == sessions.c.id, episodes.c.slot == slot.value
@@ -111,11 +175,8 @@ def counted_verdicts(connection: Connection, open_source: bool = False) -> list[
         sessions.c.imported, sessions.c.chosen, *waited).select_from(
         sessions.join(a, sessions.c.policy_a_id == a.c.id)
         .join(b, sessions.c.policy_b_id == b.c.id)
-        .join(accounts, sessions.c.evaluator_id == accounts.c.id)).where(that_counts())
-    if open_source:
-        # Of an imported policy, which has no address, nobody knows that.
-        query = query.where(a.c.open_source, b.c.open_source, a.c.address != '',
-                            b.c.address != '')
+        .join(accounts, sessions.c.evaluator_id == accounts.c.id)).where(
+        that_counts(), chosen.condition(a, b))
     rows = connection.execute(query.order_by(sessions.c.created_ns)).all()
     nan, words = float('nan'), {member.value: member for member in Preference}
     times = to_iso_each([row.created_ns for row in rows])

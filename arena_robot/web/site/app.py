@@ -1,13 +1,13 @@
 """Routes of the site: HTML pages, and the same data as JSON under ``/api``."""
 
 import dataclasses
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import parse_qs
 
-from fastapi import Depends, FastAPI, Request
+from fastapi import Depends, FastAPI, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
@@ -56,6 +56,7 @@ from arena_robot.web.site.result_pages import (
     film_pairs,
 )
 from arena_robot.web.site.session_page import add_session_page
+from arena_robot.web.site.view_models import Chosen
 
 RULES_S = 10.0    # what became of sessions that do not count changes without a verdict
 NEWEST, NEWEST_S = 3, 10.0    # evaluations on the first page; their videos may come later
@@ -162,15 +163,21 @@ def _public_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) -> Non
     methods = [name for name, row in METHODS.rows().items() if row.on_site]
 
     @app.get('/', response_class=HTMLResponse, include_in_schema=False)
-    def leaderboard(request: Request, method: str = RECOMMENDED, open_source: bool = False,
-                    sort: str = 'score') -> Response:
-        board = view_models.board(parts.results, method, open_source)
-        if sort not in view_models.SORTS:
-            raise DataError(f"cannot sort by '{sort:.40}'; known: {', '.join(view_models.SORTS)}")
+    def leaderboard(request: Request, chosen: Chosen, method: str = RECOMMENDED,
+                    sort: str = 'score',
+                    columns: Annotated[list[str], Query()] = []) -> Response:
+        known('sort by', sort, view_models.SORTS)
+        for name in columns:
+            known('show the column', name, view_models.COLUMNS)
+        board = view_models.board(parts.results, method, chosen)
         kept = parts.results.kept
+        labs, categories = kept.get('choices', parts.browse.choices)
         return pages.TemplateResponse(request, 'leaderboard.html', {
-            'board': board, 'method': method, 'methods': methods, 'open_source': open_source,
-            'rows': board.sorted_by(sort), 'sort': sort,
+            'board': board, 'method': method, 'methods': methods, 'chosen': chosen,
+            'labs': labs, 'categories': categories, 'shown': columns or (*view_models.COLUMNS,),
+            'all_columns': view_models.COLUMNS, 'rows': board.sorted_by(sort), 'sort': sort,
+            'query': view_models.board_query(method, chosen, columns),
+            'data_query': view_models.board_query(board.method, chosen),
             'leaders': kept.get('leaders', lambda: category_leaders(parts.results)),
             'films': kept.get('films', lambda: film_pairs(parts.browse, Filter(), 1), NEWEST_S),
             'newest': kept.get('newest', lambda: parts.browse.page(Filter(limit=NEWEST)),
@@ -198,6 +205,12 @@ def _public_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) -> Non
             'against': against(parts.results.tallies(TallyBy.CATEGORY), name),
             'site': str(request.base_url).rstrip('/'),
             'page': parts.browse.page(Filter(policy=name, limit=10))})
+
+
+def known(what: str, name: str, names: Iterable[str]) -> None:
+    """Raise DataError where a name is none of the names."""
+    if name not in names:
+        raise DataError(f"cannot {what} '{name:.40}'; known: {', '.join(names)}")
 
 
 def _evaluation_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) -> None:
@@ -231,9 +244,9 @@ def _owner_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) -> None
 
 def _standings_api(app: FastAPI, parts: SiteParts) -> None:
     @app.get('/api/standings')
-    def standings(method: str = RECOMMENDED, open_source: bool = False) -> Response:
+    def standings(chosen: Chosen, method: str = RECOMMENDED) -> Response:
         """Return the standings, best policy first, with intervals and ranks."""
-        standing, not_placed = parts.results.standings(method, open_source)
+        standing, not_placed = parts.results.standings(method, chosen)
         return JSONResponse({**as_json(standing), 'not_comparable': not_placed,
                              'recommended': RECOMMENDED,
                              'announcement': parts.methods.announcement()})

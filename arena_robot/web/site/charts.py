@@ -35,8 +35,10 @@ from arena_robot.ranking.standings import (
 from arena_robot.server.results.standings import Results
 from arena_robot.server.store.browse import Browse
 from arena_robot.server.store.tallies import TallyBy
+from arena_robot.server.store.verdicts import ALL, Selection
 from arena_robot.web.site.history import History, curves
 from arena_robot.web.site.result_pages import ScoreView, group_views, met_views
+from arena_robot.web.site.view_models import Chosen
 
 MAX_AGE = {'Cache-Control': 'public, max-age=300'}
 TITLE = 'Standings of robot policies'
@@ -51,9 +53,9 @@ class DrawnPictures:
         self._results = results
 
     def get(self, key: tuple[str, ...], draw: Callable[[], bytes],
-            method: str = RECOMMENDED, late: bool = False) -> bytes:
+            method: str = RECOMMENDED, chosen: Selection = ALL, late: bool = False) -> bytes:
         """Return the picture of ``key``; ``draw`` reads the results by ``method`` itself."""
-        return self._results.renewed(method).get(('picture', *key), draw, late=late)
+        return self._results.renewed(method, chosen).get(('picture', *key), draw, late=late)
 
 
 @dataclass(frozen=True)
@@ -106,11 +108,11 @@ def policy_card(standings: Standings | None, policy: str) -> bytes:
     return figure_bytes(card_figure(policy, lines, foot), 'png')
 
 
-def latest(results: Results, method: str = RECOMMENDED, open_source: bool = False,
+def latest(results: Results, method: str = RECOMMENDED, chosen: Selection = ALL,
            ) -> Standings | None:
     """Return the newest standings, None where nobody can be compared yet."""
     try:
-        return results.standings(method, open_source)[0]
+        return results.standings(method, chosen)[0]
     except RankingError:
         METHODS.find_named(method)
         return None
@@ -126,12 +128,12 @@ def add_charts(app: FastAPI, pages: Jinja2Templates, results: Results, browse: B
 
 def _add_plots(app: FastAPI, pictures: DrawnPictures, results: Results, history: History) -> None:
     @app.get('/plots/standings.svg')
-    def standings(method: str = RECOMMENDED, open_source: bool = False) -> Response:
+    def standings(chosen: Chosen, method: str = RECOMMENDED) -> Response:
         """Return the standings as a picture."""
         unit = METHODS.find_named(method).unit
         return svg_response(pictures.get(
-            ('standings', method, str(open_source)), lambda: figure_bytes(standings_figure(
-                _needed(latest(results, method, open_source)), unit), 'svg'), method))
+            ('standings', method, repr(chosen)), lambda: figure_bytes(standings_figure(
+                _needed(latest(results, method, chosen)), unit), 'svg'), method, chosen))
 
     @app.get('/plots/matrix.svg')
     def matrix() -> Response:

@@ -73,7 +73,7 @@ class FilmPair:
 
 def policy_lines(results: Results, browse: Browse) -> list[PolicyLine]:
     """Return every policy, the ranked ones first and best first; then those with too few."""
-    rows = {row.policy: row for row in view_models.board(results, RECOMMENDED, False).rows}
+    rows = {row.policy: row for row in view_models.board(results, RECOMMENDED).rows}
     places = {policy: place for place, policy in enumerate(rows)}
     lines = [PolicyLine(card, rows.get(card.name)) for card in browse.cards()]
     return sorted(lines, key=lambda line: (places.get(line.card.name, math.inf), line.card.name))

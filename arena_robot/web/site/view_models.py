@@ -1,17 +1,17 @@
 """View models of the site's pages: leaderboard rows with bars, matrix cells with colours."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
+from fastapi import Depends
 from markupsafe import Markup, escape
 
 from arena_robot.core.clock import to_utc
 from arena_robot.core.episode import EndReason
 from arena_robot.core.errors import RankingError
-from arena_robot.ranking.counts import mean_progress
 from arena_robot.ranking.intervals.needed import SessionsNeeded, needed_words
 from arena_robot.ranking.methods import METHODS
 from arena_robot.ranking.recommended import RECOMMENDED
@@ -19,6 +19,12 @@ from arena_robot.ranking.standings import Shown, axis_ends, basis_words, headlin
 from arena_robot.reports.audit_agreement import mean_words
 from arena_robot.server.results.standings import Results
 from arena_robot.server.store.browse import Filter
+from arena_robot.server.store.verdicts import ALL, Selection
+
+Chosen = Annotated[Selection, Depends()]    # of an address's query
+# Columns of the leaderboard that a reader may leave out, and their words.
+COLUMNS = {'score': 'Score', 'plot': 'Plot', 'interval': '95 % interval', 'progress': 'Progress',
+           'comparisons': 'Comparisons'}
 
 ENDS = {
     EndReason.DONE.value: 'task done', EndReason.STOPPED.value: 'stopped by the evaluator',
@@ -107,21 +113,21 @@ class Matrix:
     cells: tuple[tuple[Cell, ...], ...]
 
 
-def board(results: Results, method: str, open_source: bool) -> Board:
-    """Return the leaderboard of a method; an empty one says why."""
+def board(results: Results, method: str, chosen: Selection = ALL) -> Board:
+    """Return the leaderboard of a method on the chosen verdicts; an empty one says why."""
     row = METHODS.find_named(method)
     try:
-        standings, not_placed = results.standings(method, open_source)
+        standings, not_placed = results.standings(method, chosen)
     except RankingError as error:
         if not row.needs_scores or method == RECOMMENDED:
             return Board((), '', (), (), str(error), method=method)
-        return replace(board(results, RECOMMENDED, open_source), instead=(
+        return replace(board(results, RECOMMENDED, chosen), instead=(
             f'{method} needs progress scores, and these sessions have too few: this is '
             f'{RECOMMENDED}.'))
     look, details = shown(standings), standings.diagnostics.details
     # Where all are imported, the page says it once.
     elsewhere = details.get('not_relayed', {}) if len(details.get('origins', {})) > 1 else {}
-    progress = results.kept.get('progress', lambda: mean_progress(results.votes()))
+    progress = details.get('progress', {})
     rows = [Row(name, int(standings.ranks[k]), float(standings.scores[k]), look[k],
                 float(standings.solve[k]), int(standings.counts[k]), elsewhere.get(name, ''),
                 progress.get(name))
@@ -130,7 +136,8 @@ def board(results: Results, method: str, open_source: bool) -> Board:
     rows.sort(key=lambda row: row.shown.left is None)
     return Board(tuple(rows), row.unit, tuple(not_placed), standings.diagnostics.warnings, '',
                  f'{row.description}.', basis_words(standings), method, '', axis_ends(standings),
-                 _needed(details.get('needed')), details.get('fragility', ''),
+                 '' if chosen.is_part else _needed(details.get('needed')),
+                 details.get('fragility', ''),
                  headline(standings))
 
 
@@ -140,7 +147,7 @@ def _needed(needed: dict[str, Any] | None) -> str:
 
 def row_of(results: Results, policy: str) -> Row | None:
     """Return a policy's line of the default leaderboard, None when it has none."""
-    rows = board(results, RECOMMENDED, False).rows
+    rows = board(results, RECOMMENDED).rows
     return next((row for row in rows if row.policy == policy), None)
 
 
@@ -148,7 +155,7 @@ def matrix(results: Results) -> Matrix:
     """Return the table of verdicts, policies in the order of the default leaderboard."""
     counts = results.counts_by_name()
     compared = {name for a, b, _ in counts for name in (a, b)}
-    names = [row.policy for row in board(results, RECOMMENDED, False).rows]
+    names = [row.policy for row in board(results, RECOMMENDED).rows]
     names += sorted(compared - set(names))
     return Matrix(tuple(names), tuple(tuple(_cell(counts, a, b) for b in names) for a in names))
 
@@ -159,6 +166,13 @@ def _cell(counts: dict[tuple[str, str, str], int], a: str, b: str) -> Cell:
     ties = counts.get((a, b, 'TIE'), 0) + counts.get((b, a, 'TIE'), 0)
     total = wins + losses + ties
     return Cell(wins, ties, losses, (wins + ties / 2) / total if total else math.nan)
+
+
+def board_query(method: str, chosen: Selection, columns: Sequence[str] = ()) -> str:
+    """Return what a leaderboard shows as the query of an address: 'method=bt&category=Sorting'."""
+    fields = {name: 'true' if value is True else value
+              for name, value in asdict(chosen).items() if value}
+    return urlencode({'method': method, **fields, 'columns': list(columns)}, doseq=True)
 
 
 def query(wanted: Filter) -> str:
