@@ -185,7 +185,7 @@ def test_who_asks_first_for_a_slow_value_is_told_to_ask_again(data, values, monk
     monkeypatch.setattr(renewed_values, 'FIRST_S', 60.0)
     for _ in range(renewed_values.MOST_WAIT):    # so many wait already
         assert values._waiters.acquire(blocking=False)
-    with pytest.raises(NotComputed, match='which takes (about [0-9]+ s|some minutes)'):
+    with pytest.raises(NotComputed, match=r'which takes (about \d+ s|some minutes)'):
         values.get('z', data.value, slow=True)
     with pytest.raises(NotComputed):
         values.get('of x', lambda: values.get('x', data.value, slow=True))

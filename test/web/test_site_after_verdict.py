@@ -22,9 +22,9 @@ from arena_robot.web.site.serve import site_parts
 
 SOON_S = 3.0
 PAGES = ('/', '/?method=davidson', '/?open_source=true', '/?category=Open+/+Close',
-         '/matrix', '/policies', '/policies/crimson-7b', '/versus?a=crimson-7b&b=azure-fast', '/by/category',
-         '/by/institution', '/categories/open-close', '/history', '/rules', '/audit',
-         '/plots/standings.svg', '/plots/matrix.svg', '/plots/history.svg',
+         '/matrix', '/policies', '/policies/crimson-7b', '/versus?a=crimson-7b&b=azure-fast',
+         '/by/category', '/by/institution', '/categories/open-close', '/history',
+         '/rules', '/audit', '/plots/standings.svg', '/plots/matrix.svg', '/plots/history.svg',
          '/plots/by/category.svg', '/plots/versus.svg?a=crimson-7b&b=azure-fast', '/card.png',
          '/card/crimson-7b.png', '/badge/crimson-7b.svg', '/api/standings', '/api/matrix',
          '/api/history', '/api/by/category')

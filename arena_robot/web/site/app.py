@@ -165,7 +165,7 @@ def _public_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) -> Non
     @app.get('/', response_class=HTMLResponse, include_in_schema=False)
     def leaderboard(request: Request, chosen: Chosen, method: str = RECOMMENDED,
                     sort: str = 'score',
-                    columns: Annotated[list[str], Query()] = []) -> Response:
+                    columns: Annotated[tuple[str, ...], Query()] = ()) -> Response:
         known('sort by', sort, view_models.SORTS)
         for name in columns:
             known('show the column', name, view_models.COLUMNS)
