@@ -163,8 +163,17 @@ def test_a_session_shows_what_was_recorded(place):
     assert curves['matches']['left'] == pytest.approx(1.0)
     page = words_of(place.get(f'/evaluations/{session_id}').text)
     for words in ('Gripper', 'Fastest joint', 'Scene match', 'Stood still', 'task done',
-                  'Run again never', 'SHA-256', 'A was preferred'):
+                  'last run is shown. never never', 'SHA-256', 'A was preferred'):
         assert words in page, words
+    assert 'Stood still No joint was faster than 0.02 rad/s.' in page, 'explained where it stands'
+    full = words_of(place.get(f'/evaluations/{place.sessions[6]}').text)
+    order = [full.index(words) for words in (
+        'A was preferred', 'B was quicker', 'A · ', '✓ preferred', 'In numbers', 'nyu · ')]
+    assert order == sorted(order), 'the verdict, the reason, both films, and then the rest'
+    assert full.count('✓ preferred') == 1
+    tie = words_of(place.get(f'/evaluations/{place.sessions[8]}').text)
+    assert 'A tie: neither policy was preferred' in tie
+    assert '✓' not in tie
     assert 'No curve of the progress' in page
     assert 'station found it 82 % like the start photograph (left camera, left eye 82 %' in page
     assert curves['station_match']['match'] == 0.82
@@ -310,7 +319,7 @@ def a_citation_leads_to_its_moment(place, browser, times):
     wait = WebDriverWait(browser, 20)
     Reports(place.server.database, SystemClock()).add('crimson-7b', 1, 'statistics', json.dumps(
         report_to_json(PolicyReport('crimson-7b', '2026-01-01', 1, (ReportSection('Strengths', (
-            Statement('Seen.', citations=(Citation(place.sessions[0], at_s=2.4),)),)),),
+            Statement('Seen.', citations=(Citation(place.sessions[0], 'quicker', at_s=2.4),)),)),),
             CheckCounts(citations=1)))))
     browser.get(f'{place.web.address}/policies/crimson-7b/report')
     browser.find_element('css selector', '#checks [name=token]').send_keys(place.token)
@@ -319,7 +328,14 @@ def a_citation_leads_to_its_moment(place, browser, times):
     for word, then in (('holds', 'yes 1, no 0'), ('fails', 'yes 0, no 1')):
         browser.find_element('css selector', f'button[value="{word} 0.0.0"]').click()
         wait.until(lambda _, then=then: output.text == then)
+    still = {'features': [{'name': 'prefers-reduced-motion', 'value': 'reduce'}]}
+    browser.execute_cdp_cmd('Emulation.setEmulatedMedia', still)
     browser.find_element('css selector', '.report a').click()
     wait.until(lambda b: b.execute_script(times % 'v => v.currentTime') == pytest.approx(
         [2.4, 2.4], abs=0.05))
     assert browser.current_url.endswith('#t=2.4')
+    browser.execute_cdp_cmd('Emulation.setEmulatedMedia', {'features': []})
+    browser.refresh()    # who did not ask for less motion sees it play from there
+    wait.until(lambda b: min(b.execute_script(times % 'v => v.currentTime')) > 2.5)
+    assert browser.execute_script(times % 'v => v.played.start(0)') == pytest.approx(
+        [2.4, 2.4], abs=0.05)

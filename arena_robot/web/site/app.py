@@ -102,9 +102,9 @@ def site(parts: SiteParts) -> FastAPI:
         version=arena_robot.__version__, outcomes=OUTCOMES, fields=FIELDS, marks=MARKS,
         origins=ORIGINS, counted_origins=parts.results.origins,
         counted=parts.results.counted,
-        ends=view_models.ENDS, recommended=RECOMMENDED,
-        least=LEAST)
+        recommended=RECOMMENDED, least=LEAST)
     _protect(app, pages)
+    _leaderboard_page(app, pages, parts)
     _public_pages(app, pages, parts)
     _evaluation_pages(app, pages, parts)
     _owner_pages(app, pages, parts)
@@ -159,7 +159,7 @@ def _protect(app: FastAPI, pages: Jinja2Templates) -> None:
         return await refused(request, DataError(problem))
 
 
-def _public_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) -> None:
+def _leaderboard_page(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) -> None:
     methods = [name for name, row in METHODS.rows().items() if row.on_site]
 
     @app.get('/', response_class=HTMLResponse, include_in_schema=False)
@@ -184,6 +184,8 @@ def _public_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) -> Non
                                NEWEST_S),
             'announcement': parts.methods.announcement()})
 
+
+def _public_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) -> None:
     @app.get('/matrix', response_class=HTMLResponse, include_in_schema=False)
     def matrix(request: Request) -> Response:
         return pages.TemplateResponse(request, 'matrix.html',

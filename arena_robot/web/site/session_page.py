@@ -5,6 +5,7 @@ Videos are sent with byte ranges, for players that jump.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,17 +15,22 @@ from fastapi.templating import Jinja2Templates
 
 from arena_robot.audit.aggregate import Marks
 from arena_robot.audit.opd import METRICS
-from arena_robot.core.episode import Slot
+from arena_robot.core.episode import CONTROL_RATE_HZ, Slot
+from arena_robot.core.observation import STILL_RAD_S
 from arena_robot.ranking.standings import plain
+from arena_robot.records.episode_file import Spread
+from arena_robot.records.session_file import LOCAL_STUDY
 from arena_robot.server.base import UnknownSession
 from arena_robot.server.store.blobs import Blobs
-from arena_robot.server.store.browse import Browse
+from arena_robot.server.store.browse import Browse, StoredRollout
 from arena_robot.server.transparency.log import TransparencyLog
 from arena_robot.web.site.recorded import AuditCurves, Curve, RecordedFiles, RecordedSession
+from arena_robot.web.site.view_models import ENDS
 
 WIDTH, HEIGHT = 640, 96
 LEFT, RIGHT, TOP, BOTTOM = 58, 8, 16, 16    # px around a panel's plot
 BY_JUDGE = 'Progress, by the judge '
+TIMES = {0: 'never', 1: 'once', 2: 'twice'}
 _RANGE = re.compile(r'bytes=(\d+)-(\d*)')
 
 
@@ -134,6 +140,54 @@ def _points(curve: Curve, seconds: float, most: float) -> str:
                     for t, value in curve)
 
 
+@dataclass(frozen=True)
+class Measure:
+    """A number of both rollouts: its name, what it is in a sentence, and the words of A and B."""
+
+    name: str
+    about: str
+    values: tuple[str, str]
+
+
+def measures(rollouts: Mapping[str, StoredRollout], recorded: RecordedSession,
+             relayed: bool) -> list[Measure]:
+    """Return what is known of at least one of the rollouts; ``relayed``: by this server."""
+    files = recorded.rollouts
+    ends = {slot: ENDS.get(run.end_reason, run.end_reason.replace('_', ' '))
+            for slot, run in rollouts.items()}
+    reruns = {slot: TIMES.get(run.reruns, f'{run.reruns} times')
+              for slot, run in rollouts.items() if relayed}
+    waited = {slot: f'{run.waited:.0%} of the time'.replace('%', ' %')
+              for slot, run in rollouts.items() if run.waited is not None}
+    still = {slot: f'{100 * file.still:.0f} % of the time, at most {file.longest_still_s:.1f} s '
+                   'on end' for slot, file in files.items() if file.still is not None}
+    numbers = {slot: file.numbers for slot, file in files.items() if file.numbers}
+    rates = {slot: f' at {n.control.mean_hz:.1f} Hz' for slot, n in numbers.items()
+             if n.control.mean_hz}
+    rows = (
+        ('Ended', 'Why the rollout was over.', ends),
+        ('Steps', f'Actions, {CONTROL_RATE_HZ:g} a second.',
+         {slot: f'{run.steps}{rates.get(slot, "")}' for slot, run in rollouts.items()}),
+        ('Run again', 'How often the station repeated the slot; the last run is shown.', reruns),
+        ('Waited for the policy', 'The arm held still because no answer had come.', waited),
+        ('Stood still', f'No joint was faster than {STILL_RAD_S:g} rad/s.', still),
+        ('Wait for an inference', 'From the question to the policy’s answer.',
+         _spreads({slot: n.inference.wait_s for slot, n in numbers.items()})),
+        ('Age of the observation', 'How old the pictures were that an action was made from.',
+         _spreads({slot: n.observation_age_s for slot, n in numbers.items()})),
+        ('Late steps', 'Steps that began a period or more too late.',
+         {slot: str(n.control.missed_ticks) for slot, n in numbers.items()}),
+        ('Limited by safety', 'Steps whose action the safety layer changed.',
+         {slot: f'{n.clamps.steps} steps' for slot, n in numbers.items()}))
+    return [Measure(name, about, (values.get('A', '–'), values.get('B', '–')))
+            for name, about, values in rows if values]
+
+
+def _spreads(values: Mapping[str, Spread | None]) -> dict[str, str]:
+    return {slot: f'{1e3 * value.p50:.0f} ms, 99th percentile {1e3 * value.p99:.0f} ms'
+            for slot, value in values.items() if value}
+
+
 def add_session_page(app: FastAPI, pages: Jinja2Templates, browse: Browse, blobs: Blobs,
                      audits: AuditCurves, log: TransparencyLog) -> None:
     """Add the page, its curves as a picture and as JSON, and its videos."""
@@ -177,6 +231,8 @@ def _shown(browse: Browse, files: RecordedFiles, session_id: str) -> dict[str, A
             'others': [r for r in rollouts if not r.slot], 'videos': videos,
             'has_both': {*videos} == {*Slot}, 'recorded': recorded, 'plot': curve_plot(recorded),
             'has_progress': has_progress(recorded), 'audit_metrics': METRICS,
+            'measures': measures({r.slot: r for r in rollouts if r.slot}, recorded,
+                                 evaluation.mark not in ('imported', LOCAL_STUDY)),
             'audits': [(judge, slot, note) for slot, rollout in recorded.rollouts.items()
                        for judge, note in rollout.audits.items()]}
 

@@ -40,12 +40,17 @@ for (const section of document.querySelectorAll('.films')) {
     for (const name of ['pause', 'ended']) film.addEventListener(name, show);
     film.addEventListener('seeked', () => { if (!playing()) mark(film.currentTime); });
   }
-  // An address that ends with #t=3.5 leads to that second.
+  // An address that ends with #t=3.5 leads to that second and plays from there, once all films know
+  // their length; a reader who wants less motion gets the picture of that second.
   const asked = /^#t=(\d+(?:\.\d+)?)$/.exec(location.hash);
-  if (asked) for (const film of films) {
-    film.addEventListener('loadedmetadata', () => seek(Number(asked[1])), { once: true });
-    if (film.readyState) seek(Number(asked[1]));
-  }
+  if (asked) Promise.all(films.map((film) => film.readyState || new Promise((ready) => {
+    for (const name of ['loadedmetadata', 'error']) film.addEventListener(name, ready, { once: true });
+  }))).then(() => {
+    seek(Number(asked[1]));
+    if (!matchMedia('(prefers-reduced-motion: reduce)').matches) {
+      for (const film of films) if (Number(asked[1]) < film.duration) film.play().catch(() => {});
+    }
+  });
   cursor?.ownerSVGElement.addEventListener('click', (event) => {
     const plot = event.currentTarget, box = plot.getBoundingClientRect();
     const x = (event.clientX - box.left) / box.width * plot.viewBox.baseVal.width;
