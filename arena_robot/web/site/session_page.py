@@ -141,7 +141,7 @@ def _points(curve: Curve, seconds: float, most: float) -> str:
 
 
 @dataclass(frozen=True)
-class Measure:
+class RolloutMeasure:
     """A number of both rollouts: its name, what it is in a sentence, and the words of A and B."""
 
     name: str
@@ -150,7 +150,7 @@ class Measure:
 
 
 def measures(rollouts: Mapping[str, StoredRollout], recorded: RecordedSession,
-             relayed: bool) -> list[Measure]:
+             relayed: bool) -> list[RolloutMeasure]:
     """Return what is known of at least one of the rollouts; ``relayed``: by this server."""
     files = recorded.rollouts
     ends = {slot: ENDS.get(run.end_reason, run.end_reason.replace('_', ' '))
@@ -179,7 +179,7 @@ def measures(rollouts: Mapping[str, StoredRollout], recorded: RecordedSession,
          {slot: str(n.control.missed_ticks) for slot, n in numbers.items()}),
         ('Limited by safety', 'Steps whose action the safety layer changed.',
          {slot: f'{n.clamps.steps} steps' for slot, n in numbers.items()}))
-    return [Measure(name, about, (values.get('A', '–'), values.get('B', '–')))
+    return [RolloutMeasure(name, about, (values.get('A', '–'), values.get('B', '–')))
             for name, about, values in rows if values]
 
 
