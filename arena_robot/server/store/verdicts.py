@@ -131,9 +131,10 @@ class Selection:
                 (self.open_source, ' between two open-source policies'))
         return ','.join(words for value, words in said if value)
 
-    def condition(self, a: sa.Alias, b: sa.Alias) -> sa.ColumnElement[bool]:
+    def condition(self, a: sa.FromClause, b: sa.FromClause) -> sa.ColumnElement[bool]:
         """Return the condition on a session and its policies; DataError for a bad day."""
-        s, wanted = sessions.c, [sa.true()]
+        s = sessions.c
+        wanted: list[sa.ColumnElement[bool]] = [sa.true()]
         if self.category:
             wanted.append(s.category == self.category)
         if self.lab:
