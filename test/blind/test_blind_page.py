@@ -10,6 +10,7 @@ import pytest
 from blind_rig import INSTRUCTION, SEEN, Lab, Numbered, study
 from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 from arena_robot.blind.page import create_page
@@ -19,6 +20,7 @@ from arena_robot.policy.connect import connect
 from arena_robot.web.page_server import PageServer
 
 WIDTH, HEIGHT, WAIT_S = 390, 844, 20.0
+ARMS = ('azure', 'olive')
 AXE = """
 const done = arguments[arguments.length - 1];
 axe.run(document, {resultTypes: ['violations']}).then((found) => done(found.violations.filter(
@@ -35,7 +37,7 @@ WORDS = {'robot_stop': 'the red button on the left', 'report': 'arena study repo
 
 @pytest.fixture
 def lab(tmp_path):
-    policies = {'azure': ('openpi', Numbered(1)), 'olive': ('openpi', Numbered(2))}
+    policies = {arm: ('openpi', Numbered(k)) for k, arm in enumerate(ARMS, 1)}
     plan = study(*policies, rounds=1, stages=('grasped', 'carried', 'placed'))
     with Lab(tmp_path, policies, plan) as made:
         yield made
@@ -70,13 +72,21 @@ class Phone:
             'return document.body.dataset.phase') == name, name)
         wide = self.browser.execute_script('return document.documentElement.scrollWidth')
         assert wide <= WIDTH, f'{name} is {wide} pixels wide'
+        text = self.browser.page_source
+        assert name == 'revealed' or not [arm for arm in ARMS if arm in text], 'a policy is named'
 
     def serious(self, axe):
         """Return what axe-core finds serious on the page as it is."""
         self.until(lambda: all(button.is_enabled() for button in self.browser.find_elements(
             By.CSS_SELECTOR, '#actions button')), 'buttons')
         self.browser.execute_script(axe)
-        return self.browser.execute_async_script(AXE)
+        found = []
+        for theme in ('light', 'dark'):
+            self.browser.execute_cdp_cmd('Emulation.setEmulatedMedia', {
+                'features': [{'name': 'prefers-color-scheme', 'value': theme}]})
+            found += [(theme, *row) for row in self.browser.execute_async_script(AXE)]
+        self.browser.execute_cdp_cmd('Emulation.setEmulatedMedia', {'features': []})
+        return found
 
     def press(self, css):
         """Press a button once it may be pressed."""
@@ -129,8 +139,11 @@ def test_a_study_on_the_phone(phone, lab):
     phone.press('#score')
     phone.phase('judging')
     phone.press('#preference [data-value=A]')
-    phone.find('#reason').send_keys('B did not move')
-    phone.press('#judge')
+    phone.find('#reason').send_keys('لم يتحرك B')
+    assert phone.browser.execute_script(
+        "return getComputedStyle(document.getElementById('reason')).direction") == 'rtl'
+    phone.until(lambda: phone.find('#judge').is_enabled(), 'the button')
+    phone.find('#reason').send_keys(Keys.CONTROL, Keys.ENTER)
     phone.phase('done')
     phone.press('#reveal')
     phone.phase('revealed')
@@ -138,7 +151,7 @@ def test_a_study_on_the_phone(phone, lab):
     assert (first.success, first.stage, first.evaluator, first.interventions) == (
         True, 'placed', 'ada', 1)
     assert (second.success, second.preference.value, second.reason) == (
-        False, 'A', 'B did not move')
+        False, 'A', 'لم يتحرك B')
 
 
 def test_what_is_typed_survives_a_reload_and_another_phone(phone, lab):

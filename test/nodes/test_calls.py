@@ -121,7 +121,7 @@ def test_a_missing_service_is_an_error_of_the_callers_kind(pair):
     nobody = ServiceClients(pair[1], 'nobody', {'works': Trigger}, find_s=0.1,
                             error=SessionError)
     assert not nobody.present(0.0)
-    with pytest.raises(SessionError, match='no service nobody/works; is the node running'):
+    with pytest.raises(SessionError, match='no service nobody/works: its program'):
         nobody.trigger('works', 5.0)
     nobody.close()
 
@@ -175,7 +175,8 @@ def test_a_lost_first_answer_of_a_session_node_is_asked_for_again(pair, monkeypa
     made = [Parameter(name, value=value) for name, value in (
         ('roles', ['left']), ('cameras', ['left_camera']), ('eyes', ['left']),
         ('topic_style', 'zed5'), ('consent', 'ask Ada'),
-        ('ask', ['success']), ('stages', ['reach']), ('failure_tags', ['lost']))]
+        ('ask', ['success']), ('stages', ['reach']), ('failure_tags', ['lost']),
+        ('arena', 'arena.example.org:50061'), ('site', 'https://arena.example.org'))]
     with Spin() as spin:
         session = Node(f'{name}_session', context=spin.context, parameter_overrides=made,
                        automatically_declare_parameters_from_overrides=True)
@@ -183,9 +184,12 @@ def test_a_lost_first_answer_of_a_session_node_is_asked_for_again(pair, monkeypa
         clients = ServiceClients(asks, session.get_name(), {'get_parameters': GetParameters})
         assert clients.present(10.0)
         monkeypatch.setattr(ServiceClients, 'call', losing)
-        views, consent, extras = session_views(asks, session.get_name(), 20.0)
-        assert (list(views), consent) == (['left_left'], 'ask Ada')
+        views, consent, extras, site = session_views(asks, session.get_name(), 20.0)
+        assert (list(views), consent, site) == (
+            ['left_left'], 'ask Ada', 'https://arena.example.org')
         assert extras == Extras(('success',), ('reach',), ('lost',))
+        session.set_parameters([Parameter('arena', value='local')])
+        assert session_views(asks, session.get_name(), 20.0)[3] is None, 'no server'
         lost += [True] * 3
         with pytest.raises(SessionError, match='did not answer'):
             session_views(asks, session.get_name(), 5.0)

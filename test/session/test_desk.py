@@ -6,14 +6,16 @@ import json
 import pytest
 from fake_desk import InProcessDesk
 from test_conductor import TASK, Station, go
+from test_session_machine import until
 
-from arena_robot.core.episode import Preference
+from arena_robot.core.episode import EndReason, Preference
 from arena_robot.core.errors import Conflict, SessionError
+from arena_robot.core.pair import Reveal
 from arena_robot.core.verdict import Verdict
 from arena_robot.session.arena.sealed import SealedTokens
 from arena_robot.session.base import Check
 from arena_robot.session.evaluator.checks import check_slot
-from arena_robot.session.evaluator.desk import HINTS, Button, shown
+from arena_robot.session.evaluator.desk import ENDS, HINTS, Button, one_per_part, shown
 from arena_robot.session.evaluator.scripted import Script, Scripted
 from arena_robot.session.protocol.record import SessionRecord
 from arena_robot.session.protocol.states import State
@@ -33,6 +35,22 @@ def desk(station):
 
 def test_every_state_says_what_to_do():
     assert set(HINTS) == set(State)
+    assert set(ENDS) == set(EndReason), 'how a rollout ended'
+
+
+def test_a_credit_is_told_of_where_the_log_of_a_server_has_the_session():
+    for receipt, told in (('{"entry": "x"}', True), ('', False)):
+        record = until(State.SUBMITTING).revealed(Reveal('00ff', 'red', 'blue', receipt=receipt))
+        assert ('one credit' in shown(record).message) is told
+
+
+def test_no_part_is_good_and_bad_at_once():
+    checks = (Check('left camera', False, 'no picture'), Check('arm', True, 'idle'),
+              Check('left camera node', True, ''), Check('arm node', True, 'two', warning=True),
+              Check('gripper node', False, 'gone'))
+    assert one_per_part(checks) == (
+        Check('left camera', False, 'no picture'), Check('arm', True, 'two', warning=True),
+        Check('gripper', False, 'gone'))
 
 
 def test_a_station_that_stops_slowly_says_how_slowly_while_a_policy_runs():

@@ -173,6 +173,7 @@ class Page(Evaluator):
         self.until(lambda: self.find('#primary').text.startswith(f'Run {slot} again'),
                    f'{words}: not to be run again')
         assert words in self.find('#panel').text
+        assert 'node running' not in self.find('body').text, 'words for an engineer'
         assert not self.browser.find_elements('css selector', '#progress'), 'scored as well'
         text = self.find('body').text
         assert not [name for name in NAMES if name in text], text

@@ -154,7 +154,7 @@ def test_a_second_tab_takes_over_only_when_asked(page, station, browser):
     browser.switch_to.new_window('tab')
     try:
         browser.get(url)
-        page.until(lambda: page.find('#seat').text.startswith('take over'), 'both in control')
+        page.until(lambda: page.find('#seat').text == 'take over from another page', 'both')
         page.until(lambda: page.find('#panel').text.endswith('You are watching.'), 'no word')
         assert not page.find('#primary').is_enabled()
         page.stops(page.find('#stop').click, 'from a page that only watches')

@@ -27,6 +27,7 @@ window.presses = {key: 0, click: 0};
 addEventListener('keydown', () => { presses.key += 1; }, true);
 addEventListener('pointerdown', () => { presses.click += 1; }, true);"""
 MOST_KEYS, MOST_CLICKS = 40, 12
+REASON = 'A grasped it, B missed'
 
 
 @pytest.fixture(scope='module')
@@ -286,8 +287,9 @@ def test_a_session_takes_few_presses(page, desk):
             page.until(lambda: '%' in page.find('#match').text, 'no match')
             page.press()
     go_on(page, 'preference')
-    ActionChains(page.browser).send_keys('1A grasped it, B missed').perform()
-    page.until(lambda: desk.state().draft.explanation == 'A grasped it, B missed', 'no')
+    ActionChains(page.browser).send_keys(f'1{REASON}').perform()
+    assert page.find('#explanation').get_attribute('value') == REASON
+    assert page.find('[data-value=A]').get_attribute('aria-pressed') == 'true'
     names = [name for name in ('random-walk', 'frozen') if name in page.browser.page_source]
     assert not names, 'named before the verdict'
     go_on(page, 'done', AGAIN_S)

@@ -237,6 +237,18 @@ def test_scoring_asks_and_can_be_declined(page, station):
     assert station.asked('score')
 
 
+@pytest.mark.parametrize(('end', 'detail', 'words'), [
+    ('timeout', '60 steps were made', 'A: its time was over after 60 steps.'),
+    ('policy_error', 'the policy of slot A is not running any more',
+     'A: its policy failed after 60 steps. The policy of slot A is not running any more.')])
+def test_how_a_rollout_ended_is_said_once_and_by_whose_fault(page, end, detail, words):
+    page.shows(State.SCORING_A, slots=(SlotView(Slot.A, end, detail, 60, again='mistake'),
+                                       SlotView(Slot.B)))
+    assert page.find('#ended').text == words
+    assert page.find('#primary').text.startswith('Keep the score')
+    assert 'station' not in page.find('#panel').text
+
+
 def test_a_mistake_needs_its_reason(page, station):
     done = SlotView(Slot.B, 'stopped', '', 12, reruns=1, again='mistake')
     page.shows(State.SCORING_B, slots=(SlotView(Slot.A, 'done', '', 9), done))

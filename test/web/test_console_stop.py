@@ -98,7 +98,7 @@ def test_stop_beside_every_question(page):
 
 def test_stop_beside_the_question_who_controls(page, station):
     station.take('terminal')
-    page.until(lambda: 'take over' in page.find('#seat').text, 'nobody else')
+    page.until(lambda: page.find('#seat').text == 'take over from the terminal', 'nobody else')
     page.find('#seat').click()
     page.until(lambda: 'terminal' in page.find('#question').text, 'no question')
     every_way(page, 'take over')

@@ -99,6 +99,9 @@ function updateTimer() {
 
 const button = (id, text, work, kind = '') => el('button', {
   id, type: 'button', class: kind, 'data-deliberate': true, onclick: work}, text);
+// A main button after which no arm moves: Ctrl+Enter presses it too.
+const onward = (id, text, work) => el('button', {
+  id, type: 'button', class: 'primary', 'data-deliberate': true, 'data-next': '', onclick: work}, text);
 const undo = () => (state.undo
   ? [button('undo', `Undo ${state.undo}`, () => move('undo'))] : []);
 const heading = (text) => el('h1', {tabindex: -1}, text);
@@ -106,7 +109,7 @@ const hint = (text) => el('p', {class: 'hint'}, text);
 
 // A reason that is typed before a button, both folded away.
 function withReason(id, title, hintText, name) {
-  const box = el('input', {type: 'text', id: `${id}-reason`, 'aria-label': 'reason', value: typedAt(keyOf(state), id) ?? ''});
+  const box = el('input', {type: 'text', id: `${id}-reason`, dir: 'auto', 'aria-label': 'reason', value: typedAt(keyOf(state), id) ?? ''});
   const keep = keeper(keyOf(state), id, () => box.value, async () => {});
   box.addEventListener('input', keep);
   return el('details', {id}, el('summary', {}, title), hint(hintText), box,
@@ -117,11 +120,11 @@ const doesNotCount = () => withReason('void', 'Does not count …',
   'For a trial that was disturbed: somebody touched the scene, a camera fell. Say why; it is run again.', 'void');
 
 function ready() {
-  const name = el('input', {type: 'text', id: 'evaluator', 'aria-label': 'your name', value: nameTyped()});
+  const name = el('input', {type: 'text', id: 'evaluator', dir: 'auto', 'aria-label': 'your name', value: nameTyped()});
   name.addEventListener('input', () => keepName(name.value));
   return {
-    nodes: [heading(`Next: ${state.slot}`), el('p', {class: 'task'}, `“${state.instruction}”`),
-      el('p', {}, state.start || 'Put the scene as it was for the other trials.'),
+    nodes: [heading(`Next: ${state.slot}`), el('p', {class: 'task', dir: 'auto'}, `“${state.instruction}”`),
+      el('p', {dir: 'auto'}, state.start || 'Put the scene as it was for the other trials.'),
       state.attempt > 1 ? hint(`Attempt ${state.attempt} of this trial.`) : null,
       el('label', {for: 'evaluator'}, 'Your name'), name,
       button('rest', 'Break', () => move('rest')),
@@ -140,7 +143,7 @@ function ready() {
 
 function running() {
   return {
-    nodes: [el('p', {class: 'task'}, `“${state.instruction}”`), el('div', {id: 'timer'}),
+    nodes: [el('p', {class: 'task', dir: 'auto'}, `“${state.instruction}”`), el('div', {id: 'timer'}),
       el('p', {id: 'robot'}), hint(`End trial does not stop the arm: it may finish the actions it has. To stop it: ${options.robot_stop}.`),
       doesNotCount()],
     buttons: [state.human ? null : button('pause', 'I take over', () => move('pause'), 'hand'),
@@ -194,26 +197,26 @@ function scoring() {
       el('label', {for: 'progress'}, `${question('progress')} `, number, ' of 100'), range,
       ...choice('tags', question('failure_tags'), listed('failure_tags'), typed, 'failure_tags', true),
       videos(), doesNotCount()],
-    buttons: [button('score', 'Keep', () => move('score', typed.words, 'trial'), 'primary')],
+    buttons: [onward('score', 'Keep', () => move('score', typed.words, 'trial'))],
   };
 }
 
 function judging() {
   const typed = form('block');
-  const why = el('textarea', {id: 'reason'});
+  const why = el('textarea', {id: 'reason', dir: 'auto'});
   why.value = typed.words.reason ?? '';
   why.addEventListener('input', () => typed.set('reason', why.value));
   return {
     nodes: [heading('Which was better?'), ...choice('preference', 'Of the last two trials',
       [['A', 'A'], ['TIE', 'no difference'], ['B', 'B']], typed, 'preference'),
     el('label', {for: 'reason'}, 'Why?'), why, videos(), doesNotCount()],
-    buttons: [button('judge', 'Keep', () => move('judge', typed.words, 'block'), 'primary')],
+    buttons: [onward('judge', 'Keep', () => move('judge', typed.words, 'block'))],
   };
 }
 
 const PANELS = {
   ready, running, paused, scoring, judging,
-  break: () => ({nodes: [heading('Break')], buttons: [button('back', 'Go on', () => move('back'), 'primary')]}),
+  break: () => ({nodes: [heading('Break')], buttons: [onward('back', 'Go on', () => move('back'))]}),
   done: () => ({nodes: [heading('All trials were run'), hint('The study is still blind. Revealing it is final.')],
     buttons: [button('reveal', 'Reveal the policies', () => move('reveal'), 'primary')]}),
   revealed: () => ({nodes: [heading('The study has ended'), el('p', {}, `On the computer: ${options.report}`)],

@@ -70,7 +70,7 @@ class ServiceClients:
         client, what, begun = self._clients[name], f'{self.other}/{name}', self._restarts()
         try:
             if not client.wait_for_service(min(self._find_s, timeout_s)):
-                raise self._error(f'no service {what}; is the node running?')
+                raise self._error(f'no service {what}: its program does not run')
             future = client.call_async(request)
         except InvalidHandle:
             raise self._error(f'{what} was not asked: this node is being closed') from None
@@ -114,7 +114,7 @@ def find_action(action: ActionClient, find_s: float, what: str,
                 error: type[ArenaError] = DriverError) -> None:
     """Return once an action has a server; ``error`` after ``find_s``."""
     if not action.wait_for_server(find_s):
-        raise error(f'no action {what}; is the node running?')
+        raise error(f'no action {what}: its program does not run')
 
 
 def result(future: Future, timeout_s: float, what: str, error: type[ArenaError] = DriverError,
@@ -129,7 +129,8 @@ def result(future: Future, timeout_s: float, what: str, error: type[ArenaError] 
     end_s = time.monotonic() + timeout_s
     while not done.wait(max(0.0, min(LOOK_S, end_s - time.monotonic()))):
         if time.monotonic() >= end_s:
-            raise error(f'{what} did not answer within {timeout_s:g} s; is the node running?')
+            raise error(f'{what} did not answer within {timeout_s:g} s: its program hangs, or was '
+                        'ended')
         # The new node may have been asked; then it answers.
         if lost() and not done.wait(LATE_S):
             raise error(f'{what} was asked before the node was started again; repeat it')

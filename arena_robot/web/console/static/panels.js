@@ -194,8 +194,9 @@ function reset(state, use) {
 
 function submitting(state, use) {
   return {nodes: [
-    el('p', {}, `Everything is stored at the station. ${use.options.site === null ? 'The names follow.'
-      : 'The upload goes on by itself, even if the server cannot be reached now. The names follow it.'}`),
+    el('p', {}, `Everything is stored at the station. ${use.options.site === null ? ''
+      : 'The upload goes on by itself, even if the server cannot be reached now. '}`
+      + 'The names of A and B are shown once it is finished.'),
     primary('Begin the next session', use, () => press('check'), CHECKING),
     el('div', {class: 'second'}, second('retry', 'Try again now', use, () => press('retry')))]};
 }
@@ -209,7 +210,7 @@ function earned(state, use) {
     count.textContent = `Your ${ordinal(Math.max(done.length, 1))} session today.`;
   }).catch(() => {});
   const link = site && el('p', {}, el('a', {id: 'page', target: '_blank', rel: 'noopener',
-    href: `${site.replace(/\/$/, '')}/evaluations/${state.session_id}`}, 'This session on the arena'));
+    href: `${site.replace(/\/$/, '')}/evaluations/${state.session_id}`}, 'The page of this session'));
   return link ? [count, link] : [count];
 }
 

@@ -10,7 +10,7 @@ export function scoring(slot, next) {
   return (state, use) => {
     const rollout = state.slots.find((slotState) => slotState.slot === slot);
     const ended = el('p', {class: 'hint', id: 'ended', dir: 'auto'}, `${slot}: ${endOf(rollout, use)}. `
-      + (rollout.end === 'timeout' ? '' : rollout.detail));
+      + (rollout.end === 'timeout' ? '' : sentence(rollout.detail)));
     if (rollout.again === 'fault' && !use.kept.has(`${state.session_id}${slot}${rollout.reruns}`)) {
       return {nodes: [ended, ...failed(rollout, state, use)]};
     }
@@ -86,6 +86,8 @@ function said(state, use, more = []) {
       el('dt', {}, name), el('dd', {dir: 'auto'}, text)])),
     el('div', {class: 'second'}, ...buttons, ...more), edit];
 }
+
+const sentence = (text) => text && `${text[0].toUpperCase()}${text.slice(1)}.`;
 
 // How a rollout ended, as a person says it.
 function endOf(rollout, use) {
