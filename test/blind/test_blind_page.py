@@ -96,6 +96,14 @@ class Phone:
             'arguments[0].scrollIntoView({block: "center"})', self.find(css))
         self.until(lambda: self.find(css).is_enabled() and self._clicked(css), css)
 
+    def judge(self, reason):
+        """Type a reason from right to left, and go on with Ctrl+Enter."""
+        self.find('#reason').send_keys(reason)
+        assert self.browser.execute_script(
+            "return getComputedStyle(document.getElementById('reason')).direction") == 'rtl'
+        self.until(lambda: self.find('#judge').is_enabled(), 'the button')
+        self.find('#reason').send_keys(Keys.CONTROL, Keys.ENTER)
+
     def _clicked(self, css):
         """Click; return whether the page took it, which it does of a button that stands still."""
         self.browser.execute_script(HEAR)
@@ -139,11 +147,7 @@ def test_a_study_on_the_phone(phone, lab):
     phone.press('#score')
     phone.phase('judging')
     phone.press('#preference [data-value=A]')
-    phone.find('#reason').send_keys('لم يتحرك B')
-    assert phone.browser.execute_script(
-        "return getComputedStyle(document.getElementById('reason')).direction") == 'rtl'
-    phone.until(lambda: phone.find('#judge').is_enabled(), 'the button')
-    phone.find('#reason').send_keys(Keys.CONTROL, Keys.ENTER)
+    phone.judge('لم يتحرك B')
     phone.phase('done')
     phone.press('#reveal')
     phone.phase('revealed')
