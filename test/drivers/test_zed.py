@@ -3,7 +3,6 @@
 import importlib
 import json
 import sys
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -66,17 +65,15 @@ def refusal(camera, kind=NotConnected):
 
 def until_says(camera, text, seconds=START_S):
     """Read until it says why there is nothing new, in time."""
-    end_s = time.monotonic() + seconds
-    said = ''
-    while time.monotonic() < end_s:
+    said = ['']
+
+    def says():
         try:
             camera.frame(0.2)
         except StaleData as error:
-            said = str(error)
-            if text in said:
-                return
-        time.sleep(0.01)
-    raise AssertionError(said)
+            said[0] = str(error)
+        return text in said[0]
+    until(says, lambda: said[0], seconds)
 
 
 class TestZed(CameraConformance):

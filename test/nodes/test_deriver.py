@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+import waiting
 
 from arena_robot.nodes.recorder import derive
 from arena_robot.nodes.recorder.derive import Deriver
@@ -42,11 +43,7 @@ def deriver(request, tmp_path, monkeypatch):
 
 
 def until(deriver, condition):
-    end_s = time.monotonic() + 20.0
-    while not condition():
-        assert time.monotonic() < end_s, 'it is stuck'
-        deriver.step()
-        time.sleep(0.05)
+    waiting.until(lambda: deriver.step() or condition(), 'what was added')
 
 
 def test_what_recording_interrupted_is_done_afterwards(deriver, monkeypatch):

@@ -17,7 +17,7 @@ NODE = """
 import sys
 from rclpy.node import Node
 from std_msgs.msg import Empty
-from arena_robot.nodes.lib.spin import run_node
+from arena_robot.nodes.lib import spin as shipped
 
 def make(spin):
     node = Node('one', context=spin.context)
@@ -25,7 +25,8 @@ def make(spin):
     print('started', flush=True)
     return node
 
-sys.exit(run_node(make))
+shipped.PORT_LOOK_S = 0.3    # so that a test takes less than the seconds of three looks
+sys.exit(shipped.run_node(make))
 """
 
 
@@ -70,7 +71,7 @@ def test_a_port_that_another_process_has_made_in_its_place_is_lost_too(node):
 @needs_own_shm
 def test_a_node_with_its_ports_stays_until_a_signal(node):
     assert a_port(node)
-    time.sleep(4.5)    # more looks than it takes
+    time.sleep(1.5)    # more looks than it takes
     assert node.poll() is None
     node.send_signal(signal.SIGTERM)
     assert node.wait(30) == 0
