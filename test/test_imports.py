@@ -41,7 +41,7 @@ HOMES = {
     'uvicorn': ('web/',), 'matplotlib': ('core/figures.py', 'ranking/plots.py', 'reports/'),
     'pyzed': ('drivers/zed.py',), 'pyrealsense2': ('drivers/realsense.py',),
     'pylibfranka': ('drivers/franka/libfranka.py',), 'franka': ('drivers/franka/rs.py',),
-    'rosbags': ('recording/',), 'zstandard': ('recording/',),
+    'rerun': ('recording/',), 'rosbags': ('recording/',), 'zstandard': ('recording/',),
     'av': ('recording/', 'drivers/uvc.py'),
     'h5py': ('recording/',), 'pyarrow': ('recording/',),
     'cryptography': ('server/',), 'prometheus_client': ('server/',),

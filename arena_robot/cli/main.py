@@ -22,7 +22,7 @@ from arena_robot.core.terminal import let_go_of_closed, plain_children
 EXTRAS = {
     'demo': 'all', 'blind': 'policy', 'doctor': 'station',
     'station': 'station', 'session': 'sim', 'console': 'station', 'calibrate': 'station',
-    'episode': 'exports', 'episode replay': 'station',
+    'episode': 'exports', 'episode replay': 'station', 'view': 'rerun',
     'driver': 'station', 'emulate': 'sim', 'policy': 'policy', 'policy rates': 'sim', 'sim': 'sim',
     'server': 'server', 'admin': 'server', 'credits': 'server', 'results': 'server',
     'login': 'policy',

@@ -144,6 +144,7 @@ MAP: tuple[tuple[str, tuple[Verb | VerbGroup, ...]], ...] = (
         program('console', 'station.session', "serve the evaluator's page"),
         Verb('calibrate camera', 'station.calibrate',
              'find where a camera is with a ChArUco board, for the station file'),
+        Verb('view', 'episode.folders', 'look at an episode, or at both of a session, in Rerun'),
         group('episode', 'recorded episodes: check, derive, recover, replay, export, import',
               Verb('check', 'episode.folders',
                    'check whether an episode on disk is complete and valid'),

@@ -1,4 +1,4 @@
-"""The simulated arm: kinematics, DROID's impedance, limits, stopping in time."""
+"""The simulated arm and 2F-85: kinematics, impedance, limits, stopping; speed, grip, force."""
 
 from math import cos, sin
 
@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from arena_robot.core.action import ArmCommand
-from arena_robot.core.errors import ConfigError
-from arena_robot.core.observation import RobotMode
+from arena_robot.core.action import ArmCommand, GripperCommand
+from arena_robot.core.errors import ConfigError, DriverError, StaleData
+from arena_robot.core.observation import ObjectStatus, RobotMode
 from arena_robot.drivers.sim.arm_control import DROID
+from arena_robot.drivers.sim.expert import ExpertMotions
 from arena_robot.drivers.sim.station import SimStation
 from arena_robot.robots.arms import FRANKA_DH, FRANKA_FLANGE_M, RESET_JOINTS, ROBOTS
 from arena_robot.safety.limits import robot_of
@@ -158,3 +159,66 @@ def test_pushing_into_the_table_trips_a_reflex(panda):
 def test_unknown_robot_names_the_known_ones():
     with pytest.raises(ConfigError, match="Did you mean 'panda'"):
         robot_of('pandas')
+
+
+@pytest.fixture
+def lifting():
+    with SimStation.make('lift_cube', 2, cameras=()) as lifting:
+        yield lifting
+
+
+@pytest.mark.parametrize(('speed', 'metres_per_s'), [(0.0, 0.02), (0.5, 0.085), (1.0, 0.15)])
+def test_closes_at_the_asked_speed(lifting, speed, metres_per_s):
+    lifting.gripper.command(GripperCommand(1.0, 0, speed=speed))
+    lifting.step(0.15)
+    begin = lifting.gripper.state().width_m
+    lifting.step(0.2)
+    rate = (begin - lifting.gripper.state().width_m) / 0.2
+    assert rate == pytest.approx(metres_per_s, rel=0.1)
+
+
+def test_detects_a_cube_and_holds_it(lifting):
+    hands = ExpertMotions(lifting)
+    for _ in hands.pick(lifting.task.target, lift=0.1):
+        lifting.step(1 / 15)
+    state = lifting.gripper.state()
+    assert state.object_status is ObjectStatus.GRIPPED_CLOSING
+    assert state.width_m == pytest.approx(0.044, abs=0.003)
+    assert state.requested_position == pytest.approx(1.0)
+    assert lifting.truth.grasped(lifting.task.target)
+    lifting.step(5.0)
+    assert lifting.truth.position(lifting.task.target)[2] > 0.1
+    assert lifting.gripper.state().object_status is ObjectStatus.GRIPPED_CLOSING
+
+
+def test_more_force_takes_more_current(lifting):
+    hands = ExpertMotions(lifting)
+    for _ in hands.pick(lifting.task.target, lift=0.0):
+        lifting.step(1 / 15)
+    currents = []
+    for force in (0.0, 0.4):
+        lifting.gripper.command(GripperCommand(1.0, 0, force=force))
+        lifting.step(0.5)
+        currents.append(lifting.gripper.state().current_a)
+    assert currents[1] > 1.3 * currents[0]
+
+
+def test_fingers_stay_symmetric(lifting):
+    lifting.gripper.command(GripperCommand(0.6, 0, speed=1.0))
+    lifting.step(0.15)
+    left, right = (lifting.truth.joint(f'finger_{side}') for side in ('left', 'right'))
+    assert left == pytest.approx(right, abs=2e-4)
+
+
+def test_a_dead_gripper_answers_nothing(lifting):
+    lifting.world.faults.dead.add('gripper')
+    lifting.step(0.5)
+    with pytest.raises(StaleData, match='powered'):
+        lifting.gripper.state()
+    with pytest.raises(DriverError, match='answer'):
+        lifting.gripper.command(GripperCommand(1.0, 0))
+    with pytest.raises(DriverError, match='answer'):
+        lifting.gripper.activate()
+    lifting.arm.state()
+    lifting.world.faults.dead.clear()
+    assert np.isfinite(lifting.gripper.state().position)

@@ -18,7 +18,7 @@ from arena_robot.core.errors import DataError
 from arena_robot.core.verdict import Verdict
 from arena_robot.recording.bag.base import share_folders
 from arena_robot.recording.formats.droid import export_droid
-from arena_robot.recording.formats.exporting import sources
+from arena_robot.recording.formats.exporting import EpisodeExport, sources
 from arena_robot.recording.formats.lerobot import export_lerobot
 from arena_robot.records.audit_file import EpisodeAudit, write_audit
 from arena_robot.records.session_file import SessionFile, write_session
@@ -93,6 +93,83 @@ def test_a_droid_export_has_what_droids_readers_look_up(slow, tmp_path):
     assert (about['wrist_cam_serial'], about['ext1_cam_serial'], about['left_mp4_path']) == (
         '10000003', '20000001', 'recordings/MP4/20000001.mp4')
     assert about['ext2_cam_extrinsics'] == pytest.approx(POSES['right'][1])
+
+
+def rerun_rows(path):
+    """Return what Rerun's own reader finds: by entity and component, (seconds, value) of rows."""
+    reader = pytest.importorskip('rerun.chunk', reason="pip install 'droid-arena[rerun]'")
+    rows = {}
+    for chunk in reader.RrdReader(path).store().stream():
+        batch = chunk.to_record_batch()
+        times = batch.column(1).cast('int64').to_pylist() if not chunk.is_static else [None]
+        for name in batch.schema.names[1 if chunk.is_static else 2:]:
+            values = zip(times, batch.column(name).to_pylist(), strict=True)
+            rows.setdefault((chunk.entity_path, name), []).extend(
+                (None if ns is None else ns * 1e-9, value[0]) for ns, value in values)
+    return rows
+
+
+def test_rerun_reads_every_entity_of_a_session(session, tmp_path, capsys):
+    folder, path = tmp_path / ID, tmp_path / 'view.rrd'
+    shutil.copytree(session, folder)
+    write_audit(folder / 'A', EpisodeAudit('x', 'judge', 'm', 'ok', 'c', 0.1, 0.1,
+                                           times_s=(0.0, 1.5), phi=(0.25, 1.0)))
+    pytest.importorskip('rerun', reason="pip install 'droid-arena[rerun]'")
+    assert main(['view', str(folder), '--out', str(path), '--no-open', '--json']) == 0
+    assert json.loads(capsys.readouterr().out)['rollouts'] == ['A', 'B']
+    rows = rerun_rows(path)
+    joints = [f'joint_{k}' for k in range(1, 8)]
+    every = {f'cameras/{role}_left' for role in SERIALS} | {'arm', 'motion', 'log'} | {
+        f'joints/{joint}/{kind}' for joint in joints for kind in ('measured', 'asked', 'accepted')
+    } | {f'gripper/{kind}' for kind in ('measured', 'asked', 'accepted')} | {
+        f'chunks/{name}' for name in (*joints, 'gripper')} | {
+        f'latency/{name}' for name in ('loop', 'inference', 'late', 'observation_age', 'skew')}
+    assert {entity for entity, _ in rows} == {'/verdict', '/__properties', '/A/progress/judge'} | {
+        f'/{slot}/{name}' for slot in 'AB' for name in every}
+    with EpisodeExport(sources(folder / 'A')[0]) as episode:
+        steps = episode.tracks.steps
+        for kind, values in (('asked', steps.requested), ('accepted', steps.q_sent)):
+            seconds, written = zip(*rows[f'/A/joints/joint_3/{kind}', 'Scalars:scalars'],
+                                   strict=True)
+            assert written == pytest.approx(values[:, 2])
+            assert seconds == pytest.approx((steps.stamps - steps.stamps[0]) * 1e-9, abs=1e-6)
+        kept = next(value for _, value in episode.bag.decoded(
+            episode.codec, [episode.tracks.views['wrist_left'].topic.name]))
+    assert bytes(rows['/A/cameras/wrist_left', 'EncodedImage:blob'][0][1]) == bytes(kept.data)
+    for slot, count in (('A', 30), ('B', 20)):
+        accepted = rows[f'/{slot}/joints/joint_1/accepted', 'Scalars:scalars']
+        assert (accepted[0][0], len(accepted)) == (0.0, count)
+        clamped = [text for _, text in rows[f'/{slot}/log', 'TextLog:text']]
+        assert clamped[:2] == ['step 0: step_limit', 'step 10: step_limit']
+        assert clamped[-1] == 'ended: stopped.'
+    assert rows['/A/progress/judge', 'Scalars:scalars'] == [(0.0, 0.25), (1.5, 1.0)]
+    assert ('Explanation: B was surer' in
+            [text for _, text in rows['/verdict', 'TextLog:text']])
+
+
+def test_chunks_are_shown_whole_and_cameras_where_they_are(slow, tmp_path):
+    pytest.importorskip('rerun', reason="pip install 'droid-arena[rerun]'")
+    assert main(['view', str(slow / 'A'), '--out', str(tmp_path / 'a.rrd'), '--no-open']) == 0
+    rows = rerun_rows(tmp_path / 'a.rrd')
+    asked = rows['/A/chunks/gripper', 'Scalars:scalars']
+    assert [seconds for seconds, _ in asked] == pytest.approx([k / 10 for k in range(16)])
+    place = '/A/cameras/left_left'
+    assert rows[place, 'Transform3D:translation'][0][1] == pytest.approx(POSES['left'][1][:3])
+    assert rows[place, 'Pinhole:image_from_camera'][0][1][:1] == [200]
+    assert len(rows['/A/cameras/wrist_left', 'Transform3D:translation']) == 12
+
+
+def test_a_blind_session_is_not_viewed_with_names(slow, session, tmp_path, capsys):
+    pytest.importorskip('rerun', reason="pip install 'droid-arena[rerun]'")
+    path = tmp_path / 'view.rrd'
+    words = ['--out', str(path), '--no-open']
+    assert main(['view', str(slow), *words, '--names']) == 2
+    assert f'session {ID} is blind' in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+    assert main(['view', str(session), *words]) == 0
+    assert b'first policy' not in path.read_bytes()
+    assert main(['view', str(session), *words, '--names']) == 0
+    assert b'first policy' in path.read_bytes()
 
 
 def foreign(python, verb, place, checkout='', modules=''):

@@ -1,7 +1,10 @@
-"""Verbs on the folders of episodes: check, derive, recover, export, import."""
+"""Verbs on the folders of episodes: check, derive, recover, export, view, import."""
 
 import argparse
 import functools
+import os
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -210,6 +213,41 @@ def _roboarena(args: argparse.Namespace, groups: 'Sequence[list[ExportSource]]',
         made = workers(args).map(
             functools.partial(write_rollouts, output=output, work=work), groups, finish)
     return [session_folder(output, session.session_id) for session, *_ in made]
+
+
+def view_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what to view, where the file goes, and what it names."""
+    parser.add_argument('place', type=Path, metavar='EPISODE|SESSION', help='an episode, such as '
+                        '…/A, or a session: its rollouts beside each other')
+    parser.add_argument('--out', type=Path, metavar='FILE', help='the recording for Rerun; '
+                        'default: SESSION.rrd or SESSION_SLOT.rrd here')
+    parser.add_argument('--no-open', action='store_true', help='only write the file')
+    parser.add_argument('--names', action='store_true', help='call the rollouts by their '
+                        'policies; refused before the reveal')
+
+
+def run_view(args: argparse.Namespace) -> int:
+    """
+    Write a recording for the Rerun viewer, and open it: cameras, curves, chunks, clamps, verdict.
+
+    Both rollouts of a session begin at second 0 of one timeline. They are called A and B; --names
+    calls them by their policies, which is refused before the reveal.
+    """
+    from arena_robot.recording.formats.exporting import sources
+    from arena_robot.recording.formats.rerun_file import write_rerun
+
+    found = sources(args.place)
+    slot = f'_{found[0].slot}' if len(found) == 1 else ''
+    path = args.out or Path(f'{found[0].session.session_id}{slot}.rrd')
+    write_rerun(found, path, args.names)
+    print(json_text({'written': path, 'rollouts': [source.slot for source in found]})
+          if args.json else f'{path}: {path.stat().st_size / 1e6:.1f} MB')
+    if args.no_open:
+        return 0
+    if sys.platform == 'linux' and not {'DISPLAY', 'WAYLAND_DISPLAY'} & set(os.environ):
+        sentences(args)(f'no display here: `rerun {path.name}` opens the file where there is one')
+        return 0
+    return subprocess.run([sys.executable, '-m', 'rerun', path], check=False).returncode
 
 
 def import_arguments(parser: argparse.ArgumentParser) -> None:

@@ -26,7 +26,6 @@ from arena_robot.core.action import ActionSpace
 from arena_robot.core.errors import DataError
 from arena_robot.core.files import write_text
 from arena_robot.core.observation import EYES, ROLES, Floats, view
-from arena_robot.recording.episode.clip import intrinsics
 from arena_robot.recording.formats.exporting import EpisodeExport, ExportSource, new_folder
 from arena_robot.robots.arms import FLANGE_LINK
 from arena_robot.safety.urdf import CameraMount, matrix_of, pose_of_matrix
@@ -150,11 +149,9 @@ def _calibration(file: h5py.File, name: str, episode: EpisodeExport, of: str, fl
     mount = episode.tracks.mounts.get(of)
     if mount is not None:
         _extrinsics(file.require_group('observation/camera_extrinsics'), name, mount, flange)
-    pictures = episode.tracks.views[of].topic.name.removesuffix('/compressed')
-    info = f"{pictures.rpartition('/')[0]}/camera_info"
-    if episode.bag.metadata.counts.get(info):
-        file[f'observation/camera_intrinsics/{name}'] = np.tile(
-            intrinsics(episode.bag, info)[0], (len(flange), 1, 1))
+    lens = episode.intrinsics(of)
+    if lens is not None:
+        file[f'observation/camera_intrinsics/{name}'] = np.tile(lens, (len(flange), 1, 1))
 
 
 def _extrinsics(group: h5py.Group, name: str, mount: CameraMount, flange: Floats) -> None:

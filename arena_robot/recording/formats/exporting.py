@@ -13,9 +13,11 @@ from arena_robot.core.observation import Floats
 from arena_robot.recording.bag.base import Decoder
 from arena_robot.recording.bag.codec import Codec
 from arena_robot.recording.bag.reader import BagReader
+from arena_robot.recording.episode.clip import intrinsics
 from arena_robot.recording.episode.derive import observed
 from arena_robot.recording.episode.frames import rgb_frame, video_frames, write_video
 from arena_robot.recording.episode.tracks import EpisodeTracks, load_tracks
+from arena_robot.recording.episode.views import JPEGS
 from arena_robot.records.episode_file import episodes
 from arena_robot.records.roboarena import said_of, solved
 from arena_robot.records.session_file import SessionFile, has_session, read_session
@@ -105,6 +107,12 @@ class EpisodeExport:
         return [name for column, name in enumerate(steps.views)
                 if (right_eyes or name.endswith('_left')) and name in self.tracks.views
                 and np.isin(steps.image_stamps[:, column], self.tracks.views[name].stamps).all()]
+
+    def intrinsics(self, view: str) -> Floats | None:
+        """Return the (3, 3) intrinsics of a view, None where no CameraInfo was recorded."""
+        pictures = self.tracks.views[view].topic.name.removesuffix(JPEGS)
+        info = f"{pictures.rpartition('/')[0]}/camera_info"
+        return intrinsics(self.bag, info)[0] if self.bag.metadata.counts.get(info) else None
 
     def write_step_video(self, view: str, path: Path, size: tuple[int, int] | None = None,
                          beside: str = '') -> None:

@@ -9,8 +9,14 @@ from arena_robot.core.action import ArmCommand, GripperCommand
 from arena_robot.core.errors import OutOfSteps
 from arena_robot.core.observation import Floats, ObjectStatus
 from arena_robot.drivers.guarded import guarded
-from arena_robot.drivers.sim.expert import NEAR_M, PERIOD_S, SPEED_M_S, TURN_RAD_S
-from arena_robot.drivers.sim.kinematics import PadKinematics, downward
+from arena_robot.drivers.sim.expert import (
+    NEAR_M,
+    PERIOD_S,
+    SPEED_M_S,
+    TURN_RAD_S,
+    PadKinematics,
+    downward,
+)
 from arena_robot.drivers.sim.station import SimStation
 from arena_robot.drivers.sim.truth import SceneLinks
 from arena_robot.robots.grippers import ROBOTIQ_2F85
