@@ -4,17 +4,25 @@ How fast the simulated station runs without ROS, and what it costs.
 Every row drives the arm on a slow wave at 15 Hz, reads arm and gripper, and takes all images.
 ``x real`` is simulated time over wall time; ``cores`` is CPU time over wall time. The target is
 6 x real time with three left images of 320x180.
+
+The last rows are 1000 random steps of Gymnasium environments without images, beside MuJoCo alone:
+the same models, as many steps of physics, the last controls held. Both run one environment after
+the other in this process. The target is 1.3 x MuJoCo's time.
 """
 
 import time
 
+import gymnasium
+import mujoco
 import numpy as np
 
 from arena_robot.core.action import ArmCommand, GripperCommand
 from arena_robot.core.observation import EYES, ROLES
+from arena_robot.drivers.sim.droid_gym import ID as GYM_ID
 from arena_robot.drivers.sim.station import SimStation
 
 SECONDS = 6.0
+PHYSICS = (66, 67, 67)    # steps of 1 ms in three control steps
 TASKS = ('cube_in_bowl', 'sort_cubes', 'find_cube', 'open_drawer')
 VIEWS = ((), (320, 180), ('left',)), (ROLES, (320, 180), ('left',)), (ROLES, (512, 288), EYES), \
     (ROLES, (1280, 720), ('left',))
@@ -52,6 +60,32 @@ def reset_time(task: str) -> float:
         return (time.process_time() - begun) / 5
 
 
+def gymnasium_time(count: int = 8, steps: int = 1000) -> tuple[float, float]:
+    """Return the CPU seconds of random steps of environments, and of their physics alone."""
+    envs = [gymnasium.make(GYM_ID, disable_env_checker=True) for _ in range(count)]
+    spent = alone = 0.0
+    for seed, env in enumerate(envs):
+        env.reset(seed=seed)
+        env.action_space.seed(seed)
+    for step in range(steps // count):
+        for env in envs:
+            action = env.action_space.sample()
+            begun = time.process_time()
+            *_, ended, cut, _ = env.step(action)
+            spent += time.process_time() - begun
+            world = env.unwrapped.station.world
+            twin = mujoco.MjData(world.model)
+            mujoco.mj_copyData(twin, world.model, world.data)
+            begun = time.process_time()
+            mujoco.mj_step(world.model, twin, PHYSICS[step % 3])
+            alone += time.process_time() - begun
+            if ended or cut:
+                env.reset()
+    for env in envs:
+        env.close()
+    return spent, alone
+
+
 def main() -> None:
     print(f"{'task':14} {'images':20} {'x real':>7} {'CPU ms per s':>13} {'cores':>6} "
           f"{'x real on one core':>19}")
@@ -63,6 +97,9 @@ def main() -> None:
                   f'{1e3 / cpu_ms:19.1f}', flush=True)
     print('\nreset to a new seed (CPU): '
           + ', '.join(f'{task} {1e3 * reset_time(task):.0f} ms' for task in TASKS))
+    spent, alone = gymnasium_time()
+    print(f'1000 random steps of 8 Gymnasium environments: {spent:.2f} s of CPU, MuJoCo alone '
+          f'{alone:.2f} s: {spent / alone:.2f} x')
 
 
 if __name__ == '__main__':

@@ -119,7 +119,7 @@ def test_every_other_import_is_pinned():
         'typing_extensions': 'fastapi', 'anyio': 'fastapi', 'serial': 'pyserial', 'zmq': 'pyzmq',
         'prometheus_client': 'prometheus_client', 'markupsafe': 'jinja2'}
     vendors = {'pyzed', 'pylibfranka', 'franka', 'franka_msgs', 'zerorpc', 'evalica', 'choix',
-               'pyspiel', 'pytest', 'keyring', 'rerun'}
+               'pyspiel', 'pytest', 'keyring', 'rerun', 'gymnasium'}
     own_names = {'arena_robot', *ROS_PACKAGES, *vendors}
     missing = {name for name in imported() - set(sys.stdlib_module_names) - own_names
                if distributions.get(name.lower(), name.lower().replace('_', '-')) not in pinned}

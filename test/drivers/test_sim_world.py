@@ -1,4 +1,4 @@
-"""The world's time, its determinism, saved states, and real time."""
+"""The world's time, its determinism, saved states, real time; the Gymnasium environment."""
 
 import time
 
@@ -7,6 +7,7 @@ import pytest
 
 from arena_robot.core.action import ArmCommand, GripperCommand
 from arena_robot.core.errors import ConfigError, DriverError, StaleData
+from arena_robot.core.observation import RobotMode
 from arena_robot.drivers.sim.expert import ExpertMotions
 from arena_robot.drivers.sim.station import KeptStart, SimStation, read_start, write_start
 
@@ -183,3 +184,88 @@ def test_a_world_that_hangs_makes_states_stale():
 def test_unknown_task_names_the_nearest():
     with pytest.raises(ConfigError, match="Did you mean 'stack_blocks'"):
         SimStation.make('stack_block')
+
+
+GYM_ID = 'arena_robot.drivers.sim.droid_gym:arena_robot/DroidStation-v0'
+
+
+@pytest.fixture(scope='module')
+def gymnasium():
+    return pytest.importorskip('gymnasium', reason="pip install 'droid-arena[gym]'")
+
+
+def walk(env, seed, steps=12):
+    """Return the joints and rewards of random steps, and whether it ended."""
+    env.reset(seed=seed)
+    env.action_space.seed(seed)
+    rows = []
+    for _ in range(steps):
+        observation, reward, *_ = env.step(env.action_space.sample())
+        rows.append([*observation['joint_position'], reward])
+    return np.array(rows)
+
+
+@pytest.mark.parametrize('space', ['joint_position', 'cartesian_velocity'])
+@pytest.mark.filterwarnings('ignore:.*recommend using a symmetric')    # joints have limits
+def test_gymnasiums_checker_finds_nothing(gymnasium, space):
+    from gymnasium.utils.env_checker import check_env
+    env = gymnasium.make(GYM_ID, action_space=space, cameras=('wrist',), size=(64, 36),
+                         render_mode='rgb_array')
+    with env:
+        check_env(env.unwrapped)
+        observation, info = env.reset(seed=1)
+        assert observation['wrist'].shape == (36, 64, 3)
+        assert observation['wrist'].std() > 5.0
+        assert env.render().shape == (36, 64, 3)
+        assert info['instruction']
+
+
+def test_seeds_reproduce_an_environment(gymnasium):
+    with gymnasium.make(GYM_ID) as env, gymnasium.make(GYM_ID) as other:
+        first = walk(env, 5)
+        np.testing.assert_array_equal(walk(other, 5), first)
+        np.testing.assert_array_equal(walk(env, 5), first)
+        assert not np.array_equal(walk(env, 6), first)
+
+
+def test_rewards_add_up_to_the_potential_and_success_ends_it(gymnasium):
+    with gymnasium.make(GYM_ID, task='press_button', action_space='joint_position') as env:
+        env.reset(seed=0)
+        sim = env.unwrapped.station
+        twin = station('press_button', sim.world.scene.spec.seed)
+        twin.open()
+        hands, total, ended = ExpertMotions(twin), sim.potential(), False
+        for _ in twin.task.solve(hands):
+            target = [*twin.world.arm.q_des, twin.gripper.state().requested_position]
+            _, reward, ended, cut, info = env.step(np.float32(target))
+            twin.step(1 / 15)
+            total += reward
+            if ended:
+                break
+        assert (ended, cut, info['success']) == (True, False, True)
+        assert total == pytest.approx(sim.potential())
+        twin.close()
+
+
+def test_an_arm_that_stopped_itself_ends_the_episode(gymnasium):
+    with gymnasium.make(GYM_ID) as env:
+        env.reset(seed=0)
+        env.unwrapped.station.arm.inject(RobotMode.REFLEX)
+        *_, ended, _, info = env.step(env.action_space.sample())
+        assert ended
+        assert 'recover' in info['stopped']
+
+
+def test_a_vector_of_environments_has_the_episodes_of_single_ones(gymnasium):
+    with gymnasium.make(GYM_ID) as env:
+        alone = [env.reset(seed=seed)[0]['joint_position'] for seed in (3, 4)]
+        wave_1 = env.step(np.full(8, 0.25, np.float32))[0]['joint_position']
+    many = gymnasium.make_vec(GYM_ID, num_envs=2, vectorization_mode='sync')
+    try:
+        observations, _ = many.reset(seed=3)
+        np.testing.assert_array_equal(observations['joint_position'], alone)
+        moved, rewards, *_ = many.step(np.full((2, 8), 0.25, np.float32))
+        assert rewards.shape == (2,)
+        np.testing.assert_allclose(moved['joint_position'][1], wave_1, atol=1e-6)
+    finally:
+        many.close()

@@ -245,6 +245,7 @@ class Renderer:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix='sim_render')
         self._gl: mujoco.GLContext | None = None
         self._canvas: Canvas | None = None
+        self._closed = False
 
     def submit(self, snapshot: Snapshot, shots: Sequence[Shot]) -> 'Future[dict[Shot, Pixels]]':
         """Draw soon: one (H, W, 3) picture per shot."""
@@ -256,8 +257,10 @@ class Renderer:
 
     def close(self) -> None:
         """Free the context; can be called twice."""
-        self._thread.submit(self._free)
-        self._thread.shutdown(wait=True)
+        if not self._closed:
+            self._closed = True
+            self._thread.submit(self._free)
+            self._thread.shutdown(wait=True)
 
     def _draw(self, snapshot: Snapshot, shots: Sequence[Shot]) -> dict[Shot, Pixels]:
         canvas = self._fitting(snapshot.scene, max(shot.width for shot in shots),
