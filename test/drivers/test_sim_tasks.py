@@ -1,4 +1,4 @@
-"""The tasks: instructions, oracles, the expert that proves they can be done, `arena sim`."""
+"""The tasks: instructions, oracles, potentials, the expert that proves them, `arena sim`."""
 
 import os
 
@@ -6,14 +6,18 @@ import cv2
 import numpy as np
 import pytest
 
+from arena_robot.audit.opd import measure
 from arena_robot.cli.main import main
-from arena_robot.drivers.sim.expert import run_expert
+from arena_robot.drivers.sim.expert import PERIOD_S, run_expert
 from arena_robot.drivers.sim.station import SimStation, make_task
 from arena_robot.drivers.sim.tasks import TASKS
+from arena_robot.trials.labelled import script
 
 LONG = 'ARENA_TEST_WALKS' in os.environ
 SMOKE_SEEDS = 2 if LONG else 1
 SEEDS = 5 if LONG else 1
+# By this script: the button stays pressed, the cube stays uncovered, nobody lifts the lid.
+NOT_UNDONE = {'press_button', 'wipe_table', 'knock_over', 'close_box', 'find_cube'}
 
 
 @pytest.fixture(scope='module')
@@ -147,3 +151,64 @@ def test_a_picture_that_cannot_be_written_says_why(tmp_path, capsys, name):
     assert main(['sim', 'contact-sheet', str(tmp_path / name), '--tasks', 'do_not_move',
                  '--width', '64', '--plain']) == 2
     assert 'cannot write' in capsys.readouterr().err
+
+
+@pytest.fixture(scope='module')
+def idle():
+    with SimStation.make('lift_cube', 0, cameras=()) as idle:
+        yield idle
+
+
+def potentials(idle, task, kind, seed=3, steps=400):
+    """Return the potential at every control step."""
+    idle.reset(task, seed)
+    phi = [idle.potential()]
+    for step, _ in enumerate(script(idle, kind, seed)):
+        idle.step(PERIOD_S)
+        phi.append(idle.potential())
+        if step >= steps:
+            break
+    return np.array(phi)
+
+
+@pytest.mark.parametrize('task', list(TASKS.built_in))
+def test_done_well_and_undone(idle, task):
+    phi = potentials(idle, task, 'undo')
+    assert phi[0] < 0.02
+    assert phi.min() >= 0.0
+    assert phi.max() == 1.0
+    done = int(phi.argmax())
+    # Up to success the way is straight, and without jumps but those of contact and success.
+    table = measure([phi[:done + 1]])
+    assert table.ppl[0] >= 0.95
+    assert np.abs(np.diff(phi[:done + 1])).max() <= 0.55
+    if task not in NOT_UNDONE:
+        assert phi[-1] < 0.7
+        assert idle.progress() >= phi[-1]
+
+
+def test_moving_after_keeping_still_is_zero_for_good(idle):
+    phi = potentials(idle, 'do_not_move', 'undo')
+    assert phi.max() == 1.0
+    assert phi[-1] == 0.0
+    assert idle.progress() > 0.9     # the best stage so far says nothing of now
+
+
+def test_a_potential_does_not_depend_on_how_often_it_is_asked(idle):
+    often = potentials(idle, 'cube_in_bowl', 'expert')
+    idle.reset('cube_in_bowl', 3)
+    for _ in script(idle, 'expert', 3):
+        idle.step(PERIOD_S)
+    assert idle.potential() == often[-1]
+
+
+def test_a_restored_start_is_a_start(idle):
+    idle.reset('stack_blocks', 1)
+    saved = idle.save()
+    for step, _ in enumerate(script(idle, 'expert', 1)):
+        idle.step(PERIOD_S)
+        if step > 60:
+            break
+    assert idle.potential() > 0.2
+    idle.restore(saved)
+    assert idle.potential() < 0.02

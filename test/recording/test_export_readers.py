@@ -5,10 +5,13 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import av
 import h5py
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from sample_episodes import MountedMaker, SampleEpisode, SampleMaker, picture
 
@@ -17,11 +20,13 @@ from arena_robot.core.episode import Preference
 from arena_robot.core.errors import DataError
 from arena_robot.core.verdict import Verdict
 from arena_robot.recording.bag.base import share_folders
+from arena_robot.recording.episode.clip import read_clip
 from arena_robot.recording.formats.droid import export_droid
 from arena_robot.recording.formats.exporting import EpisodeExport, sources
 from arena_robot.recording.formats.lerobot import export_lerobot
+from arena_robot.recording.formats.lerobot_episodes import import_lerobot, read_lerobot
 from arena_robot.records.audit_file import EpisodeAudit, write_audit
-from arena_robot.records.session_file import SessionFile, write_session
+from arena_robot.records.session_file import SessionFile, read_session, write_session
 
 ID = SampleEpisode().session_id
 POSES = {'left': ('fr3_link0', (0.4, 0.6, 0.5, -2.0, 0.1, 0.3)),
@@ -93,6 +98,59 @@ def test_a_droid_export_has_what_droids_readers_look_up(slow, tmp_path):
     assert (about['wrist_cam_serial'], about['ext1_cam_serial'], about['left_mp4_path']) == (
         '10000003', '20000001', 'recordings/MP4/20000001.mp4')
     assert about['ext2_cam_extrinsics'] == pytest.approx(POSES['right'][1])
+
+
+def test_a_lerobot_dataset_comes_back_as_the_episodes_that_were_exported(session, tmp_path,
+                                                                          capsys):
+    export_lerobot(sources(session), tmp_path / 'set')
+    words = ['episode', 'import', str(tmp_path / 'set'), '--output', str(tmp_path / 'back')]
+    assert main([*words, '--json']) == 0
+    back = tmp_path / 'back' / ID
+    assert json.loads(capsys.readouterr().out)['written'] == [str(back / 'A'), str(back / 'B')]
+    made, kept = read_session(back), read_session(session)
+    assert made.verdict == replace(kept.verdict, progress_a=0.25, progress_b=1.0)
+    assert (made.reveal.policy_a, made.comparison().preference) == ('first policy', Preference.B)
+    for slot in 'AB':
+        with EpisodeExport(sources(session / slot)[0]) as a, \
+                EpisodeExport(sources(back / slot)[0]) as b:
+            assert (b.prompt, b.rate_hz, b.robot) == (a.prompt, 15.0, 'panda')
+            assert b.tracks.steps.requested == pytest.approx(a.tracks.steps.requested, abs=1e-6)
+            for name in ('joint_position', 'gripper_position'):
+                assert b.observed()[name] == pytest.approx(a.observed()[name], abs=1e-6)
+            assert b.views() == a.views()
+        before, after = read_clip(session / slot), read_clip(back / slot)
+        assert len(after) == pytest.approx(len(before), abs=3)
+        assert after.frames['wrist'][0].mean() == pytest.approx(
+            before.frames['wrist'][0].mean(), abs=2.0)
+    assert main(words) == 2
+    assert 'holds a session already' in capsys.readouterr().err
+
+
+def test_a_dataset_of_another_robot_can_be_looked_at(slow, tmp_path):
+    root = export_lerobot([*sources(slow), *sources(slow)], tmp_path / 'so101')[0]
+    info = json.loads((root / 'meta/info.json').read_text())
+    del info['action_space']
+    info['features']['observation.images.hand_eye'] = info['features'].pop(
+        'observation.images.wrist')
+    (root / 'videos/observation.images.wrist').rename(root / 'videos/observation.images.hand_eye')
+    rows = root / 'meta/episodes/chunk-000/file-000.parquet'
+    table = pq.read_table(rows).drop_columns(['session_id', 'slot', 'policy', 'end_reason'])
+    pq.write_table(table.rename_columns([name.replace('.wrist', '.hand_eye')
+                                         for name in table.column_names]), rows)
+    (root / 'meta/info.json').write_text(json.dumps({**info, 'robot_type': 'so101_follower'}))
+    written = import_lerobot(read_lerobot(root), tmp_path / 'back')
+    assert [folder.parent.name for folder in written] == ['so101_000000', 'so101_000001']
+    for folder in written:
+        clip = read_clip(folder)
+        assert clip.instruction == SampleEpisode().prompt
+        assert clip.frames['wrist'][-1].mean() == pytest.approx(
+            picture(11, 'wrist_left', 64, 36).mean(), abs=4.0)
+        with EpisodeExport(sources(folder)[0]) as episode:
+            assert len(episode.tracks.arm.stamps) == 0
+            assert np.isnan(episode.tracks.steps.q_sent).all()
+    (root / 'meta/info.json').write_text(json.dumps({**info, 'codebase_version': 'v2.1'}))
+    with pytest.raises(DataError, match=r'LeRobotDataset v2\.1; v3 is read'):
+        read_lerobot(root)
 
 
 def rerun_rows(path):

@@ -252,8 +252,8 @@ def run_view(args: argparse.Namespace) -> int:
 
 def import_arguments(parser: argparse.ArgumentParser) -> None:
     """Add source and place."""
-    parser.add_argument('source', type=Path, help='a data dump, a folder with sessions.csv, or '
-                        'that file')
+    parser.add_argument('source', type=Path, help='a data dump, a folder with sessions.csv, that '
+                        'file, or a LeRobotDataset v3')
     parser.add_argument('--output', type=Path, default=Path('sessions'),
                         help='folder to write into (default: sessions)')
     parser.add_argument('--server-data', type=Path, metavar='DIR',
@@ -263,8 +263,9 @@ def import_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_import(args: argparse.Namespace) -> int:
     """
-    Read a RoboArena data dump, or the tables sessions.csv and episodes.csv, into session records.
+    Read a RoboArena data dump, sessions.csv with episodes.csv, or a LeRobotDataset, into sessions.
 
+    A LeRobotDataset v3 (a local folder) becomes episodes, for `arena audit`, `view` and `replay`.
     Writes <output>/<session>/session.json for each session, and both tables for `arena rank`. With
     --server-data the sessions also go into that arena server's database, where they count in its
     rankings; its policies are retired, so they are never assigned. Invalid rows are left out and
@@ -279,6 +280,8 @@ def run_import(args: argparse.Namespace) -> int:
         write_evaluations,
     )
 
+    if (args.source / 'meta' / 'info.json').is_file():
+        return _import_lerobot(args)
     data = read_evaluations(args.source)
     tell_refused(data)
     sessions, count = data.sessions, len(data.sessions)
@@ -299,6 +302,19 @@ def run_import(args: argparse.Namespace) -> int:
             f'{done.known} sessions were there')
     if args.json:
         print(json_text(summary))
+    return 0
+
+
+def _import_lerobot(args: argparse.Namespace) -> int:
+    from arena_robot.core.errors import ConfigError
+    from arena_robot.recording.formats.lerobot_episodes import import_lerobot, read_lerobot
+
+    if args.server_data or args.database:
+        raise ConfigError('a LeRobotDataset has no sessions for a server; leave out --server-data '
+                          'and --database')
+    written = import_lerobot(read_lerobot(args.source), args.output)
+    print(json_text({'written': [str(folder) for folder in written]}) if args.json else
+          '\n'.join([*map(str, written), f'{len(written)} episodes, written to {args.output}']))
     return 0
 
 

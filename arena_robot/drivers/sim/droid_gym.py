@@ -115,8 +115,8 @@ class DroidStationEnv(_Base):  # type: ignore[misc]
         state = {'joint_position': arm.q, 'joint_velocity': arm.dq,
                  'cartesian_position': arm.pose, 'gripper_position': [gripper.position]}
         bounds = self.observation_space.spaces
-        return {**{name: np.clip(values, bounds[name].low, bounds[name].high, dtype=np.float32)
-                   for name, values in state.items()},
+        return {**{name: np.clip(np.asarray(values, np.float32), bounds[name].low,
+                                 bounds[name].high) for name, values in state.items()},
                 **{role: camera.frame().left.pixels
                    for role, camera in self.station.cameras.items()}}
 
@@ -127,7 +127,7 @@ def _actions(space: ActionSpace, robot: str) -> Any:
     low = -high
     if space is ActionSpace.JOINT_POSITION:
         low, high = ROBOTS[robot].limits.q_min, ROBOTS[robot].limits.q_max
-    return spaces.Box(np.float32([*low, 0.0]), np.float32([*high, 1.0]), dtype=np.float32)
+    return spaces.Box(np.array([*low, 0.0], np.float32), np.array([*high, 1.0], np.float32))
 
 
 def _observations(cameras: tuple[str, ...], size: tuple[int, int]) -> Any:
@@ -136,7 +136,7 @@ def _observations(cameras: tuple[str, ...], size: tuple[int, int]) -> Any:
     most = {'joint_position': np.full(DOF, 2 * np.pi), 'joint_velocity': np.full(
         DOF, FASTEST_RAD_S), 'cartesian_position': np.array([*np.full(3, FARTHEST_M), *turn])}
     return spaces.Dict({
-        **{name: spaces.Box(np.float32(-high), np.float32(high)) for name, high in most.items()},
+        **{name: spaces.Box(-high, high, dtype=np.float32) for name, high in most.items()},
         'gripper_position': spaces.Box(0.0, 1.0, (1,), np.float32),
         **{role: spaces.Box(0, 255, (size[1], size[0], 3), np.uint8)
            for role in ROLES if role in cameras}})
