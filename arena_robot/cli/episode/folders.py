@@ -274,11 +274,7 @@ def run_import(args: argparse.Namespace) -> int:
     from dataclasses import asdict
 
     from arena_robot.cli.terminal import tell_refused
-    from arena_robot.records.roboarena_files import (
-        dump_totals,
-        read_evaluations,
-        write_evaluations,
-    )
+    from arena_robot.records.roboarena_files import dump_totals, read_evaluations, write_evaluations
 
     if (args.source / 'meta' / 'info.json').is_file():
         return _import_lerobot(args)
