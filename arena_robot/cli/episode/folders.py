@@ -274,21 +274,21 @@ def run_import(args: argparse.Namespace) -> int:
     from dataclasses import asdict
 
     from arena_robot.cli.terminal import tell_refused
-    from arena_robot.records.roboarena_files import dump_totals, read_evaluations, write_evaluations
+    from arena_robot.records import roboarena_files
 
     if (args.source / 'meta' / 'info.json').is_file():
         return _import_lerobot(args)
-    data = read_evaluations(args.source)
+    data = roboarena_files.read_evaluations(args.source)
     tell_refused(data)
     sessions, count = data.sessions, len(data.sessions)
-    write_evaluations(sessions, args.output, args.source.name)
+    roboarena_files.write_evaluations(sessions, args.output, args.source.name)
     summary = {'sessions': count, 'valid': sum(s.counts for s in sessions),
                'rollouts': sum(len(s.rollouts) for s in sessions), 'output': str(args.output),
                'refused': list(data.refusals()), 'server': None}
     say = sentences(args)
     say(f"{count} sessions, {summary['valid']} with a valid verdict, {summary['rollouts']} "
         f'rollouts, written to {args.output}')
-    declared = dump_totals(args.source).get('total_sessions', count)
+    declared = roboarena_files.dump_totals(args.source).get('total_sessions', count)
     if declared != count + len(data.refused):
         say(f'the dump says that it holds {declared} sessions; the rest is missing on this disk')
     if args.server_data or args.database:
