@@ -1,7 +1,8 @@
-"""Verbs of a maintainer: accounts, stations, tokens, policies; and the files of a server."""
+"""Verbs of a maintainer: accounts, stations, tokens, policies, texts, files of a server."""
 
 import argparse
 import dataclasses
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -72,6 +73,47 @@ def run_station(args: argparse.Namespace) -> int:
     return 0
 
 
+def accounts_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    add_server_arguments(parser)
+
+
+def run_accounts(args: argparse.Namespace) -> int:
+    """
+    List the accounts of people: name, institution, roles, who holds it.
+
+        arena admin accounts
+        arena admin accounts --json
+    """
+    return _print_rows(args, 'accounts', ('account', 'institution', 'roles', 'person'))
+
+
+def stations_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    add_server_arguments(parser)
+
+
+def run_stations(args: argparse.Namespace) -> int:
+    """
+    List the stations: name, institution, robot, sessions of seven days, when each was last heard.
+
+        arena admin stations
+        arena admin stations --json
+    """
+    return _print_rows(args, 'stations', ('station', 'institution', 'robot', 'week', 'seen'))
+
+
+def _print_rows(args: argparse.Namespace, part: str, columns: tuple[str, ...]) -> int:
+    from arena_robot.server.proto import arena_server_pb2 as pb
+    rows = json.loads(calls(args)('Overview', pb.Empty()).json)[part]
+    lines = [columns, *([str(row[name]) for name in columns] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    print(json_text(rows) if args.json else '\n'.join('  '.join(
+        f'{word:{width}}' for word, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines))
+    return 0
+
+
 def token_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
     parser.add_argument('name', help='an account, or with --station a station')
@@ -112,22 +154,27 @@ def policy_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--approve', action='store_true', help='it may enter the pool')
     parser.add_argument('--clear-unsafe', metavar='WHY', default='',
                         help='its reports do not stand; it is checked and tested again')
+    parser.add_argument('--suspend', metavar='WHY', default='',
+                        help='it is assigned no longer; only a maintainer has it checked again, '
+                             'with arena policy submit NAME --resubmit')
     add_server_arguments(parser)
 
 
 def run_policy(args: argparse.Namespace) -> int:
     """
-    Decide about a policy: let it enter the pool, or clear the reports that it was unsafe.
+    Decide about a policy: let it enter the pool, suspend it, or clear the reports on it.
 
         arena admin policy pi0-droid --approve
         arena admin policy pi0-droid --clear-unsafe 'the table was too high'
+        arena admin policy pi0-droid --suspend 'it runs into the table'
 
     `arena policy mine` with a maintainer's token lists all policies, reports and appeals.
     Decisions are in the audit log.
     """
     from arena_robot.server.proto import arena_server_pb2 as pb
     policy = calls(args)('DecidePolicy', pb.DecideRequest(
-        name=args.name, approve=args.approve, clear_why=args.clear_unsafe))
+        name=args.name, approve=args.approve, clear_why=args.clear_unsafe,
+        suspend_why=args.suspend))
     lines = [f'{policy.name}: {policy.state}', *(f'    {line}' for line in review_lines(policy))]
     print(json_text(policy_values(policy)) if args.json else '\n'.join(lines))
     return 0
@@ -246,6 +293,42 @@ def run_restore(args: argparse.Namespace) -> int:
     config = config_at(args)
     backup = restore(config, args.folder, SystemClock())
     _print_backup(args, backup, str(config.data), '; ledger, log and files are whole')
+    return 0
+
+
+def hide_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument('session', help='the id of the session')
+    how = parser.add_mutually_exclusive_group(required=True)
+    how.add_argument('--reason', default='', help='why; maintainers read it')
+    how.add_argument('--undo', action='store_true', help='show the texts again')
+    parser.add_argument('--by', required=True, metavar='NAME', help='who hides, for the log')
+    add_place(parser)
+
+
+def run_hide(args: argparse.Namespace) -> int:
+    """
+    Hide what people typed in a session from pages and downloads, on the server's own machine.
+
+        arena admin hide SESSION --reason 'it names a person' --by ada --data arena-data
+        arena admin hide SESSION --undo --by ada
+
+    Instruction, explanation, notes and tags are hidden; the session goes on counting. The log,
+    which never changes, keeps them.
+    """
+    from arena_robot.core.clock import SystemClock
+    from arena_robot.server.store.audit import Audit
+    from arena_robot.server.upkeep.maintenance import hide_texts
+
+    if not args.undo and not args.reason.strip():
+        raise DataError('--reason says why the texts are hidden')
+    with _database(config_at(args)) as database:
+        hide_texts(database, args.session, args.by, args.reason)
+        Audit(database, SystemClock()).write(
+            f'local:{args.by}', 'show texts' if args.undo else 'hide texts', args.session, 'ok',
+            args.reason)
+    print(json_text({'session': args.session, 'hidden': not args.undo}) if args.json else
+          f"the texts of session {args.session} are {'shown' if args.undo else 'hidden'}")
     return 0
 
 

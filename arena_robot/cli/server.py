@@ -51,6 +51,7 @@ def run_server(args: argparse.Namespace) -> int:
     tuning.switch_threads_soon()
     tuning.collect_seldom()
     logging.basicConfig(level=logging.INFO, format='%(asctime)s %(levelname)s %(message)s')
+    logging.getLogger('alembic').setLevel(logging.WARNING)    # each start would have six lines
     config = load(ServerConfig, args.config) if args.config else ServerConfig()
     options = {name: getattr(args, name) for name in (
         'data', 'host', 'port', 'site_port', 'insecure')}
@@ -59,12 +60,14 @@ def run_server(args: argparse.Namespace) -> int:
     stopping = ended_by_signal()
     with ArenaServer(config, SystemClock(), conformance, probe, spec,
                      SERVER_JOBS) as server:
-        _tell_token(server.first_token(), args.token_file)
+        first = _tell_token(server.first_token(), args.token_file,
+                            f'{config.host}:{server.port}')
         listening = config.site_port >= 0
         with (SiteServer(server, config.host, config.site_port) if listening
               else contextlib.nullcontext()) as site:
             print(f'arena server on {config.host}:{server.port}'
-                  + (f', site on {site.address}' if site else ''), flush=True)
+                  + (f', site on {site.address}' if site else ''),
+                  f'all its data is in {config.data}', *first, sep='\n', flush=True)
             while not stopping.wait(1.0):
                 pass
     return 0
@@ -77,14 +80,18 @@ def _more_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def _tell_token(token: str | None, path: Path | None) -> None:
+def _tell_token(token: str | None, path: Path | None, server: str) -> list[str]:
+    """Print or write the first token; return what a new maintainer does next."""
     if token is None:
-        return
+        return []
+    first = [f'keep it: arena login {server}', 'then: arena admin account NAME --institution '
+             'PLACE --role evaluator; docs/server.md has the rest']
     if path is None:
         print(f"the first maintainer's token, shown this once: {token}", flush=True)
-        return
+        return first
     from arena_robot.core.files import write_text
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch(mode=0o600)
     write_text(path, token + '\n')
     print(f"the first maintainer's token is in {path}", flush=True)
+    return first

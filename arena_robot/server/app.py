@@ -1,7 +1,6 @@
 """Builds the server from its configuration, runs it and closes it."""
 
 import asyncio
-import logging
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
@@ -62,8 +61,7 @@ from arena_robot.server.upkeep.background_work import (
     background_work,
 )
 from arena_robot.server.upkeep.erasing import FileEraser
-
-log = logging.getLogger(__name__)
+from arena_robot.server.upkeep.maintenance import Maintenance
 
 # A submitted policy is not kept waiting for the next probe of all policies.
 REVIEW_S = 10.0
@@ -123,6 +121,8 @@ class ArenaServer:
                          joined=self.joined)
         self.reviews = PolicyReviews(self.database, clock, self.policies,
                                      self.acceptance.promote, config.approve_policies)
+        self.maintenance = Maintenance(self.database, clock, self.pool, self.reviews, self.audit,
+                                       config)
         self._audits = AuditWorker(functions.audit, config.audit, Browse(self.database),
                                    self.uploads, self.blobs) \
             if config.audit and functions.audit else None
@@ -188,7 +188,6 @@ class ArenaServer:
             raise
         self._housekeeping.open()
         self._shared_rates.open()
-        log.info('listening on %s:%d', self.config.host, self.port)
 
     def close(self) -> None:
         """Finish running calls, stop listening, close the database; can be called twice."""
@@ -284,7 +283,8 @@ class ArenaServer:
                              self.verdicts, self.acceptance, self.log,
                              self.uploads, self.pool, self.reviews,
                              CreditDesk(self.database, self._clock), self.results.standings_json,
-                             self._store_local, self.joined, self.config.evaluator_sign_in)
+                             self._store_local, self.joined, self.maintenance,
+                             self.config.evaluator_sign_in)
         relay = Relay(self.slots, self.policies, self.record,
                       self._rates.relay_calls, self._pools['stations'], self._pools['policies'],
                       self.pool.reachable)

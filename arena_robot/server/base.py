@@ -16,6 +16,12 @@ from arena_robot.records.roboarena import RoboArenaSession
 STUDY_CHARS = 8    # of a study's hash, in the names of its policies
 
 
+# What the owner of a policy may say of where it comes from.
+PROVENANCE = {'paper': 'address of the paper', 'weights': 'address of the weights',
+              'data': 'what it was trained on', 'recipe': 'how it was trained, or the address',
+              'family': 'the kind of model, such as pi0', 'licence': 'licence of the weights'}
+
+
 class UnknownSession(ServerError):
     """There is no session with that id."""
 
@@ -119,7 +125,7 @@ class PolicyRecord:
     ``has_tls_ca`` its server has a certificate of a private authority. ``stated`` names the needs
     that the owner stated, with commas; ``spec`` is what its server says, JSON, once it was asked.
     ``approved``: a maintainer approved it for the pool; ``appeal`` is what its owner said last to
-    reports that it was unsafe.
+    reports that it was unsafe. ``provenance`` is JSON, by the names in ``PROVENANCE``.
     """
 
     id: int
@@ -145,6 +151,7 @@ class PolicyRecord:
     spec: str = ''
     approved: bool = False
     appeal: str = ''
+    provenance: str = ''
 
 
 @dataclass(frozen=True)

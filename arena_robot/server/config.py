@@ -7,6 +7,9 @@ from pathlib import Path
 
 from arena_robot.core.errors import ConfigError
 
+WEB = ('https://', 'http://')
+PICTURES = ('.svg', '.png', '.webp')    # of a logo
+
 
 class AssignmentGoal(Enum):
     """What the comparisons are for."""
@@ -127,7 +130,8 @@ class ServerConfig:
     the vision model of ARENA_MODEL_URL is shown, with their first pictures, to say their category;
     0: none leave the server. ``keep_files_days`` is after how many days the uploaded files of a
     session are deleted, 0: never; ``keep_files_days_of`` says otherwise for a station by its name.
-    ``seed`` makes it reproducible, for tests.
+    ``title``, ``contact`` (a mail or web address), ``terms`` (a web address) and ``logo`` (a
+    picture) of the arena are on every page. ``seed`` makes it reproducible, for tests.
     """
 
     data: Path = Path('arena-data')
@@ -164,6 +168,10 @@ class ServerConfig:
     categorise_per_day: int = 0
     keep_files_days: int = 0
     keep_files_days_of: dict[str, int] = field(default_factory=dict)
+    title: str = 'arena'
+    contact: str = ''
+    terms: str = ''
+    logo: Path | None = None
     seed: int | None = None
 
     def __post_init__(self) -> None:
@@ -171,6 +179,12 @@ class ServerConfig:
                  if days < 0]
         if not 0.0 <= self.photo_code_share <= 1.0:
             raise ConfigError(f'photo_code_share is 0 to 1, found {self.photo_code_share}')
+        if self.terms and not self.terms.startswith(WEB):
+            raise ConfigError(f"terms is a web address, found '{self.terms}'; begin with https://")
+        if self.contact and not self.contact.startswith(WEB) and '@' not in self.contact:
+            raise ConfigError(f"contact is a mail or web address, found '{self.contact}'")
+        if self.logo is not None and self.logo.suffix not in PICTURES:
+            raise ConfigError(f"logo is one of {', '.join(PICTURES)}, found '{self.logo}'")
         if wrong:
             raise ConfigError(f'files are kept for 0 (for ever) or more days, found {wrong[0]}')
 

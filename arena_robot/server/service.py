@@ -5,7 +5,7 @@ import functools
 import json
 import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import arena_robot
@@ -30,6 +30,7 @@ from arena_robot.server.store.policies import NewPolicy
 from arena_robot.server.store.sessions import Sessions
 from arena_robot.server.store.uploads import Uploads
 from arena_robot.server.transparency.log import TransparencyLog
+from arena_robot.server.upkeep.maintenance import Maintenance
 
 SEEN_S = 1.0    # between two notes in the database that an upload goes on
 STATION = frozenset({Role.STATION})
@@ -57,6 +58,7 @@ class ServiceParts:
     standings: Callable[[str, bool], str]
     store_local: Callable[[LocalSession], bool]
     joined: JoinedPolicies
+    maintenance: Maintenance
     sign_in: bool = True
 
 
@@ -236,11 +238,20 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
                                                             request.text))
 
     async def DecidePolicy(self, request: pb.DecideRequest, context: Any) -> pb.Policy:
-        """Approve a policy, or clear the reports on it."""
-        return await self._owner(context, 'decide_policy', request.name, lambda caller:
-                                 self._parts.reviews.decide(
-                                     caller, normalised(request.name), request.approve,
-                                     request.clear_why))
+        """Approve a policy, clear the reports on it, or suspend it."""
+        name = normalised(request.name)
+
+        def decided(caller: Caller) -> PolicyRecord:
+            if request.suspend_why:
+                return self._parts.reviews.suspend(caller, name, request.suspend_why)
+            return self._parts.reviews.decide(caller, name, request.approve, request.clear_why)
+        return await self._owner(context, 'decide_policy', request.name, decided)
+
+    async def Overview(self, request: pb.Empty, context: Any) -> pb.OverviewReply:
+        """Return the state of the server as JSON, for maintainers."""
+        return await self._guard.call(
+            context, 'overview', '', lambda _: pb.OverviewReply(json=json.dumps(
+                asdict(self._parts.maintenance.overview()))), MAINTAINER, audited=False)
 
     async def Join(self, frames: AsyncIterator[pb.JoinFrame],
                    context: Any) -> AsyncIterator[pb.JoinFrame]:
@@ -367,4 +378,6 @@ def _new(message: pb.Policy) -> NewPolicy:
     return NewPolicy(
         normalised(message.name), message.address, message.description, message.open_source,
         message.robot or 'any', message.action_space or None,
-        *(_given(message, name) for name in ('external_cameras', 'wrist_camera', 'stereo')))
+        *(_given(message, name) for name in ('external_cameras', 'wrist_camera', 'stereo')),
+        provenance=json.dumps({key: said.strip() for key, said in message.provenance.items()})
+        if message.provenance else None)

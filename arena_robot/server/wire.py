@@ -1,5 +1,6 @@
 """Converts protobuf messages and core types, and errors and gRPC statuses, both ways."""
 
+import json
 import re
 from collections.abc import Iterable
 from enum import Enum
@@ -138,6 +139,7 @@ def policy_to_wire(record: PolicyRecord, owner: str, review: PolicyReview,
         healthy=record.healthy, requested=record.requested, has_token=record.has_token,
         has_tls_ca=record.has_tls_ca, spec=record.spec, appeal=record.appeal,
         waits_for_approval=review.waits_for_approval,
+        provenance=json.loads(record.provenance or '{}'),
         unsafe_reports=[_report_to_wire(report, to_maintainer) for report in review.reports])
 
 

@@ -6,6 +6,7 @@ import socket
 
 import httpx
 import pytest
+import sqlalchemy as sa
 from arena_setting import STATION, Setting, run
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -19,6 +20,7 @@ from arena_robot.server.config import Approval, ServerLimits
 from arena_robot.server.counters import MOST_ROWS, Counters
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.store.audit import Audit
+from arena_robot.server.store.schema import sessions
 from arena_robot.session.arena.contract import PROMPT, VERDICT
 
 
@@ -129,6 +131,10 @@ def test_a_maintainer_reads_what_waits_for_a_person(pool, tmp_path, capsys):
         server.policies.move('azure-fast', PolicyState.PROBATION)
         server.policies.set_health(server.policies.get('crimson-7b').id, False, 'no answer in 5 s')
         server.accounts.rotate(setting.owner, lifetime_s=3600.0)
+        with server.database.write() as connection:
+            connection.execute(sa.update(sessions).where(sessions.c.id == waits).values(
+                hidden='maya: a name'))
+        rows = {part: listed(setting, tmp_path, part, capsys) for part in ('accounts', 'stations')}
         code, text = status()
         now = json.loads(status('--json')[1])
     finally:
@@ -145,3 +151,21 @@ def test_a_maintainer_reads_what_waits_for_a_person(pool, tmp_path, capsys):
     assert [row['holder'] for row in now['expiring']] == ['olga']
     assert now['people'] == {'evaluator': 1, 'maintainer': 1, 'owner': 1}
     assert now['disk']['files'] > 0
+    assert f'{waits}  texts hidden by maya: a name' in text
+    assert [row['account'] for row in rows['accounts'][0]] == ['ada', 'maya', 'olga']
+    assert rows['stations'][0] == now['stations']
+    assert 'ada      nyu          evaluator   ada' in rows['accounts'][1]
+    assert rows['stations'][1].splitlines()[1].split()[:4] == ['bench', 'nyu', 'fr3', '2']
+
+
+def listed(setting, folder, part, capsys):
+    """Return what `arena admin accounts` or `stations` lists, as JSON and as a table."""
+    token = folder / 'maya.token'
+    token.write_text(setting.tokens['maintainer'])
+    words = ['admin', part, '--server', setting.target, '--token-file', str(token)]
+    assert main([*words, '--json']) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert main(words) == 0
+    with pytest.raises(Unauthorised, match='overview is for maintainer'):
+        setting.calls('ada')('Overview', pb.Empty())
+    return rows, capsys.readouterr().out

@@ -16,6 +16,7 @@ from arena_robot.core.errors import (
     DataError,
     PolicyEnded,
     PolicyError,
+    Unauthorised,
 )
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc import wire
@@ -25,6 +26,7 @@ from arena_robot.records.session_file import SessionSlot
 from arena_robot.server.base import PolicyState, Station
 from arena_robot.server.pool.policy_pool import PolicyChecks
 from arena_robot.server.proto import arena_server_pb2 as pb
+from arena_robot.server.store.browse import Browse
 from arena_robot.server.store.evaluations import finished_evaluations
 from arena_robot.server.store.policies import NewPolicy, clean_prompts
 from arena_robot.server.store.sessions import episodes_of
@@ -202,6 +204,34 @@ def test_addresses_that_the_server_will_not_call(setting, address, words):
     with pytest.raises(DataError, match=words):
         setting.calls('owner')('RegisterPolicy', pb.Policy(
             name='x', address=address.format(port=setting.server.port)))
+
+
+def test_a_policy_that_a_maintainer_suspends_comes_back_by_a_maintainer_alone(setting):
+    owner, maintainer = setting.calls('owner'), setting.calls('maintainer')
+    with pytest.raises(Unauthorised, match='only a maintainer suspends'):
+        owner('DecidePolicy', pb.DecideRequest(name='viridian', suspend_why='it is mine'))
+    shown = maintainer('DecidePolicy', pb.DecideRequest(name='viridian', suspend_why='the table'))
+    assert (shown.state, shown.reason) == ('suspended', 'by the maintainer maya: the table')
+    with pytest.raises(Conflict, match='only a maintainer lets it be checked again'):
+        owner('ResubmitPolicy', pb.NameRequest(name='viridian'))
+    assert maintainer('ResubmitPolicy', pb.NameRequest(name='viridian')).state == 'submitted'
+
+
+def test_where_a_policy_comes_from_is_on_its_card_and_stays(setting, pool):
+    calls, browse = setting.calls('owner'), Browse(setting.server.database)
+    said = {'paper': 'https://arxiv.org/abs/2410.24164', 'licence': 'Apache-2.0'}
+    policy = pb.Policy(name='pi0', address=pool['viridian'], provenance=said)
+    for wrong in ({'papr': 'x'}, {'paper': 'x' * 501}, {'data': 'a\nb'}):
+        with pytest.raises(DataError, match=r"'paper'|up to 500 printable characters"):
+            calls('RegisterPolicy', pb.Policy(name='pi0', address=policy.address,
+                                              provenance=wrong))
+    assert dict(calls('RegisterPolicy', policy).provenance) == said
+    calls('UpdatePolicy', pb.Policy(name='pi0', address=pool['azure-fast']))
+    with pytest.raises(DataError, match='to show'):
+        browse.card('pi0')
+    setting.server.policies.move('pi0', PolicyState.PROBATION)
+    assert (browse.card('pi0').provenance, browse.card('pi0').state) == (said, 'probation')
+    assert 'pi0' not in {card.name for card in browse.cards()}, 'no list has it before the pool'
 
 
 @pytest.mark.parametrize('name', ['', 'a/b', '..', '<b>pi0</b>', 'a\nb', 'what?', '--update'])

@@ -66,7 +66,9 @@ class Process:
             [sys.executable, '-m', 'arena_robot.cli.main', 'server', '--config', self.config,
              '--token-file', self.folder / 'token'],
             stdout=subprocess.PIPE, stderr=(self.folder / 'log').open('ab'), text=True)
+        self.said = []
         for line in self.process.stdout:
+            self.said.append(line)
             if line.startswith('arena server on'):
                 return
         pytest.fail('the server did not start: ' + (self.folder / 'log').read_text()[-2000:])
@@ -79,6 +81,7 @@ class Process:
     def stop(self):
         self.process.send_signal(signal.SIGINT)
         code = self.process.wait(15.0)
+        self.said += self.process.stdout.readlines()
         self.process.stdout.close()
         return code
 
@@ -243,6 +246,14 @@ def test_a_configuration_with_a_mistake_names_it(tmp_path):
                            config], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert "Did you mean 'session_timeout_s'?" in done.stderr
+
+
+def test_the_first_start_prints_five_lines(tmp_path):
+    process = Process(tmp_path)
+    assert process.stop() == 0
+    said = [*process.said, *(tmp_path / 'log').read_text().splitlines()]
+    assert len(said) == 5, said
+    assert f'arena login {process.target}' in said[3]
 
 
 def test_a_stopped_server_says_goodbye_in_time(sqlite_process):

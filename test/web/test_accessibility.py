@@ -121,13 +121,14 @@ def test_the_site(place, pages, source):
                              'one.open = true')
         by_path[path] = findings(pages, source)
     by_path['signed in'] = signed_in(place, pages, source)
+    by_path['maintainer'] = signed_in(place, pages, source, '/admin', place.maintainer)
     assert not {path: rows for path, rows in by_path.items() if rows}, by_path
 
 
-def signed_in(place, pages, source):
-    """Return what is found on the page of an owner's policies."""
-    pages.get(f'{place.web.address}/owner')
-    pages.find_element('css selector', '[name=token]').send_keys(place.token, Keys.ENTER)
+def signed_in(place, pages, source, path='/owner', token=''):
+    """Return what is found on the page of an owner's policies, or that of the maintainers."""
+    pages.get(f'{place.web.address}{path}')
+    pages.find_element('css selector', '[name=token]').send_keys(token or place.token, Keys.ENTER)
     WebDriverWait(pages, 20.0).until(lambda page: 'olga' in page.page_source)
     return findings(pages, source)
 

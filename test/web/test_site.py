@@ -4,6 +4,7 @@ import hashlib
 import socket
 import sys
 import time
+from pathlib import Path
 
 import httpx
 import pytest
@@ -55,14 +56,18 @@ class Place:
     """A server with a few finished sessions, and its site."""
 
     def __init__(self, folder):
+        logo = folder / 'logo.svg'
+        logo.write_text('<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>')
         config = ServerConfig(data=folder, port=0, site_port=0, seed=3, probe_period_s=3600.0,
-                              max_pace=0.0)
+                              max_pace=0.0, title='Arena of <Penn>', contact='ada@upenn.edu',
+                              terms='https://example.org/terms', logo=logo)
         self.server = ArenaServer(config, SystemClock(), lambda a: '', lambda a: '',
                                   read_recordings=lambda home: {'A': '', 'B': ''})
         self.server.open()
         accounts = self.server.accounts
         owner = accounts.add_account('olga', 'upenn', [Role.OWNER])
         self.token = accounts.issue(owner)
+        self.maintainer = accounts.issue(accounts.add_account('maya', 'nyu', [Role.MAINTAINER]))
         accounts.add_account('ada', 'nyu', [Role.EVALUATOR])
         accounts.add_station(Station(0, 'bench', 'nyu', 'fr3'))
         self.caller = accounts.caller(accounts.issue(accounts.station('bench')))
@@ -207,6 +212,55 @@ def test_the_owners_page_wants_a_token(place):
     assert place.client.post('/owner', data={'token': 'guess'}).status_code == 403
     for path in ('/', '/evaluations', '/policies/crimson-7b', '/api/policies'):
         assert 'grpc://' not in place.get(path).text, "addresses are their owner's business"
+
+
+def test_the_arena_has_its_own_title_contact_terms_and_logo(place):
+    page = place.get('/').text
+    assert '<img src="/logo" alt="" height="24"> Arena of &lt;Penn&gt;</a>' in page
+    assert '<a href="mailto:ada@upenn.edu">contact</a>' in page
+    assert '<a href="https://example.org/terms">terms</a>' in page
+    assert place.get('/logo').headers['content-type'].startswith('image/svg')
+
+
+@pytest.mark.parametrize('wrong', [{'terms': 'javascript:alert(1)'}, {'contact': 'ada'},
+                                   {'logo': Path('logo.html')}])
+def test_wrong_words_about_an_arena_are_refused(wrong):
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        ServerConfig(**wrong)
+
+
+def test_a_maintainer_suspends_hides_and_undoes_on_a_page(place):
+    def act(do, target, why='', token=place.maintainer, status=200):
+        page = place.client.post('/admin', data={'token': token, 'do': do, 'target': target,
+                                                 'why': why})
+        assert page.status_code == status, page.text[:300]
+        return page.text
+
+    session_id = place.sessions[0]
+    assert 'bench' not in place.get('/admin').text
+    for token in (place.token, 'guess'):
+        act('suspend', 'azure-fast', 'why', token, 403)
+    page = place.client.post('/admin', data={'token': place.maintainer})
+    assert page.headers['cache-control'] == 'no-store'
+    assert all(word in page.text for word in ('bench', 'olga', 'GB free'))
+    act('suspend', 'azure-fast', status=400)
+    assert 'by the maintainer maya: the arm' in act('suspend', 'azure-fast', 'the arm')
+    assert '"check again"' in act('suspend', 'azure-fast', 'the arm')
+    act('check again', 'azure-fast')
+    act('hide texts', session_id, 'markup')
+    for path in (f'/evaluations/{session_id}', f'/api/evaluations/{session_id}', '/evaluations',
+                 '/feed.xml', '/data/evaluations.jsonl'):
+        assert 'hidden by a maintainer' in place.get(path).text, path
+    assert place.get(f'/api/evaluations/{session_id}').json()['explanation'] == ''
+    assert session_id not in place.get('/evaluations?text=DROP').text
+    assert 'maya: markup' in place.client.post('/admin', data={'token': place.maintainer}).text
+    assert 'maya: markup' not in act('show texts', session_id)
+    assert place.get(f'/api/evaluations/{session_id}').json()['prompt'] == NASTY
+    act('erase all', session_id, 'no such action', status=400)
+    lines = [(line.call, line.outcome) for line in place.server.audit.lines(12)]
+    assert ('hide texts', 'ok') in lines
+    assert ('erase all', 'data') in lines
+    place.server.policies.move('azure-fast', PolicyState.POOL)
 
 
 def test_a_taken_port_is_named(place):

@@ -1,7 +1,8 @@
-"""Verbs on your policies at a server: submit, mine."""
+"""Verbs on your policies at a server: submit, mine; and your credits there."""
 
 import argparse
 import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 from arena_robot.cli.arguments import add_server_arguments, calls
 from arena_robot.cli.terminal import json_text
 from arena_robot.core.action import ActionSpace
+from arena_robot.core.clock import to_iso
 from arena_robot.core.errors import ConfigError
 from arena_robot.robots.arms import ROBOTS
+from arena_robot.server.base import PROVENANCE
 
 if TYPE_CHECKING:
     from arena_robot.server.client import Calls
@@ -26,6 +29,8 @@ def submit_arguments(parser: argparse.ArgumentParser) -> None:
                         help='grpc://, grpcs://, openpi:// or openpis://host:port')
     parser.add_argument('--description', default='')
     parser.add_argument('--open-source', action='store_true')
+    for name, about in PROVENANCE.items():
+        parser.add_argument(f'--{name}', metavar='TEXT', default='', help=f'for its page: {about}')
     parser.add_argument('--robot', choices=('any', *ROBOTS), default='any')
     parser.add_argument('--action-space', choices=[space.value for space in ActionSpace])
     parser.add_argument('--external-cameras', type=int, choices=(0, 1, 2))
@@ -40,7 +45,9 @@ def submit_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--wait', type=float, metavar='S', default=0.0,
                         help='wait until the server has checked it, at most this long')
     how = parser.add_mutually_exclusive_group()
-    how.add_argument('--update', action='store_true', help='change an existing policy')
+    how.add_argument('--update', action='store_true',
+                     help='change an existing policy: its description, source, robot and needs '
+                          'become what this command says')
     how.add_argument('--resubmit', action='store_true', help='check it again')
     how.add_argument('--appeal', metavar='TEXT',
                      help='say to the maintainers what you changed after reports that it was '
@@ -57,6 +64,7 @@ def run_submit(args: argparse.Namespace) -> int:
         arena policy submit my-policy grpc://gpu1.example.org:8000 --wait 120
         arena policy submit pi0 'openpis://gpu1.example.org:443/pi0?action_space=joint_velocity'
         arena policy submit my-policy grpc://gpu2.example.org:8000 --update
+        arena policy submit pi0 grpc://h:8000 --paper https://arxiv.org/abs/2410.24164 --family pi0
         arena policy submit my-policy --resubmit        after it was suspended
         arena policy submit my-policy --appeal 'the gripper is slower now'    after unsafe reports
         arena policy submit my-policy --retire
@@ -78,7 +86,8 @@ def run_submit(args: argparse.Namespace) -> int:
             open_source=args.open_source, robot=args.robot, action_space=args.action_space,
             external_cameras=args.external_cameras, wrist_camera=args.wrist_camera,
             stereo=args.stereo, token=_token(args.policy_token_file),
-            tls_ca=_text(args.policy_tls_ca)))
+            tls_ca=_text(args.policy_tls_ca), provenance={
+                name: said for name in PROVENANCE if (said := getattr(args, name))}))
     policy = checked(server, policy, args.wait)
     reason = f' ({policy.reason})' if policy.reason else ''
     print(json_text(policy_values(policy)) if args.json else
@@ -163,5 +172,53 @@ def policy_values(policy: Any) -> dict[str, Any]:
               'evaluator')
     return {**{name: getattr(policy, name) for name in (
         'name', 'owner', 'address', 'state', 'healthy', 'requested', 'reason', 'appeal',
-        'waits_for_approval')}, 'unsafe_reports': [
+        'waits_for_approval')}, 'provenance': dict(policy.provenance), 'unsafe_reports': [
             {name: getattr(unsafe, name) for name in report} for unsafe in policy.unsafe_reports]}
+
+
+def credits_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument('--give', type=int, metavar='N', help='give so many credits to --to')
+    how.add_argument('--request', type=int, metavar='N',
+                     help='pay for so many comparisons of --policy')
+    parser.add_argument('--to', metavar='OWNER', help='an owner of your institution')
+    parser.add_argument('--policy', help='a policy of yours or of your institution')
+    add_server_arguments(parser)
+
+
+def run_credits(args: argparse.Namespace) -> int:
+    """
+    Show your credits; give them to an owner of your institution, or pay for comparisons.
+
+        arena credits
+        arena credits --give 5 --to olga
+        arena credits --request 10 --policy pi0-droid
+
+    Each credit that is paid for comparisons of a policy is spent when a session with it counts;
+    until then the policy is drawn more often.
+    """
+    from arena_robot.server.proto import arena_server_pb2 as pb
+    name = uuid.uuid4().hex
+    if (args.give is None) != (args.to is None) or (args.request is None) != (args.policy is None):
+        raise ConfigError('credits are given with --give N --to OWNER, and paid with --request N '
+                          '--policy POLICY')
+    server = calls(args)
+    if args.give is not None:
+        account = server('GiveCredits', pb.GiveRequest(to=args.to, amount=args.give, request=name))
+    elif args.request is not None:
+        account = server('RequestComparisons', pb.ComparisonsRequest(
+            policy=args.policy, amount=args.request, request=name))
+    else:
+        account = server('Credits', pb.Empty())
+    if args.json:
+        print(json_text({'balance': account.balance, 'paid': dict(account.paid), 'lines': [
+            {'created': to_iso(line.created_ns), 'amount': line.amount, 'reason': line.reason}
+            for line in account.lines]}))
+        return 0
+    print(f'{account.balance} credits')
+    for policy, amount in sorted(account.paid.items()):
+        print(f'{policy}: {amount} comparisons are paid for')
+    for line in account.lines:
+        print(f'  {to_iso(line.created_ns)}  {line.amount:+5}  {line.reason}')
+    return 0

@@ -4,6 +4,7 @@ Owners and their policies: submit, check, probe, suspend, retire.
 :func:`conformance`, :func:`probe` and :func:`spec` ask a policy's own server.
 """
 
+import json
 import logging
 import math
 import ssl
@@ -24,7 +25,14 @@ from arena_robot.policy.conformance.suite import run_suite
 from arena_robot.policy.connect import connect
 from arena_robot.policy.options import CallOptions
 from arena_robot.robots.arms import ROBOTS
-from arena_robot.server.base import Caller, PolicyRecord, PolicyReview, PolicyState, Role
+from arena_robot.server.base import (
+    PROVENANCE,
+    Caller,
+    PolicyRecord,
+    PolicyReview,
+    PolicyState,
+    Role,
+)
 from arena_robot.server.config import Approval
 from arena_robot.server.joining import LOOPBACK, SUFFIX, JoinedPolicies
 from arena_robot.server.policy_target import NEEDS, PolicyTarget, contradictions
@@ -46,10 +54,12 @@ from arena_robot.server.threads import SideCalls
 
 log = logging.getLogger(__name__)
 
+BY_MAINTAINER = 'by the maintainer '    # begins the reason that a maintainer gave
 KNOWN_ROBOTS = ('any', *ROBOTS)
 MAX_TOKEN_CHARS = 4096          # a header of gRPC has 8 KiB
 MAX_AUTHORITY_CHARS = 65_536    # a chain of certificates has a few thousand
 MOST_NAME = 200                 # the column of the database
+MOST_SAID = 500                 # an address, or a sentence
 NOT_IN_NAMES = '/\\<>&"\'`?#%'    # they mean something in an address, a path or HTML
 REVIEWS, PROBES = 8, 32    # at once
 
@@ -133,10 +143,15 @@ class Pool:
         """
         Send a suspended policy through the check again.
 
-        Conflict while reports that it was unsafe suspend it: a maintainer clears them.
+        Conflict while reports that it was unsafe suspend it, or a maintainer did: only a
+        maintainer clears them, or has the policy checked again.
         """
-        if why := self._policies.why_unsafe(self.mine(caller, name).id):
+        record = self.mine(caller, name)
+        if why := self._policies.why_unsafe(record.id):
             raise Conflict(f"policy '{name}' is {why}")
+        if record.reason.startswith(BY_MAINTAINER) and Role.MAINTAINER not in caller.roles:
+            raise Conflict(f"policy '{name}' was suspended {record.reason}; only a maintainer "
+                           'lets it be checked again')
         return self._policies.move(name, PolicyState.SUBMITTED)
 
     def retire(self, caller: Caller, name: str) -> PolicyRecord:
@@ -254,6 +269,11 @@ class Pool:
     def _check(self, owner_id: int, new: NewPolicy) -> None:
         if len(new.description) > 10_000:
             raise DataError('a description has up to 10000 characters')
+        for key, said in json.loads(new.provenance or '{}').items():
+            if key not in PROVENANCE:
+                raise DataError(f"provenance: there is no '{key:.40}'.{nearest(key, PROVENANCE)}")
+            if not said.isprintable() or len(said) > MOST_SAID:
+                raise DataError(f'{key} has up to {MOST_SAID} printable characters')
         spaces = [s.value for s in ActionSpace]
         for value, known in ((new.robot, KNOWN_ROBOTS), (new.action_space, spaces)):
             if value is not None and value not in known:
@@ -327,6 +347,15 @@ class PolicyReviews:
         if not text.strip() or len(text) > MAX_TEXT_CHARS:
             raise DataError(f'an appeal has 1 to {MAX_TEXT_CHARS} characters')
         return self._policies.update(name, appeal=text.strip())
+
+    def suspend(self, caller: Caller, name: str, why: str) -> PolicyRecord:
+        """Suspend a policy; a maintainer says why, and only a maintainer has it checked again."""
+        if Role.MAINTAINER not in caller.roles:
+            raise Unauthorised('only a maintainer suspends a policy')
+        if not why.strip() or len(why) > MAX_TEXT_CHARS:
+            raise DataError(f'say why it is suspended, in 1 to {MAX_TEXT_CHARS} characters')
+        return self._policies.move(name, PolicyState.SUSPENDED,
+                                   f'{BY_MAINTAINER}{caller.name}: {why.strip()}')
 
     def decide(self, caller: Caller, name: str, approved: bool, clear_why: str) -> PolicyRecord:
         """

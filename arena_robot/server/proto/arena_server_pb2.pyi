@@ -287,7 +287,14 @@ class NameRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ...) -> None: ...
 
 class Policy(_message.Message):
-    __slots__ = ("name", "address", "description", "open_source", "robot", "action_space", "external_cameras", "wrist_camera", "stereo", "owner", "state", "reason", "healthy", "requested", "token", "has_token", "tls_ca", "has_tls_ca", "spec", "unsafe_reports", "appeal", "waits_for_approval")
+    __slots__ = ("name", "address", "description", "open_source", "robot", "action_space", "external_cameras", "wrist_camera", "stereo", "owner", "state", "reason", "healthy", "requested", "token", "has_token", "tls_ca", "has_tls_ca", "spec", "unsafe_reports", "appeal", "waits_for_approval", "provenance")
+    class ProvenanceEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     NAME_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
@@ -310,6 +317,7 @@ class Policy(_message.Message):
     UNSAFE_REPORTS_FIELD_NUMBER: _ClassVar[int]
     APPEAL_FIELD_NUMBER: _ClassVar[int]
     WAITS_FOR_APPROVAL_FIELD_NUMBER: _ClassVar[int]
+    PROVENANCE_FIELD_NUMBER: _ClassVar[int]
     name: str
     address: str
     description: str
@@ -332,7 +340,8 @@ class Policy(_message.Message):
     unsafe_reports: _containers.RepeatedCompositeFieldContainer[UnsafeReport]
     appeal: str
     waits_for_approval: bool
-    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., description: _Optional[str] = ..., open_source: _Optional[bool] = ..., robot: _Optional[str] = ..., action_space: _Optional[str] = ..., external_cameras: _Optional[int] = ..., wrist_camera: _Optional[bool] = ..., stereo: _Optional[bool] = ..., owner: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., healthy: _Optional[bool] = ..., requested: _Optional[int] = ..., token: _Optional[str] = ..., has_token: _Optional[bool] = ..., tls_ca: _Optional[str] = ..., has_tls_ca: _Optional[bool] = ..., spec: _Optional[str] = ..., unsafe_reports: _Optional[_Iterable[_Union[UnsafeReport, _Mapping]]] = ..., appeal: _Optional[str] = ..., waits_for_approval: _Optional[bool] = ...) -> None: ...
+    provenance: _containers.ScalarMap[str, str]
+    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., description: _Optional[str] = ..., open_source: _Optional[bool] = ..., robot: _Optional[str] = ..., action_space: _Optional[str] = ..., external_cameras: _Optional[int] = ..., wrist_camera: _Optional[bool] = ..., stereo: _Optional[bool] = ..., owner: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., healthy: _Optional[bool] = ..., requested: _Optional[int] = ..., token: _Optional[str] = ..., has_token: _Optional[bool] = ..., tls_ca: _Optional[str] = ..., has_tls_ca: _Optional[bool] = ..., spec: _Optional[str] = ..., unsafe_reports: _Optional[_Iterable[_Union[UnsafeReport, _Mapping]]] = ..., appeal: _Optional[str] = ..., waits_for_approval: _Optional[bool] = ..., provenance: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class UnsafeReport(_message.Message):
     __slots__ = ("session_id", "slot", "reason", "created_ns", "cleared_by", "cleared_why", "station", "evaluator")
@@ -410,14 +419,16 @@ class AppealRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., text: _Optional[str] = ...) -> None: ...
 
 class DecideRequest(_message.Message):
-    __slots__ = ("name", "approve", "clear_why")
+    __slots__ = ("name", "approve", "clear_why", "suspend_why")
     NAME_FIELD_NUMBER: _ClassVar[int]
     APPROVE_FIELD_NUMBER: _ClassVar[int]
     CLEAR_WHY_FIELD_NUMBER: _ClassVar[int]
+    SUSPEND_WHY_FIELD_NUMBER: _ClassVar[int]
     name: str
     approve: bool
     clear_why: str
-    def __init__(self, name: _Optional[str] = ..., approve: _Optional[bool] = ..., clear_why: _Optional[str] = ...) -> None: ...
+    suspend_why: str
+    def __init__(self, name: _Optional[str] = ..., approve: _Optional[bool] = ..., clear_why: _Optional[str] = ..., suspend_why: _Optional[str] = ...) -> None: ...
 
 class Policies(_message.Message):
     __slots__ = ("policies",)
@@ -470,6 +481,12 @@ class TokenReply(_message.Message):
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     token: str
     def __init__(self, token: _Optional[str] = ...) -> None: ...
+
+class OverviewReply(_message.Message):
+    __slots__ = ("json",)
+    JSON_FIELD_NUMBER: _ClassVar[int]
+    json: str
+    def __init__(self, json: _Optional[str] = ...) -> None: ...
 
 class StandingsRequest(_message.Message):
     __slots__ = ("method", "open_source")

@@ -169,6 +169,11 @@ class ArenaServiceStub:
                 request_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.HolderRequest.SerializeToString,
                 response_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Empty.FromString,
                 _registered_method=True)
+        self.Overview = channel.unary_unary(
+                '/arena.v1.ArenaService/Overview',
+                request_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Empty.SerializeToString,
+                response_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.OverviewReply.FromString,
+                _registered_method=True)
         self.WhoAmI = channel.unary_unary(
                 '/arena.v1.ArenaService/WhoAmI',
                 request_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Empty.SerializeToString,
@@ -305,7 +310,8 @@ class ArenaServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DecidePolicy(self, request, context):
-        """A maintainer approves a policy for the pool, or clears the reports that it was unsafe.
+        """A maintainer approves a policy for the pool, clears the reports that it was unsafe, or
+        suspends it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -359,6 +365,13 @@ class ArenaServiceServicer:
 
     def RevokeTokens(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Overview(self, request, context):
+        """The state of the server, as `arena admin status --json` prints it.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -519,6 +532,11 @@ def add_ArenaServiceServicer_to_server(servicer, server):
                     servicer.RevokeTokens,
                     request_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.HolderRequest.FromString,
                     response_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Empty.SerializeToString,
+            ),
+            'Overview': grpc.unary_unary_rpc_method_handler(
+                    servicer.Overview,
+                    request_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Empty.FromString,
+                    response_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.OverviewReply.SerializeToString,
             ),
             'WhoAmI': grpc.unary_unary_rpc_method_handler(
                     servicer.WhoAmI,
@@ -1265,6 +1283,33 @@ class ArenaService:
             '/arena.v1.ArenaService/RevokeTokens',
             arena__robot_dot_server_dot_proto_dot_arena__server__pb2.HolderRequest.SerializeToString,
             arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Empty.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Overview(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/arena.v1.ArenaService/Overview',
+            arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Empty.SerializeToString,
+            arena__robot_dot_server_dot_proto_dot_arena__server__pb2.OverviewReply.FromString,
             options,
             channel_credentials,
             insecure,

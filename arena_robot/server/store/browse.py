@@ -6,8 +6,9 @@ aborted or cancelled is not shown. Pages are cut by key, not by count, so that t
 as much as the first.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -21,7 +22,7 @@ from arena_robot.server.files import FileId
 from arena_robot.server.store import log
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.evidence import manifests_of
-from arena_robot.server.store.schema import accounts, episodes, files, policies, sessions
+from arena_robot.server.store.schema import accounts, episodes, files, policies, sessions, shown
 
 MOST = 200    # rows of a page, and values of a menu: what a browser shows at once
 MARKS = {
@@ -35,6 +36,7 @@ MARKS = {
 COUNTED_MARKS = ('', 'imported')
 PAGE = 30     # a screen or two
 OUTCOMES = ('A', 'B', 'TIE', 'invalid')
+LISTED = (PolicyState.POOL.value, PolicyState.RETIRED.value, PolicyState.SUSPENDED.value)
 ORIGINS = ('relayed', 'imported', LOCAL_STUDY)
 
 
@@ -137,6 +139,7 @@ class PolicyCard:
     action_space: str | None
     state: str
     imported: bool = False
+    provenance: Mapping[str, str] = field(default_factory=dict)
 
 
 class Browse:
@@ -207,17 +210,19 @@ class Browse:
 
     def cards(self) -> list[PolicyCard]:
         """Return every policy that was ever in the pool, by name."""
-        query = _cards().where(policies.c.state.in_(
-            [PolicyState.POOL.value, PolicyState.RETIRED.value, PolicyState.SUSPENDED.value]))
         with self._database.read() as connection:
-            return [_card(row) for row in connection.execute(query).mappings()]
+            return [_card(row) for row in connection.execute(_cards().where(
+                policies.c.state.in_(LISTED))).mappings()]
 
     def card(self, name: str) -> PolicyCard:
-        """Return a policy by name; DataError when there is none to show."""
-        for card in self.cards():
-            if card.name == name:
-                return card
-        raise DataError(f"there is no policy '{name:.100}' to show")
+        """Return a policy by name, also one on probation; DataError where none is shown."""
+        query = _cards().where(policies.c.name == name, policies.c.state.in_(
+            [*LISTED, PolicyState.PROBATION.value]))
+        with self._database.read() as connection:
+            row = connection.execute(query).mappings().first()
+        if row is None:
+            raise DataError(f"there is no policy '{name:.100}' to show")
+        return _card(row)
 
     def choices(self) -> tuple[list[str], list[str]]:
         """Return the institutions and the categories that occur."""
@@ -249,8 +254,10 @@ class Browse:
     def _holds(self, text: str) -> sa.ColumnElement[bool]:
         # The text is a parameter and its wildcards are escaped: it is only text.
         if self._database.is_sqlite:  # LIKE ignores case there
-            return sessions.c.prompt.contains(text, autoescape=True)
-        return sa.func.lower(sessions.c.prompt).contains(text.lower(), autoescape=True)
+            holds = sessions.c.prompt.contains(text, autoescape=True)
+        else:
+            holds = sa.func.lower(sessions.c.prompt).contains(text.lower(), autoescape=True)
+        return sa.and_(holds, sessions.c.hidden == '')
 
     def _policy_id(self, name: str) -> int:
         with self._database.read() as connection:
@@ -291,12 +298,12 @@ def _evaluations() -> sa.Select[Any]:
     a, b = policies.alias('a'), policies.alias('b')
     s = sessions.c
     return sa.select(
-        s.id, s.created_ns, s.institution, s.prompt, s.category, s.commitment, s.third_person,
-        s.photo_code, s.chosen, s.study, s.study_sha256,
+        s.id, s.created_ns, s.institution, shown('prompt'), s.category, s.commitment,
+        s.third_person, s.photo_code, s.chosen, s.study, s.study_sha256,
         sa.type_coerce(sa.case((s.nonce != '', s.nonce), else_=s.sealed_nonce),
                        s.sealed_nonce.type).label('nonce'),
         mark_column().label('mark'), a.c.name.label('policy_a'),
-        b.c.name.label('policy_b'), *(s[name] for name in NAMES)).select_from(
+        b.c.name.label('policy_b'), *map(shown, NAMES)).select_from(
         sessions.join(a, s.policy_a_id == a.c.id).join(b, s.policy_b_id == b.c.id)).where(
         s.state == SessionState.DONE.value, sa.not_(s.probation), public_pair(a, b))
 
@@ -330,12 +337,13 @@ def _evaluation(row: sa.RowMapping) -> Evaluation:
 def _cards() -> sa.Select[Any]:
     p = policies.c
     return sa.select(p.id, p.name, accounts.c.name.label('owner'), p.open_source, p.description,
-                     p.robot, p.action_space, p.state, p.address).join_from(
+                     p.robot, p.action_space, p.state, p.address, p.provenance).join_from(
         policies, accounts).order_by(p.name)
 
 
 def _card(row: sa.RowMapping) -> PolicyCard:
-    known = PolicyCard(**{str(name): value for name, value in row.items() if name != 'address'})
+    known = PolicyCard(**{str(name): value for name, value in row.items() if name != 'address'}
+                       | {'provenance': json.loads(row['provenance'] or '{}')})
     return known if row['address'] else replace(
         known, owner=None, open_source=None, robot=None, action_space=None, imported=True)
 

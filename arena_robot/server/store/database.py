@@ -138,7 +138,6 @@ class Database:
         head = ScriptDirectory.from_config(config).get_current_head()
         if self.version() == head:
             return
-        log.info('migrating the database to %s', head)
         with self.write() as connection:
             wait_for_turn(connection, 'migration')
             revision = MigrationContext.configure(connection).get_current_revision()
@@ -149,6 +148,7 @@ class Database:
                 metadata.create_all(connection, checkfirst=False)
                 command.stamp(config, 'head')
                 return
+            log.info('migrating the database to %s', head)
             try:
                 command.upgrade(config, 'head')
             except CommandError as error:

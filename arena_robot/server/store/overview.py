@@ -18,6 +18,7 @@ from arena_robot.server.store.schema import accounts, files, policies, sessions,
 DAY_NS = int(1e9 * DAY_S)
 WEEK_NS, SOON_NS = 7 * DAY_NS, 30 * DAY_NS    # a new token is asked for before its last month ends
 NEWEST = 5                                    # incomplete sessions that are named
+MOST_HIDDEN = 100                             # a page of them; older ones stay hidden
 
 
 @dataclass(frozen=True)
@@ -25,10 +26,11 @@ class Overview:
     """
     The state of a server.
 
-    ``stations`` are name, when one was last heard, and sessions of seven days. ``incomplete`` are
-    the newest sessions that do not count yet, with what is missing. ``attention`` are policies
-    that wait for a person or do not answer. ``expiring`` are holders of tokens that end within 30
-    days.
+    ``stations`` are name, robot, when one was last heard, and sessions of seven days; ``accounts``
+    those of people. ``running`` are the sessions that run, ``incomplete`` the newest ones that do
+    not count yet, with what is missing. ``attention`` are policies that wait for a person or do
+    not answer. ``hidden`` are the sessions whose texts a maintainer hides, and why. ``expiring``
+    are holders of tokens that end within 30 days.
     """
 
     people: dict[str, int]
@@ -39,6 +41,9 @@ class Overview:
     attention: list[dict[str, str]]
     expiring: list[dict[str, str]]
     disk: dict[str, int]
+    accounts: list[dict[str, str]]
+    running: list[dict[str, str]]
+    hidden: list[dict[str, str]]
 
     def text(self) -> str:
         """Return it as lines for a terminal."""
@@ -46,7 +51,9 @@ class Overview:
             return ', '.join(f'{count} {word}' for word, count in values.items()) or 'none'
 
         lines = [f'sessions   {counts(self.sessions)}',
+                 *(f"  {row['session']}  runs at {row['station']}" for row in self.running),
                  *(f"  {row['session']}  {row['missing']}" for row in self.incomplete),
+                 *(f"  {row['session']}  texts hidden by {row['why']}" for row in self.hidden),
                  f'policies   {counts(self.policies)}',
                  *(f"  {row['policy']}: {row['why']}" for row in self.attention),
                  f'stations   {len(self.stations)}',
@@ -63,21 +70,49 @@ class Overview:
 def overview(connection: Connection, data: Path, now_ns: int, rule: Approval) -> Overview:
     """Return the state of a server whose data folder is ``data``."""
     seen = connection.execute(
-        sa.select(stations.c.name, stations.c.institution, sa.func.max(sessions.c.seen_ns),
+        sa.select(stations.c.name, stations.c.institution, stations.c.robot,
+                  stations.c.test_driver, sa.func.max(sessions.c.seen_ns),
                   sa.func.sum(sa.case((sessions.c.created_ns > now_ns - WEEK_NS, 1), else_=0)))
         .join_from(stations, sessions, sessions.c.station_id == stations.c.id, isouter=True)
-        .group_by(stations.c.id, stations.c.name, stations.c.institution)
+        .group_by(stations.c.id, stations.c.name, stations.c.institution, stations.c.robot,
+                  stations.c.test_driver)
         .order_by(stations.c.name)).all()
     stored = connection.scalar(sa.select(sa.func.sum(files.c.size)).where(
         files.c.complete, files.c.erased_ns.is_(None)))
-    roles = connection.scalars(sa.select(accounts.c.roles))
+    people = _accounts(connection)
     return Overview(
-        dict(sorted(Counter(word for row in roles for word in row.split(',') if word).items())),
-        [{'station': name, 'institution': place, 'week': int(week or 0),
-          'seen': to_iso(last_ns) if last_ns else ''} for name, place, last_ns, week in seen],
+        dict(sorted(Counter(
+            word for row in people for word in row['roles'].split(', ') if word).items())),
+        [{'station': name, 'institution': place, 'robot': robot, 'test_driver': bool(driver),
+          'week': int(week or 0), 'seen': to_iso(last_ns) if last_ns else ''}
+         for name, place, robot, driver, last_ns, week in seen],
         _session_counts(connection), _incomplete(connection), _by_state(connection),
         _attention(connection, rule), _expiring(connection, now_ns),
-        {'free': shutil.disk_usage(data).free, 'files': int(stored or 0)})
+        {'free': shutil.disk_usage(data).free, 'files': int(stored or 0)},
+        people, _running(connection), _hidden(connection))
+
+
+def _accounts(connection: Connection) -> list[dict[str, str]]:
+    c = accounts.c
+    return [{'account': row.name, 'institution': row.institution, 'person': row.person,
+             'roles': ', '.join(sorted(filter(None, row.roles.split(','))))}
+            for row in connection.execute(
+                sa.select(c.name, c.institution, c.person, c.roles).order_by(c.name))]
+
+
+def _running(connection: Connection) -> list[dict[str, str]]:
+    rows = connection.execute(
+        sa.select(sessions.c.id, stations.c.name, sessions.c.created_ns).join_from(
+            sessions, stations, sessions.c.station_id == stations.c.id).where(
+            sessions.c.state == SessionState.RUNNING.value).order_by(sessions.c.created_ns))
+    return [{'session': number, 'station': name, 'since': to_iso(since_ns)}
+            for number, name, since_ns in rows]
+
+
+def _hidden(connection: Connection) -> list[dict[str, str]]:
+    rows = connection.execute(sa.select(sessions.c.id, sessions.c.hidden).where(
+        sessions.c.hidden != '').order_by(sessions.c.created_ns.desc()).limit(MOST_HIDDEN))
+    return [{'session': number, 'why': why} for number, why in rows]
 
 
 def _by_state(connection: Connection) -> dict[str, int]:

@@ -56,6 +56,7 @@ class NewPolicy:
     external_cameras: int | None = None
     wrist_camera: bool | None = None
     stereo: bool | None = None
+    provenance: str | None = None
 
     def stated(self) -> dict[str, Any]:
         """Return the needs that the owner states."""
@@ -136,7 +137,7 @@ class Policies:
         """Change fields of a policy; its state is moved with :meth:`move` alone."""
         allowed = {'address', 'description', 'open_source', 'robot', 'action_space',
                    'external_cameras', 'wrist_camera', 'stereo', 'stated', 'token', 'tls_ca',
-                   'appeal'}
+                   'appeal', 'provenance'}
         wrong = set(changes) - allowed
         if wrong:
             raise DataError(f"cannot change {', '.join(sorted(wrong))} of a policy; "

@@ -23,6 +23,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    case,
     event,
     false,
 )
@@ -154,7 +155,9 @@ policies = Table(
     Column('spec', Text, nullable=False, server_default=''),
     # A maintainer said that it may enter the pool; what its owner said to reports last.
     Column('approved', Boolean, nullable=False, server_default=false()),
-    Column('appeal', Text, nullable=False, server_default=''))
+    Column('appeal', Text, nullable=False, server_default=''),
+    # What its owner says of where it comes from, JSON: paper, weights …
+    Column('provenance', Text, nullable=False, server_default=''))
 
 # A search on SQLite reads the prompts in the index; PostgreSQL has no room for a long one there.
 NEWEST = {'ix_sessions_state_created_ns_id': ('postgresql', ()),
@@ -202,6 +205,8 @@ sessions = Table(
     # A lab's own study that was sent when it had ended: its name, and the hash of its file.
     Column('study', Text, nullable=False, server_default=''),
     Column('study_sha256', String(64), nullable=False, server_default=''),
+    # Which maintainer hides what people typed, and why; the pages and downloads leave it out.
+    Column('hidden', Text, nullable=False, server_default=''),
     *(Index(name, 'state', 'created_ns', 'id', *more).ddl_if(dialect)
       for name, (dialect, more) in NEWEST.items()),
     Index('ix_sessions_repeats', 'repeats', unique=True),
@@ -389,6 +394,19 @@ rate_counts = Table(
     Column('caller', String(32), primary_key=True),
     Column('period', BigInteger, primary_key=True, autoincrement=False),
     Column('count', BigInteger, nullable=False))
+
+
+HIDDEN = 'hidden by a maintainer'
+_TYPED = {field.name for field in FIELDS if field.is_text}
+
+
+def shown(name: str) -> Any:
+    """Return a column of the sessions as the public sees it: without a text that is hidden."""
+    column = sessions.c[name]
+    if name != 'prompt' and name not in _TYPED:
+        return column
+    return case((sessions.c.hidden != '', HIDDEN if name == 'prompt' else ''),
+                else_=column).label(name)
 
 
 def _append_only(table: Table) -> None:

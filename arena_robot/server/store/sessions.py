@@ -69,6 +69,7 @@ class SessionRow:
     study: str = ''
     study_sha256: str = ''
     is_public: bool = True
+    hidden: str = ''
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from arena_robot.core.pair import Reveal
 from arena_robot.core.verdict import NAMES, Verdict, from_plain, to_plain
 from arena_robot.server.base import SessionState
 from arena_robot.server.store.database import Database
-from arena_robot.server.store.schema import accounts, episodes, log, policies, sessions
+from arena_robot.server.store.schema import accounts, episodes, log, policies, sessions, shown
 from arena_robot.server.store.sealed_pairs import publish
 from arena_robot.server.store.sessions import SessionRow, session_of_row
 
@@ -244,9 +244,9 @@ def counted_sessions(database: Database) -> list[CountedSession]:
     """Return every session whose verdict counts, oldest first."""
     a, b, s = policies.alias('a'), policies.alias('b'), sessions.c
     query = sa.select(
-        s.id, s.created_ns, s.prompt, s.category, a.c.name.label('policy_a'),
+        s.id, s.created_ns, shown('prompt'), s.category, a.c.name.label('policy_a'),
         b.c.name.label('policy_b'), s.institution, accounts.c.name.label('evaluator'),
-        s.imported, *(s[name] for name in NAMES)).select_from(
+        s.imported, *map(shown, NAMES)).select_from(
         sessions.join(a, s.policy_a_id == a.c.id).join(b, s.policy_b_id == b.c.id)
         .join(accounts, s.evaluator_id == accounts.c.id)).where(that_counts()).order_by(
         s.created_ns, s.id)

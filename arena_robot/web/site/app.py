@@ -5,10 +5,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import parse_qs
 
 from fastapi import Depends, FastAPI, Query, Request
-from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
@@ -18,6 +16,7 @@ from starlette.exceptions import HTTPException
 import arena_robot
 from arena_robot.core.errors import (
     ArenaError,
+    Conflict,
     DataError,
     NotComputed,
     RankingError,
@@ -30,6 +29,7 @@ from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.standings import as_json, plain
 from arena_robot.reports.policy_report.render import TEMPLATES
 from arena_robot.server.base import Caller, PolicyRecord, UnknownSession
+from arena_robot.server.config import ServerConfig
 from arena_robot.server.results.standings import Results
 from arena_robot.server.store.blobs import Blobs
 from arena_robot.server.store.browse import MARKS, ORIGINS, OUTCOMES, Browse, Filter
@@ -37,7 +37,8 @@ from arena_robot.server.store.categories import Categories
 from arena_robot.server.store.reports import CitationChecks, Reports
 from arena_robot.server.store.tallies import TallyBy, against
 from arena_robot.server.transparency.log import TransparencyLog
-from arena_robot.web.bounds import FORM_BYTES, HeadAsGet
+from arena_robot.server.upkeep.maintenance import Maintenance
+from arena_robot.web.bounds import HeadAsGet
 from arena_robot.web.site import view_models
 from arena_robot.web.site.audit_pages import (
     AuditIndex,
@@ -48,6 +49,7 @@ from arena_robot.web.site.audit_pages import (
 from arena_robot.web.site.charts import add_charts, add_share_charts
 from arena_robot.web.site.downloads import Notes, add_api_page, add_downloads, add_log
 from arena_robot.web.site.history import History, MethodChanges, add_history
+from arena_robot.web.site.people_pages import add_admin_page, add_logo, add_owner_page
 from arena_robot.web.site.recorded import AuditCurves
 from arena_robot.web.site.result_pages import (
     add_category_pages,
@@ -67,7 +69,7 @@ HEADERS = {
     'X-Content-Type-Options': 'nosniff', 'Referrer-Policy': 'no-referrer',
     'X-Frame-Options': 'DENY'}
 STATUS = {UnknownSession: 404, NotComputed: 503, Unauthorised: 403, DataError: 400,
-          RankingError: 409}
+          RankingError: 409, Conflict: 409}
 AGAIN_S = 5    # when who asked for what is being computed should ask again
 
 Wanted = Annotated[Filter, Depends()]
@@ -90,6 +92,8 @@ class SiteParts:
     categories: Categories
     reports: Reports
     checks: CitationChecks
+    maintenance: Maintenance
+    config: ServerConfig
 
 
 def site(parts: SiteParts) -> FastAPI:
@@ -102,12 +106,14 @@ def site(parts: SiteParts) -> FastAPI:
         version=arena_robot.__version__, outcomes=OUTCOMES, fields=FIELDS, marks=MARKS,
         origins=ORIGINS, counted_origins=parts.results.origins,
         counted=parts.results.counted,
-        recommended=RECOMMENDED, least=LEAST)
+        recommended=RECOMMENDED, least=LEAST, arena=parts.config)
     _protect(app, pages)
     _leaderboard_page(app, pages, parts)
     _public_pages(app, pages, parts)
     _evaluation_pages(app, pages, parts)
-    _owner_pages(app, pages, parts)
+    add_owner_page(app, pages, parts.caller, parts.mine, parts.credit)
+    add_admin_page(app, pages, parts.caller, parts.maintenance)
+    add_logo(app, parts.config)
     _standings_api(app, parts)
     _evaluations_api(app, parts.browse)
     add_log(app, parts.log)
@@ -223,25 +229,6 @@ def _evaluation_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) ->
             'page': parts.browse.page(wanted), 'wanted': wanted, 'institutions': institutions,
             'categories': categories, 'policies': parts.browse.cards(),
             'more': view_models.query(wanted)})
-
-
-def _owner_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) -> None:
-    @app.get('/owner', response_class=HTMLResponse, include_in_schema=False)
-    def ask(request: Request) -> Response:
-        return pages.TemplateResponse(request, 'owner.html', {'caller': None})
-
-    # The token is sent in the body of a form and not stored: there is no cookie.
-    @app.post('/owner', response_class=HTMLResponse, include_in_schema=False)
-    async def show(request: Request) -> Response:
-        form = parse_qs((await request.body())[:FORM_BYTES].decode('ascii', 'replace'))
-        token = form.get('token', [''])[0].strip()
-        return await run_in_threadpool(answer, request, token)
-
-    def answer(request: Request, token: str) -> Response:
-        caller = parts.caller(token)
-        return pages.TemplateResponse(request, 'owner.html', {
-            'caller': caller, 'policies': parts.mine(caller),
-            'credit': parts.credit(f'account:{caller.name}')})
 
 
 def _standings_api(app: FastAPI, parts: SiteParts) -> None:

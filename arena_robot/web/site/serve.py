@@ -1,6 +1,5 @@
 """Runs the site of a server on its own port, in a thread of the server's process."""
 
-import logging
 import socket
 import threading
 import time
@@ -19,8 +18,6 @@ from arena_robot.web.bounds import BodyLimit, bounded_http
 from arena_robot.web.site.app import SiteParts, site
 from arena_robot.web.site.history import MethodChanges
 
-log = logging.getLogger(__name__)
-
 START_S = 10.0           # uvicorn listens within a second, on a busy machine within some
 BODY_BYTES = 16 << 10    # of a request: forms of one field; nothing is uploaded here
 
@@ -34,7 +31,8 @@ def site_parts(arena: ArenaServer) -> SiteParts:
                      partial(rollout_notes, arena.database), methods,
                      Categories(arena.database, SystemClock()),
                      Reports(arena.database, SystemClock()),
-                     CitationChecks(arena.database, SystemClock()))
+                     CitationChecks(arena.database, SystemClock()), arena.maintenance,
+                     arena.config)
 
 
 class SiteServer(Openable):
@@ -76,7 +74,6 @@ class SiteServer(Openable):
             if time.monotonic() > deadline or not self._thread.is_alive():
                 raise ServerError(f'the site did not start within {START_S:g} s')
             time.sleep(0.02)
-        log.info('site on %s', self.address)
 
     def close(self) -> None:
         """Stop; can be called twice."""
