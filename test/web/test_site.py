@@ -56,6 +56,7 @@ class Place:
     """A server with a few finished sessions, and its site."""
 
     def __init__(self, folder):
+        folder.mkdir(parents=True, exist_ok=True)
         logo = folder / 'logo.svg'
         logo.write_text('<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>')
         config = ServerConfig(data=folder, port=0, site_port=0, seed=3, probe_period_s=3600.0,
