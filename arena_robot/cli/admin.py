@@ -318,7 +318,7 @@ def run_hide(args: argparse.Namespace) -> int:
     """
     from arena_robot.core.clock import SystemClock
     from arena_robot.server.store.audit import Audit
-    from arena_robot.server.upkeep.maintenance import hide_texts
+    from arena_robot.server.store.sessions import hide_texts
 
     if not args.undo and not args.reason.strip():
         raise DataError('--reason says why the texts are hidden')

@@ -60,13 +60,11 @@ def run_server(args: argparse.Namespace) -> int:
     stopping = ended_by_signal()
     with ArenaServer(config, SystemClock(), conformance, probe, spec,
                      SERVER_JOBS) as server:
-        first = _tell_token(server.first_token(), args.token_file,
-                            f'{config.host}:{server.port}')
-        listening = config.site_port >= 0
-        with (SiteServer(server, config.host, config.site_port) if listening
+        address = f'{config.host}:{server.port}'
+        first = _tell_token(server.first_token(), args.token_file, address)
+        with (SiteServer(server, config.host, config.site_port) if config.site_port >= 0
               else contextlib.nullcontext()) as site:
-            print(f'arena server on {config.host}:{server.port}'
-                  + (f', site on {site.address}' if site else ''),
+            print(f'arena server on {address}' + (f', site on {site.address}' if site else ''),
                   f'all its data is in {config.data}', *first, sep='\n', flush=True)
             while not stopping.wait(1.0):
                 pass

@@ -121,13 +121,12 @@ class ArenaServer:
                          joined=self.joined)
         self.reviews = PolicyReviews(self.database, clock, self.policies,
                                      self.acceptance.promote, config.approve_policies)
-        self.maintenance = Maintenance(self.database, clock, self.pool, self.reviews, self.audit,
-                                       config)
+        self.maintenance = Maintenance(
+            self.database, clock, self.pool, self.reviews, self.audit, config)
         self._audits = AuditWorker(functions.audit, config.audit, Browse(self.database),
                                    self.uploads, self.blobs) \
             if config.audit and functions.audit else None
         self._works = background_work(config, functions, self.results, self.database, clock)
-        self._turn = Turn(self.database, 'housekeeper')
         self._housekeeping = Housekeeping(
             self._chores(), lambda chore: self.counters.add('chore_failures', chore))
         self.metrics_port = -1
@@ -142,6 +141,7 @@ class ArenaServer:
         self.audit = Audit(self.database, clock)
         self._rates = rates_of(config.limits, clock)
         self._shared_rates = SharedRates(self._rates, RateCounts(self.database))
+        self._turn = Turn(self.database, 'housekeeper')
         self._bounded_audit = BoundedAudit(self.audit, self._rates.audit_lines, self.counters)
         self.ledger = Ledger(self.database, clock)
         self.uploads = Uploads(self.database, self.blobs, config.data / 'spool', clock,

@@ -378,6 +378,6 @@ def _new(message: pb.Policy) -> NewPolicy:
     return NewPolicy(
         normalised(message.name), message.address, message.description, message.open_source,
         message.robot or 'any', message.action_space or None,
-        *(_given(message, name) for name in ('external_cameras', 'wrist_camera', 'stereo')),
+        **{name: _given(message, name) for name in ('external_cameras', 'wrist_camera', 'stereo')},
         provenance=json.dumps({key: said.strip() for key, said in message.provenance.items()})
         if message.provenance else None)

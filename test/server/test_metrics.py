@@ -6,7 +6,6 @@ import socket
 
 import httpx
 import pytest
-import sqlalchemy as sa
 from arena_setting import STATION, Setting, run
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -20,7 +19,7 @@ from arena_robot.server.config import Approval, ServerLimits
 from arena_robot.server.counters import MOST_ROWS, Counters
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.store.audit import Audit
-from arena_robot.server.store.schema import sessions
+from arena_robot.server.store.sessions import hide_texts
 from arena_robot.session.arena.contract import PROMPT, VERDICT
 
 
@@ -131,9 +130,7 @@ def test_a_maintainer_reads_what_waits_for_a_person(pool, tmp_path, capsys):
         server.policies.move('azure-fast', PolicyState.PROBATION)
         server.policies.set_health(server.policies.get('crimson-7b').id, False, 'no answer in 5 s')
         server.accounts.rotate(setting.owner, lifetime_s=3600.0)
-        with server.database.write() as connection:
-            connection.execute(sa.update(sessions).where(sessions.c.id == waits).values(
-                hidden='maya: a name'))
+        hide_texts(server.database, waits, 'maya', 'a name')
         rows = {part: listed(setting, tmp_path, part, capsys) for part in ('accounts', 'stations')}
         code, text = status()
         now = json.loads(status('--json')[1])
@@ -151,6 +148,10 @@ def test_a_maintainer_reads_what_waits_for_a_person(pool, tmp_path, capsys):
     assert [row['holder'] for row in now['expiring']] == ['olga']
     assert now['people'] == {'evaluator': 1, 'maintainer': 1, 'owner': 1}
     assert now['disk']['files'] > 0
+    check_lists(rows, now, text, waits)
+
+
+def check_lists(rows, now, text, waits):
     assert f'{waits}  texts hidden by maya: a name' in text
     assert [row['account'] for row in rows['accounts'][0]] == ['ada', 'maya', 'olga']
     assert rows['stations'][0] == now['stations']

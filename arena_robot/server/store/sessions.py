@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 from arena_robot.core.clock import Clock
 from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import Conflict, DataError
-from arena_robot.core.verdict import NAMES, Verdict, from_plain, to_plain
+from arena_robot.core.verdict import MAX_TEXT_CHARS, NAMES, Verdict, from_plain, to_plain
 from arena_robot.server.base import SessionState, UnknownSession
 from arena_robot.server.store import sealed_pairs
 from arena_robot.server.store.accounts import digest
@@ -353,3 +353,18 @@ class Slots:
             # Sorted, so that two servers do not wait for each other.
             connection.execute(_COUNT, [{'session': session_id, 'more': count}
                                         for session_id, count in sorted(Counter(ids).items())])
+
+
+def hide_texts(database: Database, session_id: str, by: str, why: str) -> None:
+    """
+    Hide what people typed in a session from pages, JSON and downloads; show it with ``why`` ''.
+
+    The log keeps it: an entry of the log never changes. Raises UnknownSession, DataError.
+    """
+    if len(why) > MAX_TEXT_CHARS:
+        raise DataError(f'say why the texts are hidden, in 1 to {MAX_TEXT_CHARS} characters')
+    with database.write() as connection:
+        done = connection.execute(sa.update(sessions).where(sessions.c.id == session_id).values(
+            hidden=f'{by}: {why.strip()}' if why.strip() else ''))
+    if not done.rowcount:
+        raise UnknownSession(f'there is no session {session_id:.40}')

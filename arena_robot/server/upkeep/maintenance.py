@@ -2,33 +2,15 @@
 
 from collections.abc import Callable
 
-import sqlalchemy as sa
-
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import ArenaError, DataError, Unauthorised
-from arena_robot.core.verdict import MAX_TEXT_CHARS
-from arena_robot.server.base import Caller, Role, UnknownSession
+from arena_robot.server.base import Caller, Role
 from arena_robot.server.config import ServerConfig
 from arena_robot.server.pool.policy_pool import PolicyReviews, Pool
 from arena_robot.server.store.audit import Audit
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.overview import Overview, overview
-from arena_robot.server.store.schema import sessions
-
-
-def hide_texts(database: Database, session_id: str, by: str, why: str) -> None:
-    """
-    Hide what people typed in a session from pages, JSON and downloads; show it with ``why`` ''.
-
-    The log keeps it: an entry of the log never changes. Raises UnknownSession, DataError.
-    """
-    if len(why) > MAX_TEXT_CHARS:
-        raise DataError(f'say why the texts are hidden, in 1 to {MAX_TEXT_CHARS} characters')
-    with database.write() as connection:
-        done = connection.execute(sa.update(sessions).where(sessions.c.id == session_id).values(
-            hidden=f'{by}: {why.strip()}' if why.strip() else ''))
-    if not done.rowcount:
-        raise UnknownSession(f'there is no session {session_id:.40}')
+from arena_robot.server.store.sessions import hide_texts
 
 
 class Maintenance:
