@@ -1,5 +1,6 @@
 """Exports have the recorded rate and robot, and are read by the code of who made the formats."""
 
+import importlib.util
 import json
 import os
 import shutil
@@ -148,6 +149,11 @@ def test_a_dataset_of_another_robot_can_be_looked_at(slow, tmp_path):
         with EpisodeExport(sources(folder)[0]) as episode:
             assert len(episode.tracks.arm.stamps) == 0
             assert np.isnan(episode.tracks.steps.q_sent).all()
+    if importlib.util.find_spec('rerun'):
+        assert main(['view', str(folder), '--out', str(tmp_path / 'a.rrd'), '--no-open']) == 0
+        rows = rerun_rows(tmp_path / 'a.rrd')
+        assert len(rows['/A/asked/number_8', 'Scalars:scalars']) == 12
+        assert ('/A/gripper/asked', 'Scalars:scalars') not in rows
     (root / 'meta/info.json').write_text(json.dumps({**info, 'codebase_version': 'v2.1'}))
     with pytest.raises(DataError, match=r'LeRobotDataset v2\.1; v3 is read'):
         read_lerobot(root)

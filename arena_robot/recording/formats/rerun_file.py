@@ -81,12 +81,16 @@ class _Rollout:
         self._file, self._episode, self._tracks = file, episode, episode.tracks
         self._home = f'/{episode.source.slot}'
         self._steps_s = self._seconds(self._tracks.steps.stamps)
+        space, width = self._tracks.steps.space, self._tracks.steps.requested.shape[1]
+        self._numbers = [*ActionSpace(space).row.names, 'gripper'] if space else [
+            f'number_{k}' for k in range(1, width + 1)]    # of an imported, unknown robot
 
     def write(self) -> float:
         """Write everything that was recorded; return the time of the last step."""
         for name in self._episode.views():
             self._camera(name)
-        self._scene()
+        if len(self._tracks.arm.stamps):
+            self._scene()
         self._arm()
         self._gripper()
         self._chunks()
@@ -150,7 +154,9 @@ class _Rollout:
             self._line(f'joints/{joint}/measured', seconds, arm.q[:, column])
             self._line(f'joints/{joint}/accepted', self._steps_s, steps.q_sent[:, column])
         same = steps.space == ActionSpace.JOINT_POSITION
-        for column, name in enumerate(ActionSpace(steps.space).row.names):
+        for column, name in enumerate(self._numbers):
+            if name == 'gripper':
+                continue
             self._line(f'joints/{name}/asked' if same else f'asked/{name}', self._steps_s,
                        steps.requested[:, column])
         moves = np.abs(arm.dq).max(axis=1, initial=0.0) >= STILL_RAD_S
@@ -161,8 +167,9 @@ class _Rollout:
     def _gripper(self) -> None:
         steps, gripper = self._tracks.steps, self._tracks.gripper
         self._line('gripper/measured', self._seconds(gripper.stamps), gripper.position)
-        self._line('gripper/asked', self._steps_s, steps.requested[:, -1])
         self._line('gripper/accepted', self._steps_s, steps.gripper_sent)
+        if steps.space:
+            self._line('gripper/asked', self._steps_s, steps.requested[:, -1])
 
     def _chunks(self) -> None:
         """Write each chunk's actions from the step on that it was asked for."""
@@ -175,7 +182,7 @@ class _Rollout:
             len(chunk.actions)) / self._episode.rate_hz for chunk in asked])
         values = np.concatenate([chunk.actions for chunk in asked])
         order = np.argsort(seconds, kind='stable')
-        for column, name in enumerate([*ActionSpace(asked[0].space).row.names, 'gripper']):
+        for column, name in enumerate(self._numbers):
             self._file.log(f'{self._home}/chunks/{name}', rr.SeriesPoints(
                 names=name, marker_sizes=1.5), static=True)
             self._send(f'chunks/{name}', seconds[order],
