@@ -3,7 +3,8 @@ Client for OpenAI-compatible chat endpoints, with texts and pictures.
 
 Address, model and key come from the configuration or from ``ARENA_MODEL_URL``, ``ARENA_MODEL`` and
 ``ARENA_MODEL_KEY``. The key is in no message, log, cache or transcript. Answers are cached by the
-content of the request; a budget stops before it is exceeded; ``dry_run`` sends nothing.
+content of the request; a budget stops before it is exceeded; ``dry_run`` sends nothing. JSON in a
+reply is the reply alone, or one fenced block; nothing is repaired.
 """
 
 import base64

@@ -221,22 +221,18 @@ class ArenaServer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def first_token(self, name: str = 'maintainer', institution: str = 'local') -> str | None:
+    def first_token(self) -> str | None:
         """
         Return a maintainer's token on a server without a maintainer, None on any other.
 
-        Imported evaluations bring accounts of evaluators, one of them perhaps called ``name``.
+        Imported evaluations bring accounts of evaluators, one perhaps called ``maintainer``.
         """
         with self.database.alone('first token'):
-            return self._first_token(name, institution)
-
-    def _first_token(self, name: str, institution: str) -> str | None:
-        if self.accounts.names_with(Role.MAINTAINER):
-            return None
-        taken = self.accounts.names()
-        free = next(n for n in chain([name], (f'{name}-{k}' for k in count(2))) if n not in taken)
-        account = self.accounts.add_account(free, institution, list(_PEOPLE))
-        return self.accounts.issue(account)
+            if self.accounts.names_with(Role.MAINTAINER):
+                return None
+            taken, names = self.accounts.names(), (f'maintainer-{k}' for k in count(2))
+            free = next(name for name in chain(['maintainer'], names) if name not in taken)
+            return self.accounts.issue(self.accounts.add_account(free, 'local', list(_PEOPLE)))
 
     def rules(self) -> dict[str, Any]:
         """Return the rules by which sessions count, and what became of the sessions so far."""

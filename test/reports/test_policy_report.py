@@ -18,9 +18,8 @@ from arena_robot.core.task_categories import CATEGORIES
 from arena_robot.core.verdict import Verdict
 from arena_robot.records.roboarena_files import read_folder
 from arena_robot.reports.policy_report.checking import ReportChecker, checked_section, relation_of
-from arena_robot.reports.policy_report.compose import report_of
 from arena_robot.reports.policy_report.material import ReportMaterial, ReportSession, material_of
-from arena_robot.reports.policy_report.render import as_html, as_markdown, difference_of
+from arena_robot.reports.policy_report.render import as_html, as_markdown, difference_of, report_of
 from arena_robot.reports.policy_report.statements import (
     RULES_RIGHT,
     SECTIONS,

@@ -15,7 +15,6 @@ from arena_robot.core.verdict import Verdict
 from arena_robot.models.chat import ChatClient, ChatSettings
 from arena_robot.records.roboarena_files import read_folder
 from arena_robot.reports.policy_report.checking import ReportChecker
-from arena_robot.reports.policy_report.compose import report_of
 from arena_robot.reports.policy_report.material import ReportMaterial, ReportSession, material_of
 from arena_robot.reports.policy_report.narrator import (
     ReportNarrator,
@@ -23,7 +22,7 @@ from arena_robot.reports.policy_report.narrator import (
     fence,
     section_messages,
 )
-from arena_robot.reports.policy_report.render import as_markdown
+from arena_robot.reports.policy_report.render import as_markdown, report_of
 from arena_robot.reports.policy_report.statements import (
     Citation,
     ReportSection,

@@ -117,8 +117,8 @@ def _require(args: argparse.Namespace) -> None:
 def _report(args: argparse.Namespace, material: 'ReportMaterial') -> 'PolicyReport | None':
     """Return the report; None in a dry run, which prints what would be sent."""
     from arena_robot.core.clock import SystemClock
-    from arena_robot.reports.policy_report.compose import report_of
     from arena_robot.reports.policy_report.narrator import ReportNarrator
+    from arena_robot.reports.policy_report.render import report_of
     if not args.model:
         return report_of(args.policy, material, SystemClock(), args.since)
     chat = chat_client(args, args.output and args.output.with_suffix('.transcript.jsonl'))
@@ -159,7 +159,7 @@ def _shape(args: argparse.Namespace, report: 'PolicyReport') -> str:
 def _check(args: argparse.Namespace, material: 'ReportMaterial') -> int:
     """Print what of a report does not hold."""
     from arena_robot.core.clock import SystemClock
-    from arena_robot.reports.policy_report.compose import checker_of, finished_report
+    from arena_robot.reports.policy_report.render import checker_of, finished_report
     stored = _read(args.check)
     checked = finished_report(checker_of(args.policy, material, args.since or stored.since),
                               stored.sections, SystemClock(), stored.since, stored.method)

@@ -19,9 +19,9 @@ from arena_robot.core.errors import ModelError
 from arena_robot.core.task_categories import CATEGORIES
 from arena_robot.models.chat import ChatClient, ChatMessage, system, user
 from arena_robot.reports.policy_report.checking import ReportChecker, added, checked_section
-from arena_robot.reports.policy_report.compose import checker_of, draft_sections, finished_report
 from arena_robot.reports.policy_report.material import ReportMaterial, ReportSession
 from arena_robot.reports.policy_report.performance import claim_words
+from arena_robot.reports.policy_report.render import checker_of, draft_sections, finished_report
 from arena_robot.reports.policy_report.statements import (
     SECTIONS,
     CheckCounts,

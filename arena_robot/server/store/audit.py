@@ -67,11 +67,9 @@ class Audit:
         for _, waiter in batch:
             waiter.set_result(None)
 
-    def lines(self, limit: int = 100, before_id: int | None = None) -> list[AuditLine]:
+    def lines(self, limit: int = 100) -> list[AuditLine]:
         """Return the newest lines first."""
         query = sa.select(audit).order_by(audit.c.id.desc()).limit(limit)
-        if before_id is not None:
-            query = query.where(audit.c.id < before_id)
         with self._database.read() as connection:
             rows = connection.execute(query).mappings().all()
         return [AuditLine(**{k: v for k, v in row.items() if k != 'id'}) for row in rows]

@@ -1,4 +1,4 @@
-"""Preflight: one check per part of the station and per camera moved, with the fix for each."""
+"""Preflight: a check per part of the station, and of moved cameras, with the fix for each."""
 
 import os
 import shutil

@@ -20,9 +20,9 @@ from arena_robot.core.observation import Pixels
 from arena_robot.models.chat import ANSWER_TOKENS, CACHE, ChatClient, ChatSettings
 from arena_robot.recording.episode.frames import first_picture
 from arena_robot.reports.episode_audit import audit_session
-from arena_robot.reports.policy_report.compose import report_of
 from arena_robot.reports.policy_report.material import ReportMaterial, ReportSession
 from arena_robot.reports.policy_report.narrator import ReportNarrator
+from arena_robot.reports.policy_report.render import report_of
 from arena_robot.reports.policy_report.statements import report_to_json
 from arena_robot.reports.task_scenes import PROMPT_VERSION, SceneModel, by_rules
 from arena_robot.server.config import ServerConfig
