@@ -192,7 +192,7 @@ def judged(page: Page, show: Callable[..., None], desk: ShownDesk, films: Films)
     show('preference', State.PREFERENCE, **{**both, 'draft': full})
     page.photo('conditions', '#clutter')
     both |= {'verdict': full, 'draft': full}
-    show('review', State.REVIEW, **both)
+    show('review', State.PREFERENCE, at='#review', **both)
     show('question', State.REVIEW, ['#invalidate'], **both)
     page.press('#no')
     show('submitting', State.SUBMITTING, waiting=1, **both)

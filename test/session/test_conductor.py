@@ -10,6 +10,7 @@ from fake_station import FakePolicy
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.episode import EndReason, Preference, Slot
 from arena_robot.core.errors import (
+    ServerError,
     ServerUnavailable,
     SessionError,
     StaleData,
@@ -196,6 +197,23 @@ def test_a_verdict_waits_for_the_arena_and_the_station_goes_on(tmp_path):
     assert conductor.waiting == 0
     assert station.store.today()[-1].state is State.DONE
     assert station.arena.calls.count('feedback') == 3    # twice cut off, then once
+
+
+def test_the_next_session_can_begin_while_the_last_one_is_sent(tmp_path):
+    station = Station(tmp_path)
+    conductor = go(station.conductor, State.SUBMITTING)
+    sent = station.arena.upload
+
+    def slow(*what):
+        conductor.check()
+        station.arena.upload = sent
+        raise ServerError('the line is cut')
+    station.arena.upload = slow
+    conductor.deliver()
+    assert (conductor.record.state, conductor.waiting) == (State.PREFLIGHT, 1)
+    assert conductor.shown().notice == '', 'what the last one waits for'
+    conductor.deliver()
+    assert (conductor.waiting, station.store.today()[-1].state) == (0, State.DONE)
 
 
 def test_an_episode_is_sent_once_its_videos_are_made(tmp_path):

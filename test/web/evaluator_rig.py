@@ -121,12 +121,12 @@ class Arm:
 
 
 def begun(page, slot):
-    """Press the main button, also again: a part that was started just now is not there yet."""
+    """Press what starts the slot, also again: a part that was started now is not there yet."""
     if page.find('#state').text == f'{slot} RUNS':
         return True
     for css in ('#yes', '#primary'):
         button = page.find(css)
-        if button.is_displayed() and button.is_enabled():
+        if button.is_displayed() and button.is_enabled() and 'tart ' in button.text:
             button.click()
             break
     return False

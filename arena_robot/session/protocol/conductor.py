@@ -315,15 +315,18 @@ class Conductor:
         if self.record.state is not State.SUBMITTING:
             self._submissions.deliver()
             return
-        before, problem, self._waits = (self.record, self.problem, self._waits), '', ''
+        session, before = self._session, (self.record, self.problem, self._waits)
+        problem = waits = ''
         try:
-            self._submissions.deliver(self._session)
+            self._submissions.deliver(session)
         except NotReady as error:
-            self._waits = str(error)
+            waits = str(error)
         except ArenaError as error:
             problem = f'the session is safe here and will be sent: {error}'
-        self.problem = problem
-        if before != (self.record, self.problem, self._waits):
+        if session is not self._session:    # the next one began meanwhile
+            return
+        self.problem, self._waits = problem, waits
+        if before != (self.record, problem, waits):
             self._shown_to_all(self.record)
 
     def heartbeat(self) -> None:
