@@ -253,8 +253,10 @@ def test_what_is_recorded_can_be_chosen_and_is_derived(rig, tmp_path):
     until(lambda: r.raw.get_subscription_count(), 'the recorder')
     assert r.call(StartRecording, 'start', session_id='s-1', slot='B').success
     r.publish(30)
-    infos = r.node.get_subscriptions_info_by_topic(r.name('joint_states'))
-    assert {i.qos_profile.reliability for i in infos} == {QoSReliabilityPolicy.BEST_EFFORT}
+    until(lambda: {  # what the recorder had subscribed to before it read the file has gone
+        info.qos_profile.reliability
+        for info in r.node.get_subscriptions_info_by_topic(r.name('joint_states'))
+    } == {QoSReliabilityPolicy.BEST_EFFORT}, 'the profile of the file')
     assert r.stop().success
     with BagReader(r.root / 's-1' / 'B') as bag:
         assert r.name('left/image') in bag.topics
