@@ -5,6 +5,7 @@ Without a file it runs on this machine alone, with SQLite and a folder:
 
     arena server --data arena-data
     arena server --config /etc/arena/server.yaml
+    arena server --data try --example-data           a full site of made-up sessions, to look at
 
 On its first start it prints a maintainer's token, once; `arena admin` and `arena policy
 submit` take it from ARENA_TOKEN or --token-file. See docs/server.md for PostgreSQL, S3 and
@@ -15,6 +16,10 @@ import argparse
 import contextlib
 import logging
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from arena_robot.server.app import ArenaServer
 
 
 def server_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,8 +31,16 @@ def server_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--site-port', type=int, help='port of the site, 0 picks one, -1: no site')
     parser.add_argument('--insecure', action='store_true', default=None,
                         help='listen beyond this machine without encryption')
+    parser.add_argument('--example-data', action='store_true',
+                        help='fill a new server with made-up sessions; every page says so')
     parser.add_argument('--token-file', type=Path, metavar='FILE',
                         help="write the first maintainer's token here instead of printing it")
+
+
+def _filled(server: 'ArenaServer') -> None:
+    from arena_robot.core.clock import SystemClock
+    from arena_robot.web.site.example_data import fill
+    fill(server, SystemClock())
 
 
 def run_server(args: argparse.Namespace) -> int:
@@ -60,6 +73,8 @@ def run_server(args: argparse.Namespace) -> int:
     stopping = ended_by_signal()
     with ArenaServer(config, SystemClock(), conformance, probe, spec,
                      SERVER_JOBS) as server:
+        if args.example_data:
+            _filled(server)
         address = f'{config.host}:{server.port}'
         first = _tell_token(server.first_token(), args.token_file, address)
         with (SiteServer(server, config.host, config.site_port) if config.site_port >= 0

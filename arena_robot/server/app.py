@@ -19,11 +19,10 @@ from arena_robot.policy.grpc.server import add_policy
 from arena_robot.server.access import listening
 from arena_robot.server.access.call_guard import BoundedAudit, CallGuard, MalformedRequests
 from arena_robot.server.access.rates import SharedRates, rates_of
-from arena_robot.server.base import CONFLICT_RULES, LocalSession, Role
+from arena_robot.server.base import CONFLICT_RULES, LocalSession, PolicyTarget, Role
 from arena_robot.server.config import ServerConfig
 from arena_robot.server.counters import Counters
 from arena_robot.server.joining import JoinedPolicies
-from arena_robot.server.policy_target import PolicyTarget
 from arena_robot.server.pool.policy_pool import PolicyChecks, PolicyReviews, Pool
 from arena_robot.server.proto import arena_server_pb2_grpc
 from arena_robot.server.relay.record import RelayRecord

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import asdict
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -139,7 +140,9 @@ def policy_to_wire(record: PolicyRecord, owner: str, review: PolicyReview,
         healthy=record.healthy, requested=record.requested, has_token=record.has_token,
         has_tls_ca=record.has_tls_ca, spec=record.spec, appeal=record.appeal,
         waits_for_approval=review.waits_for_approval,
-        provenance=json.loads(record.provenance or '{}'),
+        provenance=json.loads(record.provenance or '{}'), last_ns=review.activity.last_ns,
+        latency_s=review.activity.latency_s, paid=review.activity.paid,
+        failures=[pb.PolicyFailure(**asdict(row)) for row in review.activity.failures],
         unsafe_reports=[_report_to_wire(report, to_maintainer) for report in review.reports])
 
 

@@ -53,7 +53,7 @@ from arena_robot.server.client import ServerAddress, TokensInMemory
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.store import log
 from arena_robot.server.store.database import Database
-from arena_robot.server.store.evidence import manifests_of
+from arena_robot.server.store.files import manifests_of
 from arena_robot.server.store.schema import entries, files, relayed, sessions
 from arena_robot.server.transparency.verify import check_bundle
 from arena_robot.session.arena.contract import INVALID, PROMPT, VERDICT

@@ -19,9 +19,8 @@ from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.examples.simple import Echo
 from arena_robot.policy.grpc.channel import query_request
 from arena_robot.policy.grpc.server import GrpcPolicyServer
-from arena_robot.server.base import PolicyState
+from arena_robot.server.base import PolicyState, PolicyTarget
 from arena_robot.server.config import Approval
-from arena_robot.server.policy_target import PolicyTarget
 from arena_robot.server.pool import policy_pool as checks
 from arena_robot.server.pool.policy_pool import PolicyChecks
 from arena_robot.server.proto import arena_server_pb2 as pb

@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,6 +10,7 @@ import grpc
 import pytest
 from arena_setting import STATION, Setting, episode, fine, roll
 
+from arena_robot.cli.main import main
 from arena_robot.core.episode import EndReason, Slot
 from arena_robot.core.errors import (
     BadReply,
@@ -215,6 +217,31 @@ def test_a_policy_that_a_maintainer_suspends_comes_back_by_a_maintainer_alone(se
     with pytest.raises(Conflict, match='only a maintainer lets it be checked again'):
         owner('ResubmitPolicy', pb.NameRequest(name='viridian'))
     assert maintainer('ResubmitPolicy', pb.NameRequest(name='viridian')).state == 'submitted'
+
+
+def test_an_owner_sees_latency_and_newest_failures(setting, folder, tmp_path, capsys):
+    arena = setting.arena()
+    session_id = arena.assign(STATION, 'ada', PROMPT).session_id
+    for slot in Slot:
+        roll(arena, session_id, slot, folder, EndReason.STOPPED)
+    arena.feedback(session_id, VERDICT)
+    names = arena.reveal(session_id)
+    shown = {p.name: p for p in setting.calls('owner')('ListPolicies', pb.Empty()).policies}
+    failed = shown[names.policy_b]
+    assert [(row.session_id, row.slot, row.end, row.has_page) for row in failed.failures] == [
+        (session_id, 'B', 'stopped', True)]
+    assert 0.0 < failed.latency_s < 10.0
+    other, = set(shown) - {names.policy_a, names.policy_b}
+    assert (shown[other].last_ns, shown[other].HasField('latency_s')) == (0, False)
+    token = tmp_path / 'olga.token'
+    token.write_text(setting.tokens['owner'])
+    words = ['policy', 'mine', '--server', setting.target, '--token-file', str(token)]
+    assert main(words) == 0
+    assert f'as B of /evaluations/{session_id}' in capsys.readouterr().out
+    assert main([*words, '--json']) == 0
+    rows = {row['name']: row for row in json.loads(capsys.readouterr().out)}
+    assert rows[names.policy_a]['failures'][0]['end'] == 'stopped'
+    assert rows[other]['latency_s'] is None
 
 
 def test_where_a_policy_comes_from_is_on_its_card_and_stays(setting, pool):

@@ -10,7 +10,7 @@ from arena_setting import STATION, Setting, query, run
 
 from arena_robot.core.clock import ManualClock, SystemClock
 from arena_robot.core.episode import Slot
-from arena_robot.server.policy_target import PolicyTarget
+from arena_robot.server.base import PolicyTarget
 from arena_robot.server.relay.record import DROP_NS, IDLE_NS, RelayRecord
 from arena_robot.server.relay.upstreams import IDLE_S, OpenUpstreams
 from arena_robot.server.store import relayed

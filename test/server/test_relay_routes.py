@@ -9,8 +9,7 @@ import pytest
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import Conflict, DataError, PolicyUnavailable, Unauthorised
 from arena_robot.policy.base import PolicySpec
-from arena_robot.server.base import SessionState
-from arena_robot.server.policy_target import as_json
+from arena_robot.server.base import SessionState, as_json
 from arena_robot.server.relay import routes
 from arena_robot.server.relay.routes import ROUTE_S, KnownPolicies, RelayRoutes
 from arena_robot.server.store.sessions import SlotRow

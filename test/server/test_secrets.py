@@ -14,8 +14,8 @@ from arena_robot.policy.examples.simple import Echo
 from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.policy.openpi.server import OpenpiPolicyServer
 from arena_robot.policy.options import ServeOptions
+from arena_robot.server.base import PolicyTarget
 from arena_robot.server.config import Credits
-from arena_robot.server.policy_target import PolicyTarget
 from arena_robot.server.pool.policy_pool import probe
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.sealing import is_sealed, random_seal, seal_of

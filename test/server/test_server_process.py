@@ -254,6 +254,11 @@ def test_the_first_start_prints_five_lines(tmp_path):
     said = [*process.said, *(tmp_path / 'log').read_text().splitlines()]
     assert len(said) == 5, said
     assert f'arena login {process.target}' in said[3]
+    done = subprocess.run([sys.executable, '-m', 'arena_robot.cli.main', 'server', '--config',
+                           process.config, '--example-data'], capture_output=True, text=True,
+                          timeout=60, check=False)
+    assert done.returncode == 1
+    assert 'example data is for a new server' in done.stderr
 
 
 def test_a_stopped_server_says_goodbye_in_time(sqlite_process):

@@ -13,7 +13,7 @@ from arena_robot.server.base import NoPair, PolicyState, Role, Station
 from arena_robot.server.files import Manifest
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.sessions.evidence import missing
-from arena_robot.server.store.evidence import manifests_of, store_manifest
+from arena_robot.server.store.files import manifests_of, store_manifest
 from arena_robot.server.store.ledger import MINT, Ledger, Transfer
 from arena_robot.server.store.policies import NewPolicy
 from arena_robot.server.store.sessions import episodes_of

@@ -13,7 +13,7 @@ from site_audits import audits_are_shown, write_audits
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import EndReason, Episode, Preference, Slot
-from arena_robot.core.errors import ConfigError
+from arena_robot.core.errors import ConfigError, Conflict
 from arena_robot.core.verdict import Verdict
 from arena_robot.records.episode_file import EpisodeFile, write_episode
 from arena_robot.server.app import ArenaServer
@@ -22,6 +22,7 @@ from arena_robot.server.config import ServerConfig
 from arena_robot.server.files import FileId, ManifestEntry
 from arena_robot.server.sessions.matching import Request
 from arena_robot.server.store.policies import NewPolicy
+from arena_robot.web.site.example_data import fill
 from arena_robot.web.site.serve import SiteServer
 
 VIDEO = b'not really a film, but bytes' * 1000
@@ -209,6 +210,8 @@ def test_the_owners_page_wants_a_token(place):
     assert shown.status_code == 200
     assert 'crimson-7b' in shown.text
     assert 'grpc://127.0.0.1:9' in shown.text
+    assert '0.10 s <small>median' in shown.text
+    assert 'when a station draws it' in shown.text
     assert not shown.cookies
     assert place.client.post('/owner', data={'token': 'guess'}).status_code == 403
     for path in ('/', '/evaluations', '/policies/crimson-7b', '/api/policies'):
@@ -228,6 +231,25 @@ def test_the_arena_has_its_own_title_contact_terms_and_logo(place):
 def test_wrong_words_about_an_arena_are_refused(wrong):
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         ServerConfig(**wrong)
+
+
+def test_example_data_fill_a_new_server_and_say_so_on_every_page(place, tmp_path):
+    config = ServerConfig(data=tmp_path, port=0, probe_period_s=3600.0)
+    with ArenaServer(config, SystemClock(), lambda a: '', lambda a: '') as server:
+        fill(server, SystemClock())
+        with pytest.raises(Conflict, match='for a new server'):
+            fill(server, SystemClock())
+        with SiteServer(server, '127.0.0.1', 0) as web, httpx.Client(
+                base_url=web.address, timeout=60.0, follow_redirects=True) as client:
+            assert server.results.settle()
+            for path in ('/', '/policies', '/policies/example-swift', '/evaluations', '/history',
+                         '/policies/example-swift/report', '/by/category', '/matrix', '/owner'):
+                page = client.get(path)
+                assert (page.status_code, 'Example data.' in page.text) == (200, True), path
+            front = client.get('/').text
+    assert front.count('<video') == 2
+    assert 'may be the best' in front
+    assert 'Example data.' not in place.get('/').text
 
 
 def test_a_maintainer_suspends_hides_and_undoes_on_a_page(place):

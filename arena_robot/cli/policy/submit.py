@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from arena_robot.server.client import Calls
 
 SUBMITTED, SUSPENDED = 'submitted', 'suspended'
+FAILURE = ('session_id', 'slot', 'end', 'detail', 'created_ns', 'has_page')
 LOOK_S = 0.5    # between two questions to the server, whose check takes seconds
 
 
@@ -131,8 +132,8 @@ def run_mine(args: argparse.Namespace) -> int:
     """
     List your policies on an arena server: state, health, how often requested, and why.
 
-    Below a policy: the reports that it was unsafe, what became of them, and whether it waits for a
-    maintainer. Maintainers see all policies, and who reported them.
+    Below a policy: its newest session, latency and failures; the reports that it was unsafe, what became of
+    them, and whether it waits for a maintainer. Maintainers see all policies, and who reported them.
     """
     from arena_robot.server.proto import arena_server_pb2 as pb
     policies = calls(args)('ListPolicies', pb.Empty()).policies
@@ -143,9 +144,20 @@ def run_mine(args: argparse.Namespace) -> int:
     for p in policies:
         print(f'{p.name:30} {p.state:10} {"yes" if p.healthy else "no":7} {p.requested:5}  '
               f'{p.reason}')
-        for line in review_lines(p):
+        for line in (*activity_lines(p), *review_lines(p)):
             print(f'    {line}')
     return 0
+
+
+def activity_lines(policy: Any) -> Iterator[str]:
+    """Yield what a policy did last, how fast it answers, and its newest failures."""
+    if policy.last_ns:
+        yield f'last asked {to_iso(policy.last_ns)}; an answer takes {policy.latency_s:.3f} s'
+    if policy.paid:
+        yield f'{policy.paid} paid comparisons wait for a station'
+    for row in policy.failures:
+        where = f'/evaluations/{row.session_id}' if row.has_page else row.session_id
+        yield f'{row.end} on {to_iso(row.created_ns)} as {row.slot} of {where}: {row.detail}'
 
 
 def review_lines(policy: Any) -> Iterator[str]:
@@ -172,8 +184,12 @@ def policy_values(policy: Any) -> dict[str, Any]:
               'evaluator')
     return {**{name: getattr(policy, name) for name in (
         'name', 'owner', 'address', 'state', 'healthy', 'requested', 'reason', 'appeal',
-        'waits_for_approval')}, 'provenance': dict(policy.provenance), 'unsafe_reports': [
-            {name: getattr(unsafe, name) for name in report} for unsafe in policy.unsafe_reports]}
+        'waits_for_approval')}, 'provenance': dict(policy.provenance), 'last_ns': policy.last_ns,
+        'latency_s': policy.latency_s if policy.HasField('latency_s') else None,
+        'paid': policy.paid, 'failures': [
+            {name: getattr(row, name) for name in FAILURE} for row in policy.failures],
+        'unsafe_reports': [{name: getattr(unsafe, name) for name in report}
+                           for unsafe in policy.unsafe_reports]}
 
 
 def credits_arguments(parser: argparse.ArgumentParser) -> None:

@@ -26,22 +26,25 @@ from arena_robot.policy.connect import connect
 from arena_robot.policy.options import CallOptions
 from arena_robot.robots.arms import ROBOTS
 from arena_robot.server.base import (
+    NEEDS,
     PROVENANCE,
     Caller,
     PolicyRecord,
     PolicyReview,
     PolicyState,
+    PolicyTarget,
     Role,
+    contradictions,
 )
 from arena_robot.server.config import Approval
 from arena_robot.server.joining import LOOPBACK, SUFFIX, JoinedPolicies
-from arena_robot.server.policy_target import NEEDS, PolicyTarget, contradictions
 from arena_robot.server.pool import addresses
 from arena_robot.server.store.database import Connection, Database
 from arena_robot.server.store.policies import (
     LIVE,
     NewPolicy,
     Policies,
+    activity,
     approve,
     waits_for_approval,
 )
@@ -332,12 +335,12 @@ class PolicyReviews:
         self._rule = rule
 
     def of(self, record: PolicyRecord) -> PolicyReview:
-        """Return the reports on a policy, and whether it waits for a maintainer."""
+        """Return the reports on a policy, whether it waits for a maintainer, what it did."""
         with self._database.read() as connection:
             reports = tuple(reports_by_policy(connection).get(record.id, ()))
             waits = record.state is PolicyState.PROBATION and waits_for_approval(
                 connection, record.id, self._rule)
-        return PolicyReview(reports, waits)
+            return PolicyReview(reports, waits, activity(connection, record.id))
 
     def appeal(self, caller: Caller, name: str, text: str) -> PolicyRecord:
         """Store what an owner says to the reports on a policy, for the maintainers."""

@@ -287,7 +287,7 @@ class NameRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ...) -> None: ...
 
 class Policy(_message.Message):
-    __slots__ = ("name", "address", "description", "open_source", "robot", "action_space", "external_cameras", "wrist_camera", "stereo", "owner", "state", "reason", "healthy", "requested", "token", "has_token", "tls_ca", "has_tls_ca", "spec", "unsafe_reports", "appeal", "waits_for_approval", "provenance")
+    __slots__ = ("name", "address", "description", "open_source", "robot", "action_space", "external_cameras", "wrist_camera", "stereo", "owner", "state", "reason", "healthy", "requested", "token", "has_token", "tls_ca", "has_tls_ca", "spec", "unsafe_reports", "appeal", "waits_for_approval", "provenance", "last_ns", "latency_s", "paid", "failures")
     class ProvenanceEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -318,6 +318,10 @@ class Policy(_message.Message):
     APPEAL_FIELD_NUMBER: _ClassVar[int]
     WAITS_FOR_APPROVAL_FIELD_NUMBER: _ClassVar[int]
     PROVENANCE_FIELD_NUMBER: _ClassVar[int]
+    LAST_NS_FIELD_NUMBER: _ClassVar[int]
+    LATENCY_S_FIELD_NUMBER: _ClassVar[int]
+    PAID_FIELD_NUMBER: _ClassVar[int]
+    FAILURES_FIELD_NUMBER: _ClassVar[int]
     name: str
     address: str
     description: str
@@ -341,7 +345,27 @@ class Policy(_message.Message):
     appeal: str
     waits_for_approval: bool
     provenance: _containers.ScalarMap[str, str]
-    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., description: _Optional[str] = ..., open_source: _Optional[bool] = ..., robot: _Optional[str] = ..., action_space: _Optional[str] = ..., external_cameras: _Optional[int] = ..., wrist_camera: _Optional[bool] = ..., stereo: _Optional[bool] = ..., owner: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., healthy: _Optional[bool] = ..., requested: _Optional[int] = ..., token: _Optional[str] = ..., has_token: _Optional[bool] = ..., tls_ca: _Optional[str] = ..., has_tls_ca: _Optional[bool] = ..., spec: _Optional[str] = ..., unsafe_reports: _Optional[_Iterable[_Union[UnsafeReport, _Mapping]]] = ..., appeal: _Optional[str] = ..., waits_for_approval: _Optional[bool] = ..., provenance: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    last_ns: int
+    latency_s: float
+    paid: int
+    failures: _containers.RepeatedCompositeFieldContainer[PolicyFailure]
+    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., description: _Optional[str] = ..., open_source: _Optional[bool] = ..., robot: _Optional[str] = ..., action_space: _Optional[str] = ..., external_cameras: _Optional[int] = ..., wrist_camera: _Optional[bool] = ..., stereo: _Optional[bool] = ..., owner: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., healthy: _Optional[bool] = ..., requested: _Optional[int] = ..., token: _Optional[str] = ..., has_token: _Optional[bool] = ..., tls_ca: _Optional[str] = ..., has_tls_ca: _Optional[bool] = ..., spec: _Optional[str] = ..., unsafe_reports: _Optional[_Iterable[_Union[UnsafeReport, _Mapping]]] = ..., appeal: _Optional[str] = ..., waits_for_approval: _Optional[bool] = ..., provenance: _Optional[_Mapping[str, str]] = ..., last_ns: _Optional[int] = ..., latency_s: _Optional[float] = ..., paid: _Optional[int] = ..., failures: _Optional[_Iterable[_Union[PolicyFailure, _Mapping]]] = ...) -> None: ...
+
+class PolicyFailure(_message.Message):
+    __slots__ = ("session_id", "slot", "end", "detail", "created_ns", "has_page")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    CREATED_NS_FIELD_NUMBER: _ClassVar[int]
+    HAS_PAGE_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    slot: str
+    end: str
+    detail: str
+    created_ns: int
+    has_page: bool
+    def __init__(self, session_id: _Optional[str] = ..., slot: _Optional[str] = ..., end: _Optional[str] = ..., detail: _Optional[str] = ..., created_ns: _Optional[int] = ..., has_page: _Optional[bool] = ...) -> None: ...
 
 class UnsafeReport(_message.Message):
     __slots__ = ("session_id", "slot", "reason", "created_ns", "cleared_by", "cleared_why", "station", "evaluator")

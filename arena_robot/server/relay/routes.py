@@ -31,8 +31,7 @@ from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc import wire
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.policy.resizing import METHODS, MIDDLE
-from arena_robot.server.base import PolicyRecord, SessionState
-from arena_robot.server.policy_target import PolicyTarget, of_json
+from arena_robot.server.base import PolicyRecord, PolicyTarget, SessionState, of_json
 from arena_robot.server.relay.upstreams import SENTENCES
 from arena_robot.server.store.policies import Policies
 from arena_robot.server.store.sessions import SlotRow, Slots

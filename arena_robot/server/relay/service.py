@@ -28,8 +28,7 @@ from arena_robot.policy.grpc.channel import infer_request
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.server.access.call_guard import bearer
 from arena_robot.server.access.rates import RateLimit
-from arena_robot.server.base import PolicyRecord, PolicyState
-from arena_robot.server.policy_target import PolicyTarget, of_json
+from arena_robot.server.base import PolicyRecord, PolicyState, PolicyTarget, of_json
 from arena_robot.server.relay.record import RelayRecord
 from arena_robot.server.relay.routes import (
     RelayRoutes,

@@ -36,7 +36,7 @@ from arena_robot.policy.options import MIB
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
 from arena_robot.policy.timing import MEASURED, made_up_observation, warm_episode
-from arena_robot.server.policy_target import PolicyTarget
+from arena_robot.server.base import PolicyTarget
 
 T = TypeVar('T')
 

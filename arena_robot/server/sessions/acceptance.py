@@ -29,7 +29,7 @@ from arena_robot.server.store.accounts import (
 )
 from arena_robot.server.store.blobs import Blobs
 from arena_robot.server.store.database import Connection, Database
-from arena_robot.server.store.evidence import SessionEvidence, collect
+from arena_robot.server.store.files import SessionEvidence, collect
 from arena_robot.server.store.ledger import (
     MINT,
     SPENT,

@@ -9,7 +9,7 @@ from arena_robot.core.inferences import waited_share, waits_s
 from arena_robot.records.episode_file import EPISODE_FILE, EpisodeFile, parse_episode
 from arena_robot.server.files import FileId
 from arena_robot.server.store.blobs import Blobs
-from arena_robot.server.store.evidence import SessionEvidence
+from arena_robot.server.store.files import SessionEvidence
 from arena_robot.server.store.relayed import RelayedRollout
 
 EPISODE_BYTES = 4 << 20    # an episode.json of ours has some kB

@@ -21,7 +21,7 @@ from arena_robot.server.sessions.credits import charge_given_up, give_back
 from arena_robot.server.store import relayed, verdicts
 from arena_robot.server.store import sessions as store
 from arena_robot.server.store.database import Connection, Database
-from arena_robot.server.store.evidence import manifests_of, store_manifest
+from arena_robot.server.store.files import manifests_of, store_manifest
 from arena_robot.server.store.policies import note_failures, policy_names, policy_states, suspend
 from arena_robot.server.store.relayed import RelayedRollout
 from arena_robot.server.store.sessions import SessionRow, Sessions

@@ -28,7 +28,7 @@ from arena_robot.server.sessions.recorded_rollout import (
 )
 from arena_robot.server.store.blobs import Blobs
 from arena_robot.server.store.database import Database
-from arena_robot.server.store.evidence import SessionEvidence, found_in_recordings, store_found
+from arena_robot.server.store.files import SessionEvidence, found_in_recordings, store_found
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,9 @@
 """The pool: policies and the changes of their states."""
 
+import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from statistics import median
 from typing import Any
 
 import sqlalchemy as sa
@@ -10,12 +12,21 @@ from sqlalchemy.engine import Connection
 from arena_robot.core.clock import Clock
 from arena_robot.core.episode import EndReason, Slot
 from arena_robot.core.errors import Conflict, DataError
+from arena_robot.core.inferences import Inference
 from arena_robot.policy.base import PolicySpec
-from arena_robot.server.base import PolicyRecord, PolicyState
+from arena_robot.server.base import (
+    NEEDS,
+    PolicyActivity,
+    PolicyFailure,
+    PolicyRecord,
+    PolicyState,
+    as_json,
+    needs_of,
+)
 from arena_robot.server.config import Approval
-from arena_robot.server.policy_target import NEEDS, as_json, needs_of
 from arena_robot.server.store.database import Database, listed
-from arena_robot.server.store.schema import episodes, policies, sessions
+from arena_robot.server.store.ledger import balance_of, paid_for
+from arena_robot.server.store.schema import episodes, policies, relayed, sessions
 from arena_robot.server.store.sealed_pairs import publish_retired
 from arena_robot.server.store.unsafe_reports import (
     owner_is_reported,
@@ -25,6 +36,7 @@ from arena_robot.server.store.unsafe_reports import (
 
 LIVE = (PolicyState.PROBATION, PolicyState.POOL)
 FAULTS = (EndReason.POLICY_ERROR.value, EndReason.SAFETY_STOP.value, EndReason.STOPPED.value)
+TIMED, FAILURES = 5, 5    # newest rollouts whose answers are timed, failures that are named
 _MOVES = {
     PolicyState.SUBMITTED: (PolicyState.PROBATION, PolicyState.POOL, PolicyState.SUSPENDED,
                             PolicyState.RETIRED),
@@ -277,6 +289,26 @@ def end_probation(connection: Connection, number: int, now_ns: int) -> None:
     connection.execute(sa.update(policies).where(
         policies.c.id == number, policies.c.state == PolicyState.PROBATION.value).values(
         state=PolicyState.POOL.value, updated_ns=now_ns))
+
+
+def activity(connection: Connection, number: int) -> PolicyActivity:
+    """Return what the owner of a policy sees of its sessions."""
+    newest = connection.execute(sa.select(relayed.c.last_ns, relayed.c.exact).where(
+        relayed.c.policy_id == number, relayed.c.queries > 0).order_by(
+        relayed.c.last_ns.desc()).limit(TIMED)).all()
+    took = [Inference.of(json.loads(line)).took_s for row in newest
+            for line in row.exact.splitlines()]
+    name = connection.execute(sa.select(policies.c.name).where(
+        policies.c.id == number)).scalar_one()
+    failed = connection.execute(sa.select(
+        episodes.c.session_id, episodes.c.slot, episodes.c.end_reason, episodes.c.detail,
+        sessions.c.created_ns, sa.not_(sessions.c.probation)).join_from(episodes, sessions).where(
+        episodes.c.policy_id == number, episodes.c.end_reason.in_(FAULTS),
+        sessions.c.accepted_ns.is_not(None)).order_by(
+        sessions.c.created_ns.desc(), sessions.c.id).limit(FAILURES))
+    return PolicyActivity(
+        newest[0].last_ns if newest else 0, median(took) if took else None,
+        balance_of(connection, paid_for(name)), tuple(PolicyFailure(*row) for row in failed))
 
 
 def clean_prompts(connection: Connection, number: int) -> int:

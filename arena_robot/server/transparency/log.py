@@ -16,7 +16,7 @@ from arena_robot.core.log_entry import canonical, said, verdict_sha256
 from arena_robot.records.session_file import LOCAL_STUDY
 from arena_robot.server.store import log as stored
 from arena_robot.server.store.database import Connection, Database
-from arena_robot.server.store.evidence import SessionEvidence
+from arena_robot.server.store.files import SessionEvidence
 from arena_robot.server.store.sessions import SessionRow
 from arena_robot.server.store.verdicts import accepted_reveals
 from arena_robot.server.transparency.keys import DRAW, VERDICT, LogKey, SignedHead

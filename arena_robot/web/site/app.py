@@ -28,7 +28,7 @@ from arena_robot.ranking.methods import METHODS
 from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.standings import as_json, plain
 from arena_robot.reports.policy_report.render import TEMPLATES
-from arena_robot.server.base import Caller, PolicyRecord, UnknownSession
+from arena_robot.server.base import Caller, PolicyRecord, PolicyReview, UnknownSession
 from arena_robot.server.config import ServerConfig
 from arena_robot.server.results.standings import Results
 from arena_robot.server.store.blobs import Blobs
@@ -94,6 +94,8 @@ class SiteParts:
     checks: CitationChecks
     maintenance: Maintenance
     config: ServerConfig
+    review: Callable[[PolicyRecord], PolicyReview]
+    example: bool = False
 
 
 def site(parts: SiteParts) -> FastAPI:
@@ -106,12 +108,12 @@ def site(parts: SiteParts) -> FastAPI:
         version=arena_robot.__version__, outcomes=OUTCOMES, fields=FIELDS, marks=MARKS,
         origins=ORIGINS, counted_origins=parts.results.origins,
         counted=parts.results.counted,
-        recommended=RECOMMENDED, least=LEAST, arena=parts.config)
+        recommended=RECOMMENDED, least=LEAST, arena=parts.config, example=parts.example)
     _protect(app, pages)
     _leaderboard_page(app, pages, parts)
     _public_pages(app, pages, parts)
     _evaluation_pages(app, pages, parts)
-    add_owner_page(app, pages, parts.caller, parts.mine, parts.credit)
+    add_owner_page(app, pages, parts.caller, parts.mine, parts.credit, parts.review)
     add_admin_page(app, pages, parts.caller, parts.maintenance)
     add_logo(app, parts.config)
     _standings_api(app, parts)

@@ -15,7 +15,7 @@ from fastapi.responses import FileResponse, HTMLResponse, Response
 from fastapi.templating import Jinja2Templates
 
 from arena_robot.core.errors import Unauthorised
-from arena_robot.server.base import Caller, PolicyRecord, Role, UnknownSession
+from arena_robot.server.base import Caller, PolicyRecord, PolicyReview, Role, UnknownSession
 from arena_robot.server.config import ServerConfig
 from arena_robot.server.upkeep.maintenance import Maintenance
 from arena_robot.web.bounds import FORM_BYTES
@@ -25,12 +25,13 @@ Answer = Callable[[Request, Mapping[str, str]], Response]
 
 def add_owner_page(app: FastAPI, pages: Jinja2Templates, caller: Callable[[str], Caller],
                    mine: Callable[[Caller], list[PolicyRecord]],
-                   credit: Callable[[str], int]) -> None:
+                   credit: Callable[[str], int],
+                   review: Callable[[PolicyRecord], PolicyReview]) -> None:
     """Add the page of an owner's policies."""
     def answer(request: Request, form: Mapping[str, str]) -> Response:
         person = caller(form.get('token', ''))
         return pages.TemplateResponse(request, 'owner.html', {
-            'caller': person, 'policies': mine(person),
+            'caller': person, 'policies': [(p, review(p).activity) for p in mine(person)],
             'credit': credit(f'account:{person.name}')})
 
     _add_private(app, pages, '/owner', 'owner.html', answer)

@@ -16,6 +16,7 @@ from arena_robot.server.store.categories import Categories
 from arena_robot.server.store.reports import CitationChecks, Reports
 from arena_robot.web.bounds import BodyLimit, bounded_http
 from arena_robot.web.site.app import SiteParts, site
+from arena_robot.web.site.example_data import is_example
 from arena_robot.web.site.history import MethodChanges
 
 START_S = 10.0           # uvicorn listens within a second, on a busy machine within some
@@ -32,7 +33,7 @@ def site_parts(arena: ArenaServer) -> SiteParts:
                      Categories(arena.database, SystemClock()),
                      Reports(arena.database, SystemClock()),
                      CitationChecks(arena.database, SystemClock()), arena.maintenance,
-                     arena.config)
+                     arena.config, arena.reviews.of, is_example(arena))
 
 
 class SiteServer(Openable):
