@@ -37,7 +37,9 @@ def server_arguments(parser: argparse.ArgumentParser) -> None:
                         help="write the first maintainer's token here instead of printing it")
 
 
-def _filled(server: 'ArenaServer') -> None:
+def _fill(server: 'ArenaServer', with_examples: bool) -> None:
+    if not with_examples:
+        return
     from arena_robot.core.clock import SystemClock
     from arena_robot.web.site.example_data import fill
     fill(server, SystemClock())
@@ -73,8 +75,7 @@ def run_server(args: argparse.Namespace) -> int:
     stopping = ended_by_signal()
     with ArenaServer(config, SystemClock(), conformance, probe, spec,
                      SERVER_JOBS) as server:
-        if args.example_data:
-            _filled(server)
+        _fill(server, args.example_data)
         address = f'{config.host}:{server.port}'
         first = _tell_token(server.first_token(), args.token_file, address)
         with (SiteServer(server, config.host, config.site_port) if config.site_port >= 0

@@ -132,8 +132,9 @@ def run_mine(args: argparse.Namespace) -> int:
     """
     List your policies on an arena server: state, health, how often requested, and why.
 
-    Below a policy: its newest session, latency and failures; the reports that it was unsafe, what became of
-    them, and whether it waits for a maintainer. Maintainers see all policies, and who reported them.
+    Below a policy: its newest session, latency and failures; the reports that it was unsafe,
+    what became of them, and whether it waits for a maintainer. Maintainers see all policies,
+    and who reported them.
     """
     from arena_robot.server.proto import arena_server_pb2 as pb
     policies = calls(args)('ListPolicies', pb.Empty()).policies

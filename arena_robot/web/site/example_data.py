@@ -23,7 +23,7 @@ from arena_robot.server.base import PolicyState, Role
 from arena_robot.server.files import FileId, ManifestEntry, checked_manifest
 from arena_robot.server.sessions.acceptance import enter_imported
 from arena_robot.server.store.evaluations import insert_evaluations
-from arena_robot.server.store.evidence import store_manifest
+from arena_robot.server.store.files import store_manifest
 from arena_robot.server.store.policies import NewPolicy
 from arena_robot.web.site.server_jobs import save_reports
 
