@@ -136,7 +136,8 @@ def _observations(cameras: tuple[str, ...], size: tuple[int, int]) -> Any:
     most = {'joint_position': np.full(DOF, 2 * np.pi), 'joint_velocity': np.full(
         DOF, FASTEST_RAD_S), 'cartesian_position': np.array([*np.full(3, FARTHEST_M), *turn])}
     return spaces.Dict({
-        **{name: spaces.Box(-high, high, dtype=np.float32) for name, high in most.items()},
+        **{name: spaces.Box(-high.astype(np.float32), high.astype(np.float32))
+           for name, high in most.items()},
         'gripper_position': spaces.Box(0.0, 1.0, (1,), np.float32),
         **{role: spaces.Box(0, 255, (size[1], size[0], 3), np.uint8)
            for role in ROLES if role in cameras}})
