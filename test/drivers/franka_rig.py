@@ -4,14 +4,17 @@ import importlib.util
 import os
 import re
 import time
+from functools import partial
 
 import numpy as np
 import pytest
+import waiting
 
 from arena_robot.core.observation import RobotMode
 from arena_robot.drivers.franka.arm import FrankaRsArm, LibfrankaArm
 
 BUSY_S = 30.0
+until = partial(waiting.until, timeout_s=BUSY_S)
 HOST = '127.17.44.1'        # libfranka's port cannot be changed, an address of this machine can
 ARMS = {'franka_rs': FrankaRsArm, 'libfranka': LibfrankaArm}
 MISSING = {name: importlib.util.find_spec(arm.MODULE) is None for name, arm in ARMS.items()}
@@ -21,13 +24,6 @@ LONG = pytest.mark.skipif('ARENA_TEST_WALKS' not in os.environ,
 
 def needs(name):
     return pytest.mark.skipif(MISSING[name], reason=f'{ARMS[name].INSTALL} is not installed')
-
-
-def until(condition, what='it'):
-    end_s = time.monotonic() + BUSY_S
-    while not condition():
-        assert time.monotonic() < end_s, f'{what} did not happen'
-        time.sleep(0.002)
 
 
 def follow(arm):

@@ -11,6 +11,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from lifecycle_msgs.msg import State
 from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.parameter import Parameter
+from waiting import until
 
 from arena_robot.core.action import ArmCommand
 from arena_robot.core.clock import SystemClock
@@ -187,12 +188,8 @@ def spoken(composed):
 
     def wait_for(name, condition, timeout_s=20.0):
         seen.clear()
-        end_s = time.monotonic() + timeout_s
-        while time.monotonic() < end_s:
-            for status in list(seen):
-                if status.name == name and condition(status):
-                    return status
-            time.sleep(0.02)
-        raise AssertionError([(s.name, s.level, s.message) for s in seen])
+        return until(lambda: next((status for status in list(seen)
+                                   if status.name == name and condition(status)), None),
+                     lambda: [(s.name, s.level, s.message) for s in seen], timeout_s)
     yield wait_for
     node.destroy_subscription(subscription)
