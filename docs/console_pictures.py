@@ -107,7 +107,8 @@ class Page:
         raise TimeoutError('a picture of a camera is old: this machine is too busy')
 
     def _fresh(self) -> bool:
-        return not self.browser.find_elements(By.CSS_SELECTOR, 'figure.old')
+        return not any(figure.is_displayed() for figure in self.browser.find_elements(
+            By.CSS_SELECTOR, 'figure.old'))
 
     def _show(self, size: tuple[int, int], theme: str) -> None:
         self.browser.execute_cdp_cmd('Emulation.setEmulatedMedia', {

@@ -90,6 +90,7 @@ def test_a_session_by_keys_and_lines(desk, typed, capsys):
     assert (state.verdict.preference, evaluator.lines) == ('A', [])
     assert (state.verdict.unsafe_a, state.verdict.unsafe_b) == (True, False)
     printed = capsys.readouterr().out
+    assert 'A            you stopped it after ' in printed
     for words in ("'fifty' is not a number", 'choose A, TIE or B', 'matches the commitment',
                   '100  green', 'Keep a hand near STOP'):
         assert words in printed

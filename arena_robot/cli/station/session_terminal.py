@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator
 
 from arena_robot.cli.terminal import single_keys
-from arena_robot.core.episode import Slot
+from arena_robot.core.episode import EndReason, Slot
 from arena_robot.core.errors import ArenaError, DataError
 from arena_robot.core.terminal import redraws
 from arena_robot.core.verdict import (
@@ -28,6 +28,7 @@ from arena_robot.session.evaluator.checks import (
     is_repeat,
 )
 from arena_robot.session.evaluator.desk import (
+    ENDS,
     NEEDS,
     NOT_AT_REST,
     REPAIRS,
@@ -403,8 +404,8 @@ def review_lines(seen: DeskState) -> Iterator[str]:
     """Yield the task, the rollouts and the verdict."""
     yield f'  task         {seen.instruction}'
     for slot in seen.slots:
-        yield (f'  {slot.slot.value}            {slot.end or "did not run"} after {slot.steps} '
-               'steps')
+        end = f'{ENDS[EndReason(slot.end)]} after {slot.steps} steps' if slot.end else ''
+        yield f"  {slot.slot.value}            {end or 'did not run'}"
     for field in FIELDS:
         value = getattr(seen.verdict, field.name)
         if field.required or value != getattr(Verdict(), field.name) or field.kind is Kind.FLAG:

@@ -55,6 +55,6 @@ async function load(slot, view, image, words) {
   const wanted = shown;
   const urls = (await pictures(`clip/${slot}/${view}`)).map((picture) => URL.createObjectURL(picture));
   if (wanted !== shown) return;
-  words.textContent = urls.length ? '2 × as fast' : 'no pictures: the console was restarted';
+  words.textContent = urls.length ? '2 ×' : 'no pictures: the console was restarted';
   playing.push({image, urls});
 }
