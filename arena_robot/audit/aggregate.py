@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from arena_robot.audit.opd import QUARTERS
+from arena_robot.audit.opd import MILESTONES, QUARTERS, milestone_shares, milestone_words
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.observation import Floats
 from arena_robot.records.audit_file import EpisodeAudit
@@ -60,8 +60,8 @@ class PolicySummary:
     """
     A policy's metrics on a task (empty: all tasks).
 
-    ``reached`` are the shares of episodes that reached each quarter; ``successes`` and
-    ``failures`` are means over those alone.
+    ``reached`` are the shares of episodes that reached each milestone of MC, the last one without
+    episodes whose MC is refused; ``successes`` and ``failures`` are means over those alone.
     """
 
     policy: str
@@ -85,11 +85,11 @@ class Fingerprint:
 
 
 def summaries(episodes: Sequence[Audited], by_task: bool = False, seed: int = 0,
-              draws: int = DRAWS) -> list[PolicySummary]:
-    """Return a summary per policy, or per policy and task, by name."""
+              draws: int = DRAWS, milestones: int = MILESTONES) -> list[PolicySummary]:
+    """Return a summary per policy, or per policy and task, by name; ``milestones`` is K of MC."""
     keys = sorted({(e.policy, e.task if by_task else '') for e in episodes})
     return [_summary(policy, task, [e for e in episodes if e.policy == policy
-                                    and task in ('', e.task)], seed, draws)
+                                    and task in ('', e.task)], seed, draws, milestones)
             for policy, task in keys]
 
 
@@ -121,8 +121,8 @@ def _z(values: Mapping[str, Floats], metric: str) -> dict[str, float]:
             for policy, mean in means.items()}
 
 
-def _summary(policy: str, task: str, rows: Sequence[Audited], seed: int, draws: int
-             ) -> PolicySummary:
+def _summary(policy: str, task: str, rows: Sequence[Audited], seed: int, draws: int,
+             milestones: int) -> PolicySummary:
     done = [e for e in rows if e.success is True]
     failed = [e for e in rows if e.success is False]
     metrics = sorted({m for e in rows for m in e.metrics})
@@ -131,9 +131,12 @@ def _summary(policy: str, task: str, rows: Sequence[Audited], seed: int, draws: 
         return {m: _mean([(e.session, v) for e in chosen
                           if (v := e.metrics.get(m)) is not None], seed, draws) for m in names}
 
-    peaks = [(e.session, v) for e in rows if (v := e.metrics.get('mp')) is not None]
-    reached = {f'{q:.0%}'[:-1]: _mean([(s, float(v >= q)) for s, v in peaks], seed, draws)
-               for q in QUARTERS}
+    peaks = [(e.session, v, e.metrics.get('mc', v) is not None) for e in rows
+             if (v := e.metrics.get('mp')) is not None]
+    reached = {word: _mean([(s, float(v >= q)) for s, v, to_the_end in peaks
+                            if to_the_end or q < 1.0], seed, draws)
+               for q, word in zip(milestone_shares(milestones), milestone_words(milestones),
+                                  strict=True)}
     return PolicySummary(policy, task, len(rows), len(done) + len(failed), reached,
                          means(rows, metrics), means(done, metrics), means(failed, metrics))
 
@@ -178,8 +181,15 @@ class Marks:
 
 
 def marks_of(audit: EpisodeAudit) -> Marks:
-    """Return the marks of an audit's curve; milestones only where the judge is calibrated."""
-    return curve_marks(audit.times_s, audit.phi, audit.epsilon, audit.calibrated)
+    """
+    Return the marks of an audit's curve; milestones only where the judge is calibrated.
+
+    Without the last quarter and standstill where the judge is not trusted with MC@100 and STR.
+    """
+    marks = curve_marks(audit.times_s, audit.phi, audit.epsilon, audit.calibrated)
+    if not audit.untrusted:
+        return marks
+    return Marks(tuple((t, q) for t, q in marks.milestones if q < QUARTERS[-1]), marks.falls)
 
 
 def curve_marks(times_s: Sequence[float], phi: Sequence[float], epsilon: float = 0.0,

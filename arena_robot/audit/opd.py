@@ -5,7 +5,7 @@ From "A Dense Evaluation Paradigm for Fine-Grained Robotic Auditing" (PRM-as-a-J
 to 16. A trace is Φ_0 … Φ_T in [0, 1], d_t = Φ_t - Φ_{t-1}, M_t = max_{k<=t} Φ_k, TV = Σ|d_t|::
 
     MP   max Φ_t
-    MC   largest quarter q with MP >= q
+    MC   largest q = k/K with MP >= q; K = 4 unless said otherwise
     PPL  Φ_T [Φ_T - Φ_0]+ / (TV + δ)
     CRA  1/(T+1) Σ_{t>=0} (M_t - Φ_t)
     STR  1/T Σ_{t>=1} 1(|d_t| < ε); undefined for T = 0
@@ -48,6 +48,7 @@ from arena_robot.core.errors import ConfigError, DataError
 from arena_robot.core.observation import Floats
 
 QUARTERS = (0.25, 0.5, 0.75, 1.0)
+MILESTONES = 4      # of MC, as the paper has them: the quarters
 EPSILON, DELTA = 0.005, 1e-8
 SUCCESS_MP = 0.99
 _FLAT, _DRR_EPSILON, _FALL = 1e-9, 1e-6, 1e-12
@@ -84,8 +85,8 @@ class OpdTable:
     """
     The metrics of n traces, (n,) each; NaN is undefined.
 
-    ``steps`` is T, ``reached`` (n, 4) the quarters reached, ``clipped`` the number of values that
-    were outside [0, 1] by at most 1e-4. ``drr``, ``fns`` and ``sqs`` belong to ``v1.5`` alone.
+    ``steps`` is T, ``reached`` (n, K) the milestones k/K reached, ``clipped`` the number of values
+    that were outside [0, 1] by at most 1e-4. ``drr``, ``fns`` and ``sqs`` belong to ``v1.5``.
     """
 
     convention: str
@@ -112,13 +113,15 @@ class OpdTable:
 def measure(traces: Sequence[Floats], rule: Convention = CONVENTIONS['paper'],
             epsilon: float = EPSILON, delta: float = DELTA,
             success: Sequence[bool | None] | None = None,
-            names: Sequence[str] | None = None) -> OpdTable:
+            names: Sequence[str] | None = None, milestones: int = MILESTONES) -> OpdTable:
     """
     Return the metrics of ``traces``, (T+1,) each.
 
-    ``success`` are the labels, None for none. DataError names a trace that is empty, not finite,
-    or outside [0, 1] by more than 1e-4; ConfigError for an ``epsilon`` or ``delta`` <= 0.
+    ``success`` are the labels, None for none; ``milestones`` is K of MC. DataError names a trace
+    that is empty, not finite, or outside [0, 1] by more than 1e-4; ConfigError for an ``epsilon``
+    or ``delta`` <= 0 or ``milestones`` below 1.
     """
+    thresholds = milestone_shares(milestones)
     for word, value in (('epsilon', epsilon), ('delta', delta)):
         if not 0.0 < value < np.inf:
             raise ConfigError(f'{word} must be a number above 0, found {value}')
@@ -127,10 +130,11 @@ def measure(traces: Sequence[Floats], rule: Convention = CONVENTIONS['paper'],
     if len(labels) != len(padded):
         raise DataError(f'{len(padded)} traces have {len(labels)} labels')
     numbers = _numbers(padded, lengths, rule, epsilon, delta)
-    mp, reached = numbers['mp'], numbers['mp'][:, None] >= np.array(QUARTERS)
-    extra = _extra(padded, reached, numbers, labels) if rule.peak_based else {
+    mp, reached = numbers['mp'], numbers['mp'][:, None] >= np.array(thresholds)
+    extra = _extra(padded, numbers, labels) if rule.peak_based else {
         name: np.full(len(padded), np.nan) for name in EXTRA_METRICS}
-    return OpdTable(rule.name, epsilon, delta, lengths - 1, mp, reached.sum(axis=1) / 4, reached,
+    return OpdTable(rule.name, epsilon, delta, lengths - 1, mp, reached.sum(axis=1) / milestones,
+                    reached,
                     numbers['ppl'], numbers['cra'], numbers['str'], **extra, clipped=clipped)
 
 
@@ -159,8 +163,20 @@ def _numbers(traces: Floats, lengths: NDArray[np.int64], rule: Convention, epsil
                 'cra': np.where(mp > 0.0, regret / ends / mp, 0.0)}
 
 
-def _extra(traces: Floats, reached: NDArray[np.bool_], numbers: Mapping[str, Floats],
-           labels: Sequence[bool | None]) -> dict[str, Floats]:
+def milestone_shares(milestones: int) -> tuple[float, ...]:
+    """Return k/K for k = 1 … K, each one division, so that a value equal to it reaches it."""
+    if milestones < 1:
+        raise ConfigError(f'MC needs at least 1 milestone, found {milestones}')
+    return tuple(k / milestones for k in range(1, milestones + 1))
+
+
+def milestone_words(milestones: int) -> tuple[str, ...]:
+    """Return the milestones in percent: '25', '50', '75' and '100' of four."""
+    return tuple(f'{100 * share:.3g}' for share in milestone_shares(milestones))
+
+
+def _extra(traces: Floats, numbers: Mapping[str, Floats], labels: Sequence[bool | None]
+           ) -> dict[str, Floats]:
     mp = numbers['mp']
     falls = np.maximum.accumulate(traces, axis=1) - traces
     rows, trough = np.arange(len(traces)), falls.argmax(axis=1)
@@ -170,7 +186,7 @@ def _extra(traces: Floats, reached: NDArray[np.bool_], numbers: Mapping[str, Flo
         1.0, (recovered + _DRR_EPSILON) / (fall + _DRR_EPSILON)), np.nan)
     done = np.array([bool(top >= SUCCESS_MP) if label is None else label
                      for label, top in zip(labels, mp, strict=True)], bool)
-    fns = 0.5 * mp + 0.3 * reached[:, 2] + 0.2 * reached[:, 1]
+    fns = 0.5 * mp + 0.3 * (mp >= QUARTERS[2]) + 0.2 * (mp >= QUARTERS[1])
     sqs = 0.5 * numbers['ppl'] + 0.3 * (1 - numbers['cra']) + 0.2 * (1 - numbers['str'])
     return {'drr': drr, 'fns': np.where(done, np.nan, fns),
             'sqs': np.where(done, np.clip(sqs, 0.0, 1.0), np.nan)}
@@ -272,11 +288,13 @@ def opd_json(names: list[str], table: OpdTable) -> dict[str, Any]:
 
 def opd_row(name: str, table: OpdTable, row: int) -> dict[str, Any]:
     """Return the metrics of one episode for JSON."""
-    reached: Mapping[str, int] = {
-        f'{q:.0%}'[:-1]: int(table.reached[row, k]) for k, q in enumerate(QUARTERS)}
+    words = milestone_words(table.reached.shape[1])
+    reached = {word: int(table.reached[row, k]) for k, word in enumerate(words)}
+    extra = EXTRA_METRICS if convention(table.convention).peak_based else ()
     return {'name': name, 'steps': int(table.steps[row]), 'mp': float(table.mp[row]),
             'mc': float(table.mc[row]), 'mc_at': reached, 'ppl': number(table.ppl[row]),
-            'cra': number(table.cra[row]), 'str': number(table.stagnation[row])}
+            'cra': number(table.cra[row]), 'str': number(table.stagnation[row]),
+            **{metric: number(table.values(metric)[row]) for metric in extra}}
 
 
 def number(value: Any) -> float | None:

@@ -15,13 +15,14 @@ from arena_robot.audit.opd import (
     EPSILON,
     EXTRA_METRICS,
     METRICS,
+    MILESTONES,
     convention,
     measure,
     number,
 )
 from arena_robot.core.files import write_json
 from arena_robot.core.observation import Pixels
-from arena_robot.records.audit_file import EpisodeAudit
+from arena_robot.records.audit_file import EpisodeAudit, withheld
 from arena_robot.records.clip import Clip
 
 CACHE_VERSION = 1
@@ -29,11 +30,12 @@ CACHE_VERSION = 1
 
 @dataclass(frozen=True)
 class AuditSettings:
-    """How the metrics are counted; ``epsilon`` None is the convention's 0.005."""
+    """How the metrics are counted; ``epsilon`` None is 0.005; ``milestones`` is K of MC."""
 
     convention: str = 'paper'
     epsilon: float | None = None
     delta: float = DELTA
+    milestones: int = MILESTONES
 
 
 @dataclass(frozen=True)
@@ -93,17 +95,18 @@ def audit_trace(judge: Judge, clip: Clip, trace: Trace, settings: AuditSettings,
     metrics: dict[str, float | None] = {}
     refused = refusals(judge.capabilities, trace) if trace.valid else {}
     if trace.valid:
-        table = measure([trace.phi], rule, epsilon, settings.delta, [success], [clip.name])
+        table = measure([trace.phi], rule, epsilon, settings.delta, [success], [clip.name],
+                        settings.milestones)
         wanted = (*METRICS, *(EXTRA_METRICS if rule.peak_based else ()))
         metrics = {m: None if m in refused else number(table.values(m)[0]) for m in wanted}
         refused = {m: why for m, why in refused.items() if m in wanted}
-    return EpisodeAudit(
+    return withheld(EpisodeAudit(
         clip.name, judge.name, trace.model, trace.status.value, rule.name, epsilon,
         settings.delta, clip.instruction, trace.detail, trace.mode,
         trace.calibrated and judge.capabilities.calibrated,
         clip.interval_s, tuple(clip.frames), trace.clipped, success,
         tuple(np.round(clip.times_s, 6).tolist()), tuple(trace.phi.tolist()), metrics, refused,
-        trace.raw)
+        trace.raw))
 
 
 def _key(identity: str, clip: Clip) -> str:

@@ -8,7 +8,7 @@ session and policy from the output of ``arena audit --json``.
 import dataclasses
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,12 @@ from arena_robot.core.files import write_json
 FOLDER = 'audit'
 VERSION = 1
 METRICS = ('ppl', 'mp', 'final')
+# By a judge's name: why evaluators are not judged by it, and why its metrics below are refused.
+# `bench/bench_judge_unseen.py --unseen` measures it; the table is in docs/audit.md.
+UNTRUSTED: Mapping[str, str] = {
+    'local': 'the judge looks at the arm more than at the objects (docs/audit.md, local)'}
+# MC ends with MC@100, which a true success rarely reaches; STR; and SQS, a fifth of which is STR.
+WITHHELD = ('mc', 'str', 'sqs')
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,20 @@ class EpisodeAudit:
         """Whether the judge gave a usable trace."""
         return self.status == 'ok'
 
+    @property
+    def untrusted(self) -> str:
+        """Why no evaluator is judged by this judge; empty where it is trusted."""
+        return UNTRUSTED.get(self.judge, '')
+
+
+def withheld(audit: EpisodeAudit) -> EpisodeAudit:
+    """Return an audit without the metrics that its judge is not trusted with."""
+    lost = dict.fromkeys((m for m in WITHHELD if m in audit.metrics), audit.untrusted)
+    if not audit.untrusted or not lost:
+        return audit
+    return replace(audit, metrics={**audit.metrics, **dict.fromkeys(lost)},
+                   refused={**lost, **audit.refused})
+
 
 def write_audit(folder: Path, audit: EpisodeAudit) -> Path:
     """Write an audit into the folder of its episode; return the file."""
@@ -91,11 +111,12 @@ def audit_to_json(audit: EpisodeAudit) -> dict[str, Any]:
 
 
 def audit_from_json(data: Any, where: str) -> EpisodeAudit:
-    """Return an audit from JSON; DataError when it is none."""
+    """Return an audit from JSON, of any age, without what its judge is not trusted with."""
     if not isinstance(data, dict) or data.get('version') != VERSION:
         raise DataError(f'{where} is no audit of version {VERSION}')
     try:
-        return build(EpisodeAudit, {k: v for k, v in data.items() if k != 'version'}, where)
+        return withheld(build(EpisodeAudit, {k: v for k, v in data.items() if k != 'version'},
+                              where))
     except ConfigError as error:
         raise DataError(f'{where} is no audit: {error}') from error
 
@@ -105,11 +126,13 @@ class AuditScores:
     """
     ``values`` (0 to 1) by session and policy; sessions are named as in the table of sessions.
 
-    ``evaluators`` are (agree, decisive) by name, of sessions decisive for evaluator and audit.
+    ``evaluators`` are (agree, decisive) by name, of sessions decisive for evaluator and audit;
+    nobody where the judge is ``untrusted``, for the reason given.
     """
 
     values: Mapping[tuple[str, str], float]
     evaluators: Mapping[str, tuple[int, int]]
+    untrusted: str = ''
 
 
 def read_audit_scores(path: Path, metric: str = 'ppl') -> AuditScores:
@@ -126,13 +149,14 @@ def read_audit_scores(path: Path, metric: str = 'ppl') -> AuditScores:
         values = {(str(e['name']).rpartition('/')[0], str(e['policy'])): value
                   for e in data['episodes'] if e['calibrated'] and e['policy']
                   and (value := _value(e, metric)) is not None}
+        why = UNTRUSTED.get(data.get('judge', {}).get('name', ''), '')
         people = {str(e['evaluator']): (int(e['agree']), int(e['decisive']))
-                  for e in data['agreement']['evaluators']}
+                  for e in data['agreement']['evaluators'] if not why}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f'{path} is not the output of `arena audit --json`: {error!r}') from error
     if not values:
         raise DataError(f'{path} has no calibrated audit of a named policy')
-    return AuditScores(values, people)
+    return AuditScores(values, people, why)
 
 
 def _value(episode: Mapping[str, Any], metric: str) -> float | None:

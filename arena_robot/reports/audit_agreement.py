@@ -81,9 +81,10 @@ def audit_winner(a: EpisodeAudit, b: EpisodeAudit, margin: float) -> tuple[str, 
     """
     Return A, B or TIE by final progress, then by PPL, and the difference; '' is undecidable.
 
-    Progress that is not calibrated in one of them cannot be compared.
+    Progress that is not calibrated in one of them cannot be compared. A judge that is not trusted
+    with evaluators names no winner.
     """
-    if not (a.valid and b.valid and a.phi and b.phi and a.calibrated and b.calibrated):
+    if untrusted([a, b]) or not all(x.valid and x.phi and x.calibrated for x in (a, b)):
         return '', float('nan')
     for x, y in ((a.phi[-1], b.phi[-1]), (a.metrics.get('ppl'), b.metrics.get('ppl'))):
         if x is not None and y is not None and abs(x - y) > margin:
@@ -94,6 +95,16 @@ def audit_winner(a: EpisodeAudit, b: EpisodeAudit, margin: float) -> tuple[str, 
 def agreements(sessions: Sequence[AuditedSession], margin: float = MARGIN) -> list[Agreement]:
     """Return preference against audit for the sessions that are judged and audited."""
     return list(_agreements(sessions, margin))
+
+
+def untrusted(audits: Sequence[EpisodeAudit]) -> str:
+    """Return why preferences are not compared with these audits; '' where they are."""
+    return next((audit.untrusted for audit in audits if audit.untrusted), '')
+
+
+def refusals_of(audits: Sequence[EpisodeAudit]) -> dict[str, str]:
+    """Return the metrics that are refused in some of the audits, each with one reason."""
+    return {metric: why for audit in audits for metric, why in sorted(audit.refused.items())}
 
 
 def not_calibrated(sessions: Sequence[AuditedSession]) -> int:
@@ -147,7 +158,8 @@ def session_audit(folder: Path, judge: str) -> dict[str, Any]:
     Return what a page shows of a session's audit; DataError before the session is done.
 
     That is ``session_id``, ``judge``, ``calibrated``, ``preference``, ``audit`` (A, B, TIE, or
-    empty where it cannot tell), and of each slot the curve, the last and the best value and marks.
+    empty where it cannot tell), ``untrusted`` (why it is not compared), and of each slot the
+    curve, the last and the best value and marks.
     """
     session = read_session(folder)
     if session.state != DONE:
@@ -160,6 +172,7 @@ def session_audit(folder: Path, judge: str) -> dict[str, Any]:
         'session_id': session.session_id, 'judge': judge,
         'calibrated': all(a.valid and a.calibrated for a in audits.values()),
         'preference': preference.value if preference else '', 'audit': winner,
+        'untrusted': untrusted(list(audits.values())),
         'slots': {slot: _slot(audit) for slot, audit in audits.items()}}))
 
 

@@ -29,6 +29,8 @@ from arena_robot.reports.audit_agreement import (
     by_institution,
     not_calibrated,
     not_comparable,
+    refusals_of,
+    untrusted,
 )
 from arena_robot.reports.episode_audit import FoundEpisode, audited
 
@@ -127,6 +129,8 @@ class JudgedTournament:
     One judge's audits: a summary per policy, agreement with the evaluators.
 
     ``not_calibrated`` sessions are left out of the agreement: the judge has no scale there.
+    Nothing agrees where the judge is ``untrusted``, for the reason given; ``refused`` are metrics
+    with the reasons.
     """
 
     judge: str
@@ -138,6 +142,8 @@ class JudgedTournament:
     not_calibrated: int
     evaluators: Sequence[EvaluatorAgreement] = ()
     institutions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    untrusted: str = ''
+    refused: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def parts(self) -> list[tuple[str, list[tuple[PolicySummary, Mapping[str, Mean]]]]]:
@@ -178,7 +184,8 @@ def judged(records: Sequence[Record]) -> list[JudgedTournament]:
 
 def _judged(judge: str, rows: Sequence[tuple[Record, dict[str, EpisodeAudit]]]
             ) -> JudgedTournament:
-    refused = not_comparable([a for _, slots in rows for a in slots.values()])
+    every = [a for _, slots in rows for a in slots.values()]
+    refused = not_comparable(every)
     audits = [audited(FoundEpisode(record.folder / r.slot, record.session.session_id, r.policy,
                                    None if r.progress is None else r.progress >= FULL),
                       slots[r.slot], refused)
@@ -190,7 +197,8 @@ def _judged(judge: str, rows: Sequence[tuple[Record, dict[str, EpisodeAudit]]]
     rate, decisive = agreement_rate(compared)
     return JudgedTournament(judge, next((s['A'].convention for _, s in rows if 'A' in s), ''),
                             summaries(audits), compared, rate, decisive, not_calibrated(pairs),
-                            by_evaluator(compared), by_institution(compared))
+                            by_evaluator(compared), by_institution(compared),
+                            untrusted(every), refusals_of(every))
 
 
 def audit_lines(record: Record, seconds: float, line: Callable[[Any, float], str]

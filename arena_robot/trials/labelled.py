@@ -12,6 +12,12 @@ wrong     takes another object, or reaches beside it; sometimes then the right o
 noisy     misses by some centimetres
 undo      does it, then takes the thing away again
 random    moves about
+home      does it, then opens the gripper and goes back to the start pose
+placed    keeps still while the objects jump to where the expert would leave them
+back      does it, then keeps still while the objects jump back to their start
+open      makes the expert's motions, but never closes the gripper
+high      makes the expert's motions 7 cm too high
+empty     makes the expert's motions 7 cm too high and beside everything
 ========  ======================================================================================
 """
 
@@ -28,6 +34,7 @@ from arena_robot.core.errors import DriverError
 from arena_robot.core.jpeg import to_jpeg
 from arena_robot.core.observation import ROLES, Floats
 from arena_robot.drivers.sim.expert import PERIOD_S, ExpertMotions
+from arena_robot.drivers.sim.gripper_model import FINGERS
 from arena_robot.drivers.sim.station import SimStation
 from arena_robot.drivers.sim.tasks import TASKS
 from arena_robot.drivers.sim.tasks.base import Task
@@ -36,7 +43,11 @@ from arena_robot.drivers.sim.tasks.move import SlideBook
 from arena_robot.drivers.sim.truth import SceneTruth
 from arena_robot.records.clip import SUFFIX, ClipSource, LabelledClip, write_clip
 
-KINDS = ('expert', 'stop', 'drop', 'wrong', 'undo', 'noisy', 'random', 'detour')
+# Of the last six only `home` and `placed` end well: the arm says nothing of the objects.
+KINDS = ('expert', 'stop', 'drop', 'wrong', 'undo', 'noisy', 'random', 'detour',
+         'home', 'placed', 'back', 'open', 'high', 'empty')
+HIGH_M = 0.07                # over a cube of 4.4 cm the pads touch nothing
+ASIDE_M = (0.12, 0.16)       # beside every prop of a hand's width
 _DETOURS = {'detour': 0.6, 'drop': 0.1, 'noisy': 0.1}
 _FIXED = ('bowl', 'plate', 'towel')
 _X, _Y, _Z = (0.35, 0.62), (-0.28, 0.28), (0.18, 0.38)
@@ -48,6 +59,7 @@ class FaultyExpert(ExpertMotions):
     def __init__(self, station: SimStation, rng: np.random.Generator, detours: float) -> None:
         super().__init__(station)
         self.rng, self.detours = rng, detours
+        self.home, self.shift, self.closes = self._at.copy(), np.zeros(3), True
 
     def go(self, x: float, y: float, z: float, yaw: float | None = None,
            pitch: float = 0.0) -> Iterator[None]:
@@ -56,7 +68,12 @@ class FaultyExpert(ExpertMotions):
             yield from super().go(*self.somewhere(_Z))
             if self.rng.random() < 0.3:
                 yield from self.wait(self.rng.uniform(0.5, 2.0))
-        yield from super().go(x, y, z, yaw, pitch)
+        dx, dy, dz = (float(by) for by in self.shift)
+        yield from super().go(x + dx, y + dy, z + dz, yaw, pitch)
+
+    def grip(self, position: float, force: float = 0.0) -> Iterator[None]:
+        """Open or close the gripper; one that never ``closes`` opens."""
+        yield from super().grip(position if self.closes else 0.0, force)
 
     def somewhere(self, heights: tuple[float, float]) -> tuple[float, float, float]:
         """Return a random point over the table."""
@@ -119,8 +136,59 @@ def script(station: SimStation, kind: str, seed: int) -> Iterator[None]:
         yield from hands.rise(0.05, 0.3)
         yield from _undone(task, hands)
         yield from hands.wait(0.5)
+    elif kind in ('home', 'placed', 'back'):
+        yield from _apart(station, hands, kind)
+    elif kind in ('open', 'high', 'empty'):
+        hands.closes, hands.shift[2] = kind != 'open', 0.0 if kind == 'open' else HIGH_M
+        if kind == 'empty':
+            turn = rng.uniform(-np.pi, np.pi)
+            hands.shift[:2] = rng.uniform(*ASIDE_M) * np.array([np.cos(turn), np.sin(turn)])
+        yield from task.solve(hands)
+        yield from hands.wait(0.6)
     else:
         yield from hands.wander(int(rng.integers(4, 8)))
+
+
+def _apart(station: SimStation, hands: FaultyExpert, kind: str) -> Iterator[None]:
+    """Let the arm's end and the objects' end disagree."""
+    first = _objects(station)
+    if kind == 'placed':
+        start = station.save()
+        for _ in station.task.solve(hands):
+            station.step(PERIOD_S)
+        last = _objects(station)
+        station.restore(start)
+        hands = FaultyExpert(station, hands.rng, 0.0)
+        yield from hands.wait(1.0)
+        _put(station, last)
+        yield from hands.wait(2.0)
+        return
+    yield from station.task.solve(hands)
+    if kind == 'home':
+        yield from hands.rise(0.08, 0.25)
+        yield from hands.go(*(float(x) for x in hands.home))
+    else:
+        _put(station, first)
+    yield from hands.wait(1.5)
+
+
+def _objects(station: SimStation) -> Floats:
+    """Return the state of all joints that are not the robot's, NaN for the robot's own."""
+    world = station.world
+    with world.ticked:
+        objects: Floats = world.data.qpos.copy()
+        objects[world.arm.impedance.qpos] = np.nan
+        objects[[world.joint(name)[0] for name in FINGERS]] = np.nan
+        return objects
+
+
+def _put(station: SimStation, objects: Floats) -> None:
+    world = station.world
+    with world.ticked:
+        others = np.isfinite(objects)
+        world.data.qpos[others] = objects[others]
+        world.data.qvel[:] = 0.0
+        world.rebind()
 
 
 def _stopped(task: Task, hands: FaultyExpert, after: int) -> Iterator[None]:

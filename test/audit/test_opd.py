@@ -231,7 +231,26 @@ def test_command(tmp_path, capsys):
     assert main(['audit', '--trace', path, '--epsilon', '0.4', '--json']) == 0
     assert json.loads(capsys.readouterr().out)['episodes'][0]['str'] == 0.5
     assert main(['audit', '--trace', path, '--convention', 'v1.5']) == 0
-    assert 'SQS' in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert 'SQS' in out
+    assert 'reached: MC@25 100.0, MC@50 100.0, MC@75 50.0, MC@100 0.0 of 2' in out
+    assert main(['audit', '--trace', path, '--convention', 'v1.5', '--json']) == 0
+    up, single = json.loads(capsys.readouterr().out)['episodes']
+    assert up['sqs'] == pytest.approx(0.5 * one([0, 0.3, 0.8], 'v1.5', success=[True])['ppl']
+                                      + 0.3 + 0.2 * (1 - up['str']))
+    assert (up['fns'], up['drr'], single['sqs']) == (None, None, None)
+    assert single['fns'] == pytest.approx(0.5 * 0.5 + 0.2)
+
+
+def test_other_numbers_of_milestones():
+    assert [one([0.6], milestones=k)['mc'] for k in (1, 2, 3, 5, 10)] == [0, .5, 1 / 3, .6, .6]
+    for k in range(1, 30):
+        for step in range(1, k + 1):
+            assert one([step / k], milestones=k)['mc'] == step / k
+            assert one([np.nextafter(step / k, 0)], milestones=k)['mc'] == (step - 1) / k
+    assert one([0.8], 'v1.5', milestones=2)['fns'] == one([0.8], 'v1.5')['fns']
+    with pytest.raises(ConfigError, match='milestone'):
+        one([0.5], milestones=0)
 
 
 @pytest.mark.parametrize('episode', [

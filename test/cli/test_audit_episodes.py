@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sample_episodes import SampleEpisode, SampleMaker
 
+from arena_robot.audit.aggregate import marks_of
 from arena_robot.audit.base import Capabilities, identity_of, invalid, trace_of
 from arena_robot.audit.run import AuditSettings, TraceCache, audit_clip
 from arena_robot.audit.simple import ElapsedTime, GoalDistance, OracleJudge, RecordedJudge
@@ -17,10 +18,23 @@ from arena_robot.core.errors import DataError
 from arena_robot.core.pair import Reveal
 from arena_robot.core.verdict import Verdict
 from arena_robot.recording.episode.clip import read_clip
-from arena_robot.records.audit_file import audits_of, read_audit
+from arena_robot.records import audit_file
+from arena_robot.records.audit_file import (
+    EpisodeAudit,
+    audits_of,
+    read_audit,
+    read_audit_scores,
+    write_audit,
+)
 from arena_robot.records.clip import Clip
 from arena_robot.records.session_file import SessionFile, read_session, write_session
-from arena_robot.reports.audit_agreement import agreement_rate, agreements, not_calibrated
+from arena_robot.reports.audit_agreement import (
+    agreement_rate,
+    agreements,
+    by_evaluator,
+    not_calibrated,
+    untrusted,
+)
 from arena_robot.reports.episode_audit import AuditJob, FoundEpisode
 
 
@@ -87,6 +101,14 @@ def test_tables_jobs_and_plots(sessions, tmp_path, capsys):
                  '--plots', tmp_path / 'plots') == 0
     out = capsys.readouterr().out
     assert 'convention v1' in out
+    reached = out.split('\nreached ')[1].split('\n\n')[0].splitlines()
+    assert reached[0].split() == ['n', 'MC@25', 'MC@50', 'MC@75', 'MC@100']
+    assert reached[1].split()[:3] == ['fast', '2', '100.0']
+    assert audit(sessions, '--judge', 'oracle', '--no-cache', '--milestones', 3, '--json') == 0
+    report = json.loads(capsys.readouterr().out)
+    assert list(report['policies'][0]['reached']) == ['33.3', '66.7', '100']
+    assert {3 * e['metrics']['mc'] % 1 for e in report['episodes']} == {0.0}
+    assert audit(sessions, '--milestones', 0) == 2
     assert 'successes alone' in out
     assert (tmp_path / 'plots' / 'curves.png').stat().st_size > 5000
 
@@ -212,6 +234,73 @@ def test_preference_against_audit():
     assert not_calibrated(away) == 5
     assert not_calibrated([(s, a, dataclasses.replace(b, calibrated=False))
                            for s, a, b in rows[:2]]) == 2
+
+
+def planted(judge, success, failure):
+    """Return 24 sessions of an honest and an inverted evaluator with a judge's last values."""
+    rows = []
+    for k in range(48):
+        won = 'AB'[k % 3 == 0]
+        said = won if k < 24 else {'A': 'B', 'B': 'A'}[won]
+        slots = [EpisodeAudit(f's{k}/{slot}', judge, '', 'ok', 'paper', 0.005, 1e-8,
+                              phi=(0.0, success if slot == won else failure),
+                              times_s=(0.0, 1.0)) for slot in 'AB']
+        rows.append((SessionFile(f's{k}', evaluator='honest' if k < 24 else 'inverted',
+                                 verdict=Verdict(preference=Preference(said), valid=True)),
+                     *slots))
+    return rows
+
+
+def test_an_honest_evaluator_of_policies_that_go_home_is_not_flagged(monkeypatch):
+    by_truth = {e.evaluator: e.kind.value for e in by_evaluator(
+        agreements(planted('oracle', 1.0, 0.03)))}
+    assert by_truth == {'honest': 'honest', 'inverted': 'inverted'}
+    # What `local` says of a success after which the arm went home, and of an arm at the goal.
+    seen = planted('local', 0.30, 0.65)
+    assert by_evaluator(agreements(seen)) == []
+    assert 'arm' in untrusted([a for _, a, _ in seen])
+    assert untrusted([a for _, a, _ in planted('oracle', 1.0, 0.0)]) == ''
+    monkeypatch.setattr(audit_file, 'UNTRUSTED', {})
+    assert {e.evaluator: e.kind.value for e in by_evaluator(agreements(seen))} == {
+        'honest': 'inverted', 'inverted': 'honest'}, 'the refusal is needed'
+
+
+def test_the_local_judge_is_refused_mc_str_and_evaluators(sessions, capsys):
+    assert audit(sessions, '--judge', 'local', '--no-cache', '--json') == 0
+    report = json.loads(capsys.readouterr().out)
+    assert 'arm' in report['judge']['untrusted']
+    assert report['agreement']['sessions'] == report['agreement']['evaluators'] == []
+    for episode in report['episodes']:
+        assert episode['metrics']['mc'] is episode['metrics']['str'] is None
+        assert 'arm' in episode['refused']['str']
+    assert report['policies'][0]['reached']['100']['count'] == 0
+    assert audit(sessions, '--judge', 'local', '--no-cache') == 0
+    out = capsys.readouterr().out
+    assert 'no evaluator is judged by these audits' in out
+    assert 'STR: the judge looks at the arm' in out
+
+
+def test_an_old_file_of_the_local_judge_has_no_mc_and_str_either(tmp_path):
+    made = EpisodeAudit('x', 'local', '', 'ok', 'paper', 0.005, 1e-8, phi=(0.0, *[1.0] * 5),
+                        times_s=tuple(np.arange(6.0)), metrics={'mc': 1.0, 'str': 0.8,
+                                                                'ppl': 1.0})
+    old = read_audit(write_audit(tmp_path, made))
+    assert old.metrics == {'mc': None, 'str': None, 'ppl': 1.0}
+    assert set(old.refused) == {'mc', 'str'}
+    marks = marks_of(old)
+    assert [q for _, q in marks.milestones] == [0.25, 0.5, 0.75]
+    assert marks.still == ()
+    trusted = dataclasses.replace(made, judge='oracle')
+    assert marks_of(trusted).milestones[-1][1] == 1.0
+    assert marks_of(trusted).still == ((2.0, 5.0),)
+    said = {'episodes': [{'name': 's/A', 'policy': 'p', 'calibrated': True, 'phi': [1.0],
+                          'metrics': {'ppl': 1.0}}],
+            'agreement': {'evaluators': [{'evaluator': 'eva', 'agree': 0, 'decisive': 30}]}}
+    for judge, people in (('local', {}), ('oracle', {'eva': (0, 30)})):
+        (tmp_path / 'a.json').write_text(json.dumps({**said, 'judge': {'name': judge}}))
+        scores = read_audit_scores(tmp_path / 'a.json')
+        assert scores.evaluators == people
+        assert bool(scores.untrusted) == (judge == 'local')
 
 
 def test_uncalibrated_sessions_say_nothing_of_the_evaluator(sessions, capsys):

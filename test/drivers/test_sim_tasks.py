@@ -11,7 +11,12 @@ from arena_robot.cli.main import main
 from arena_robot.drivers.sim.expert import PERIOD_S, run_expert
 from arena_robot.drivers.sim.station import SimStation, make_task
 from arena_robot.drivers.sim.tasks import TASKS
+from arena_robot.drivers.sim.truth import SceneLinks
+from arena_robot.skills.base import Solution
+from arena_robot.skills.specs.table import SKILL_TASKS
+from arena_robot.skills.specs.tasks import JointGoal, LiftGoal, PlaceGoal, PressGoal
 from arena_robot.trials.labelled import script
+from arena_robot.trials.skills.scenes import SkillScene, scene_setup
 
 LONG = 'ARENA_TEST_WALKS' in os.environ
 SMOKE_SEEDS = 2 if LONG else 1
@@ -187,6 +192,19 @@ def test_done_well_and_undone(idle, task):
         assert idle.progress() >= phi[-1]
 
 
+@pytest.mark.parametrize(('kind', 'low', 'high'), [
+    ('home', 1.0, 1.0), ('placed', 1.0, 1.0), ('back', 0.0, 0.2), ('open', 0.0, 0.2),
+    ('high', 0.0, 0.2), ('empty', 0.0, 0.2)])
+def test_the_arm_and_the_objects_end_apart(idle, kind, low, high):
+    idle.reset('cube_in_bowl', 3)
+    start = idle.truth.tcp()
+    phi = potentials(idle, 'cube_in_bowl', kind)
+    assert low <= phi[-1] <= high
+    assert (np.linalg.norm(idle.truth.tcp() - start) < 0.03) == (kind in ('home', 'placed'))
+    if kind in ('open', 'high', 'empty'):
+        assert phi.max() < 0.3, 'nothing was done on the way either'
+
+
 def test_moving_after_keeping_still_is_zero_for_good(idle):
     phi = potentials(idle, 'do_not_move', 'undo')
     assert phi.max() == 1.0
@@ -212,3 +230,57 @@ def test_a_restored_start_is_a_start(idle):
     assert idle.potential() > 0.2
     idle.restore(saved)
     assert idle.potential() < 0.02
+
+
+def moved(station, starts, part):
+    """Return the potential when the goals' joints and objects are a part of the way there."""
+    world, task = station.world, station.task.task
+    for goal in task.goals:
+        joint = isinstance(goal, JointGoal | PressGoal)
+        at = world.joint(f'{goal.object}_{goal.joint}' if joint else goal.object)[0]
+        end = starts[at:at + 3].copy()
+        if joint:
+            low, high = world.model.joint(f'{goal.object}_{goal.joint}').range
+            end = low + (high - low) * (goal.target if isinstance(goal, JointGoal) else 0.0)
+            world.data.qpos[at] = starts[at] + part * (end - starts[at])
+            continue
+        if isinstance(goal, PlaceGoal):
+            end[:2] = station.truth.position(goal.target)[:2]
+        if isinstance(goal, LiftGoal):
+            end[2] += goal.height_m + 0.005
+        world.data.qpos[at:at + 3] = starts[at:at + 3] + part * (end - starts[at:at + 3])
+    world.rebind()
+    station.task.watch(SceneLinks(world))
+    return station.potential()
+
+
+@pytest.mark.parametrize('name', list(SKILL_TASKS))
+def test_the_potential_of_a_skill_task_is_the_way_to_its_goals(name):
+    task = SKILL_TASKS[name]
+    setup = scene_setup(task.spec, Solution(name, {}, ()), 4)
+    with SimStation.make(SkillScene(task, setup), 4, cameras=()) as station:
+        first = station.world.data.qpos.copy()
+        assert station.potential() <= 0.1
+        phi = [moved(station, first, part) for part in np.linspace(0.0, 1.0, 11)]
+        assert phi[0] <= 0.1
+        assert (np.diff(phi) >= 0.0).all(), phi
+        assert phi[-1] == 1.0
+        assert station.succeeded()
+        assert any(0.05 < value < 0.95 for value in phi), 'a way and no step'
+        if not any(isinstance(goal, PressGoal) for goal in task.goals):
+            assert moved(station, first, 0.0) <= 0.1
+        if task.untouched:
+            away = task.untouched[0].replace('/', '_')
+            _, high = station.world.model.joint(away).range
+            station.world.data.qpos[station.world.joint(away)[0]] = high
+            station.world.rebind()
+            assert not station.succeeded()
+            assert station.potential() <= 0.1
+
+
+def test_a_skill_task_that_began_elsewhere_has_no_potential():
+    task = SKILL_TASKS['Open Drawer']
+    (key,) = (f'{goal.object}/{goal.joint}' for goal in task.goals)
+    setup = scene_setup(task.spec, Solution('Open Drawer', {'joints': {key: 0.9}}, ()), 4)
+    with SimStation.make(SkillScene(task, setup), 4, cameras=()) as station:
+        assert station.potential() == 0.0

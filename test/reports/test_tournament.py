@@ -1,5 +1,6 @@
 """The report of a tournament: what it says is what is in the folders, and a browser shows it."""
 
+import dataclasses
 import hashlib
 import json
 import re
@@ -17,7 +18,7 @@ from arena_robot.core.pair import commitment
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.counts import mean_progress
 from arena_robot.ranking.methods import METHODS, rank
-from arena_robot.records.audit_file import write_audit
+from arena_robot.records.audit_file import read_audit, write_audit
 from arena_robot.records.clip import Clip
 from arena_robot.reports.tournament import (
     Gap,
@@ -248,3 +249,10 @@ def test_audits_stand_in_the_report(folders, tmp_path):
     assert '<code>session-2</code></a>: ada preferred A, the audit B' in page
     assert 'A, judge oracle: fell below its best from 6.0 to 9.0 s' in page
     assert page.count('stroke-dasharray') == 8
+    for slot in 'AB':
+        write_audit(folders[0] / slot, dataclasses.replace(
+            read_audit(folders[0] / slot / 'audit' / 'oracle.json'), judge='local'))
+    page = write_report(tournament(folders), tmp_path / 'again').read_text()
+    local = page.split('Judge local')[1].split('<h2')[0].split('<h3')[0]
+    assert 'No evaluator is judged by these audits: the judge looks at the arm' in local
+    assert 'STR: the judge looks at the arm' in local

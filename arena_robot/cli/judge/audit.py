@@ -54,6 +54,8 @@ def audit_arguments(parser: argparse.ArgumentParser) -> None:
                              '`arena judge noise`')
     parser.add_argument('--delta', type=float, default=1e-8, metavar='D',
                         help='added to the path length in PPL of the paper (default %(default)s)')
+    parser.add_argument('--milestones', type=int, default=4, metavar='K',
+                        help='MC counts in steps of 1/K (default %(default)s)')
     parser.add_argument('--by-task', action='store_true', help='tables per policy and task')
     parser.add_argument('--save', action='store_true',
                         help='write audit/JUDGE.json into the folder of each episode')
@@ -73,7 +75,10 @@ def run_audit(args: argparse.Namespace) -> int:
 
     if bool(args.place) == bool(args.trace):
         raise ConfigError('give either what to audit, or --trace FILE')
-    settings = AuditSettings(convention(args.convention).name, args.epsilon, args.delta)
+    if args.milestones < 1:
+        raise ConfigError(f'--milestones must be at least 1, found {args.milestones}')
+    settings = AuditSettings(convention(args.convention).name, args.epsilon, args.delta,
+                             args.milestones)
     if args.trace:
         return _traces(args, settings)
     return run_on_episodes(args, settings)
@@ -86,14 +91,14 @@ def _traces(args: argparse.Namespace, settings: 'AuditSettings') -> int:
     names = [trace.name for trace in traces]
     table = measure([trace.phi for trace in traces], convention(settings.convention),
                     EPSILON if settings.epsilon is None else settings.epsilon, settings.delta,
-                    [trace.success for trace in traces], names)
+                    [trace.success for trace in traces], names, settings.milestones)
     print(json_text(opd_json(names, table)) if args.json
           else _traces_text(names, table))
     return 0
 
 
 def _traces_text(names: list[str], table: 'OpdTable') -> str:
-    from arena_robot.audit.opd import EXTRA_METRICS, METRICS
+    from arena_robot.audit.opd import EXTRA_METRICS, METRICS, milestone_words
     metrics = [*METRICS, *(EXTRA_METRICS if table.convention == 'v1.5' else ())]
     width = max(7, *map(len, names)) if names else 7
     lines = [f'OPD, convention {table.convention}, in percent; stagnation below '
@@ -103,6 +108,11 @@ def _traces_text(names: list[str], table: 'OpdTable') -> str:
         cells = (table.values(m)[row] for m in metrics)
         lines.append(f'{name:{width}}  {table.steps[row]:5}  ' + '  '.join(
             f'{100 * c:6.2f}' if c == c else f"{'-':>6}" for c in cells))
+    if names:
+        lines += ['', 'reached: ' + ', '.join(
+            f'MC@{word} {100 * share:.1f}' for word, share in zip(
+                milestone_words(table.reached.shape[1]), table.reached.mean(axis=0),
+                strict=True)) + f' of {len(names)}']
     return '\n'.join(lines)
 
 
@@ -130,7 +140,8 @@ def run_on_episodes(args: argparse.Namespace, settings: 'AuditSettings') -> int:
                                    lambda done, a: bar.show(done, len(episodes), a.name))
     refused = not_comparable(audits)
     rows = [audited(f, a, refused) for f, a in zip(episodes, audits, strict=True) if a.valid]
-    tables, prints = summaries(rows, args.by_task), fingerprints(rows)
+    tables = summaries(rows, args.by_task, milestones=settings.milestones)
+    prints = fingerprints(rows)
     sessions = audited_sessions(episodes, audits)
     if args.plots:
         from arena_robot.reports.episode_audit import plot_curves, plot_fingerprints
@@ -155,8 +166,10 @@ def _check_budget(args: argparse.Namespace, params: Sequence[tuple[str, Any]]) -
 
 
 def _declared(judge: 'Judge') -> dict[str, Any]:
+    from arena_robot.records.audit_file import UNTRUSTED
     declared = dataclasses.asdict(judge.capabilities)
-    return {'name': judge.name, **declared, 'kind': judge.capabilities.kind.value}
+    return {'name': judge.name, **declared, 'kind': judge.capabilities.kind.value,
+            'untrusted': UNTRUSTED.get(judge.name, '')}
 
 
 def _report(episodes: 'Sequence[FoundEpisode]', audits: 'Sequence[EpisodeAudit]',
@@ -193,6 +206,8 @@ def _agreement(sessions: 'Sequence[AuditedSession]', where: 'Mapping[str, Path]'
 
 def _agreement_text(report: dict[str, Any]) -> list[str]:
     agreement = report['agreement']
+    if why := report['judge']['untrusted']:
+        return ['', f'no evaluator is judged by these audits: {why}']
     out = agreement['not_calibrated']
     left_out = ['', f'sessions left out of preference against audit, because the judge is not '
                 f'calibrated there: {out}'] if out else []
@@ -224,6 +239,8 @@ def _episodes_text(audits: 'Sequence[EpisodeAudit]', tables: 'Sequence[PolicySum
     lines = [f'judge {first.judge} ({first.model}), {every}; OPD convention '
              f'{first.convention}, stagnation below {first.epsilon:g}; percent']
     lines += _block('all episodes', tables, lambda t: t.overall, ('mp', 'ppl', 'cra', 'str'))
+    lines += _block('reached', tables, lambda t: {f'mc@{q}': m for q, m in t.reached.items()},
+                    [f'mc@{q}' for q in tables[0].reached] if tables else [])
     if any(t.labelled for t in tables):
         lines += _block('successes alone', tables, lambda t: t.successes, ('ppl', 'cra', 'str'))
         lines += _block('failures alone', tables, lambda t: t.failures,

@@ -275,7 +275,8 @@ def _extras(args: argparse.Namespace, data: 'RoboArenaData', comparisons: Any,
         if audits := read_audits(args):
             from arena_robot.audit.evaluators import evaluator_signals
             extras['audit'] = [asdict(signal) for signal in evaluator_signals(
-                evaluators(comparisons), audits.evaluators)]
+                evaluators(comparisons), audits.evaluators)] if not audits.untrusted else []
+            extras['audit_refused'] = audits.untrusted
         extras['influence'] = [asdict(effect) for effect in influence(
             comparisons, method(args.method, **options))]
     return dict(plain(extras))
@@ -325,8 +326,10 @@ def _extra_lines(report: dict[str, Any]) -> list[str]:
             kind = voter['kind'] + (f" to {voter['favours']}" if voter['favours'] else '')
             lines.append(f"{voter['name']:<20} {voter['votes']:>5}{cells}"
                          f"{voter['suspicion']:>11.1f}  {kind}")
-    lines += ['', 'against the audit    agree  decisive  suspicion (votes, audit)'] \
-        if 'audit' in report else []
+    if report.get('audit_refused'):
+        lines += ['', f"no evaluator is judged by the audits: {report['audit_refused']}"]
+    elif 'audit' in report:
+        lines += ['', 'against the audit    agree  decisive  suspicion (votes, audit)']
     lines += [f"{evaluator['name']:<20} {evaluator['agree']:>5}  {evaluator['decisive']:>8}  "
               f"{evaluator['suspicion']:.1f} ({evaluator['votes_suspicion']:.1f}, "
               f"{evaluator['audit_suspicion']:.1f})  {evaluator['audit_kind']}"

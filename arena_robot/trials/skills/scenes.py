@@ -28,10 +28,24 @@ from arena_robot.drivers.sim.panel_fixtures import (
     Switches,
 )
 from arena_robot.drivers.sim.props import Block, Prop
-from arena_robot.drivers.sim.tasks.base import ExpertHands, Place, Setup, apart
+from arena_robot.drivers.sim.tasks.base import (
+    ExpertHands,
+    Place,
+    Setup,
+    apart,
+    present,
+    share,
+)
 from arena_robot.drivers.sim.truth import SceneLinks, SceneTruth
 from arena_robot.skills.base import SkillObject, Solution, TaskSpec
-from arena_robot.skills.specs.tasks import JointGoal, LiftGoal, PlaceGoal, PressGoal, SkillTask
+from arena_robot.skills.specs.tasks import (
+    JointGoal,
+    LiftGoal,
+    PlaceGoal,
+    PressGoal,
+    SkillTask,
+    TaskGoal,
+)
 
 HALF_CUBE = 0.022
 _TRASH = (0.06, 0.055, 0.055)
@@ -81,15 +95,15 @@ def shown_objects(spec: TaskSpec, solution: Solution) -> tuple[SkillObject, ...]
 
 def start_of_joints(spec: TaskSpec, solution: Solution) -> dict[str, float]:
     """Return the start of every joint as a share of its range: the scene's, else the task's."""
-    starts = {key: float(share) for key, share in spec.initial.items()}
+    starts = {key: float(at) for key, at in spec.initial.items()}
     joints = solution.scene.get('joints', {})
     if not isinstance(joints, Mapping):
         raise ConfigError('the joints of a scene must be a mapping of object/joint to a number')
-    for key, share in joints.items():
-        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
-            raise ConfigError(f"the start of joint '{key}' must be 0 to 1, found {share!r}")
+    for key, at in joints.items():
+        if isinstance(at, bool) or not isinstance(at, int | float) or not 0 <= at <= 1:
+            raise ConfigError(f"the start of joint '{key}' must be 0 to 1, found {at!r}")
         if key in starts:
-            starts[key] = float(share)
+            starts[key] = float(at)
     return starts
 
 
@@ -132,7 +146,12 @@ def _fixture(name: str, first: bool, side: float, shift: Floats, colour: str) ->
 
 
 class SkillScene:
-    """One seed's scene of a skill task, as the simulated station takes it."""
+    """
+    One seed's scene of a skill task, as the simulated station takes it.
+
+    The potential is the mean over the goals of the share of the way from the start to where the
+    goal holds: of a joint's range, a distance over the table plane, or a height.
+    """
 
     category = 'skill'
 
@@ -143,20 +162,56 @@ class SkillScene:
         self._pressed: set[str] = set()
         self._starts: dict[str, float] = {}
         self._height: dict[str, float] = {}
+        self._way_m: dict[str, float] = {}
 
     def stage(self, truth: SceneTruth) -> float:
         """Return 0: a skill has no stages."""
         return 0.0
 
     def potential(self, truth: SceneTruth) -> float:
-        """Return 0; the first call, at reset, notes the start."""
+        """
+        Return 0 at reset, 1 when done; the first call, at reset, notes the start.
+
+        It falls when work is undone, but for buttons, and to 0 as another joint moves away by
+        half of its range. It stays 0 where the start is not the task's.
+        """
+        links = SceneLinks(truth.world)
         if not self._starts:
-            links = SceneLinks(truth.world)
-            self._starts = {key: self._share(links, key) for key in self._keys(links)}
-            for goal in self.task.goals:
-                if isinstance(goal, LiftGoal) and links.has_body(goal.object):
-                    self._height[goal.object] = float(truth.position(goal.object)[2])
-        return 0.0
+            self._note_start(truth, links)
+            return 0.0
+        if not self._started():
+            return 0.0
+        away = max((self._moved(links, key) for key in self.task.untouched), default=0.0)
+        ways = [self._way(goal, truth, links) for goal in self.task.goals]
+        return present(self.done(truth), sum(ways) / len(ways)
+                       * (1.0 - share(away - UNTOUCHED, UNTOUCHED)))
+
+    def _note_start(self, truth: SceneTruth, links: SceneLinks) -> None:
+        self._starts = {key: self._share(links, key) for key in self._keys(links)}
+        for goal in self.task.goals:
+            if isinstance(goal, LiftGoal) and links.has_body(goal.object):
+                self._height[goal.object] = float(truth.position(goal.object)[2])
+            if isinstance(goal, PlaceGoal) and links.has_body(goal.object):
+                self._way_m[goal.target] = apart(truth.position(goal.object),
+                                                 truth.position(goal.target))
+
+    def _way(self, goal: TaskGoal, truth: SceneTruth, links: SceneLinks) -> float:
+        """Return the share of the way from the start to where a goal holds, 0 to 1."""
+        if self._holds(goal, truth, links):
+            return 1.0
+        if isinstance(goal, JointGoal | PressGoal):
+            key = f'{goal.object}/{goal.joint}'
+            target = goal.target if isinstance(goal, JointGoal) else 0.0
+            left, first = (abs(at - target) - goal.tolerance for at in (
+                self._share(links, key), self._starts[key]))
+        elif isinstance(goal, LiftGoal):
+            left, first = (self._height[goal.object] + goal.height_m
+                           - float(truth.position(goal.object)[2]), goal.height_m)
+        else:
+            left, first = (way_m - goal.distance_m for way_m in (
+                apart(truth.position(goal.object), truth.position(goal.target)),
+                self._way_m[goal.target]))
+        return 1.0 - share(left, first) if first > 0.0 else 0.0
 
     def watch(self, links: SceneLinks) -> None:
         """Note the buttons that are pressed now; called after every control step."""
@@ -168,12 +223,8 @@ class SkillScene:
     def done(self, truth: SceneTruth) -> bool:
         """Return whether the start was the task's, all goals hold, and nothing else moved."""
         links = SceneLinks(truth.world)
-        initial = self.task.spec.initial
-        if any(abs(self._starts.get(key, -1.0) - share) > STARTED
-               for key, share in initial.items()):
-            return False
-        if any(abs(self._share(links, key) - initial[key]) > UNTOUCHED
-               for key in self.task.untouched):
+        if not self._started() or any(self._moved(links, key) > UNTOUCHED
+                                      for key in self.task.untouched):
             return False
         return all(self._holds(goal, truth, links) for goal in self.task.goals)
 
@@ -181,8 +232,14 @@ class SkillScene:
         """Do nothing: solutions come from policy models."""
         yield from ()
 
-    def _holds(self, goal: JointGoal | PressGoal | PlaceGoal | LiftGoal, truth: SceneTruth,
-               links: SceneLinks) -> bool:
+    def _started(self) -> bool:
+        return all(abs(self._starts.get(key, -1.0) - at) <= STARTED
+                   for key, at in self.task.spec.initial.items())
+
+    def _moved(self, links: SceneLinks, key: str) -> float:
+        return abs(self._share(links, key) - self.task.spec.initial[key])
+
+    def _holds(self, goal: TaskGoal, truth: SceneTruth, links: SceneLinks) -> bool:
         if isinstance(goal, JointGoal):
             share = self._share(links, f'{goal.object}/{goal.joint}')
             return abs(share - goal.target) <= goal.tolerance

@@ -7,7 +7,7 @@ Beside them the reports on policies, what changed, and what people say of their 
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -34,7 +34,9 @@ from arena_robot.reports.audit_agreement import (
     ROWS,
     audit_winner,
     not_comparable,
+    refusals_of,
     task_words,
+    untrusted,
 )
 from arena_robot.reports.policy_report.render import HOW, as_markdown, difference_of, head_words
 from arena_robot.reports.policy_report.statements import SECTIONS, PolicyReport, report_from_json
@@ -75,13 +77,18 @@ class AuditedEvaluation:
 
 @dataclass(frozen=True)
 class AuditProfile:
-    """One judge on one policy; ``rows`` are (which rollouts, means by metric, count)."""
+    """
+    One judge on one policy; ``rows`` are (which rollouts, means by metric, count).
+
+    ``refused`` are metrics that some rollouts lack, with the reasons.
+    """
 
     judge: str
     sessions: int
     metrics: tuple[str, ...]
     rows: tuple[tuple[str, Mapping[str, Mean], int], ...]
     fingerprints: tuple[Fingerprint, ...]
+    refused: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -95,7 +102,11 @@ class PlaceAgreement:
 
 @dataclass(frozen=True)
 class JudgeAgreement:
-    """One judge against the preferences: everywhere, by institution, and where they differ."""
+    """
+    One judge against the preferences: everywhere, by institution, and where they differ.
+
+    Nothing is compared with a judge that is ``untrusted``, for the reason given.
+    """
 
     judge: str
     audited: int
@@ -103,6 +114,7 @@ class JudgeAgreement:
     everywhere: PlaceAgreement
     places: tuple[PlaceAgreement, ...]
     against: tuple[AuditedEvaluation, ...]
+    untrusted: str = ''
 
 
 class AuditIndex:
@@ -175,7 +187,8 @@ def _evaluated(evaluation: Evaluation, slots: Mapping[str, EpisodeAudit]) -> Aud
 
 
 def _profile(judge: str, rows: list[AuditedEvaluation], policy: str) -> AuditProfile | None:
-    refused = not_comparable([a for row in rows for a in row.audits.values()])
+    audits = [a for row in rows for a in row.audits.values()]
+    refused = not_comparable(audits)
     every = [Audited(a.name, row.evaluation.id, name, task_words(row.evaluation.prompt),
                      None if score is None else score >= FULL,
                      {m: None if m in refused else v for m, v in a.metrics.items()})
@@ -192,7 +205,7 @@ def _profile(judge: str, rows: list[AuditedEvaluation], policy: str) -> AuditPro
         judge, len({e.session for e in mine}), METRICS,
         tuple((words, means[part], counted[part]) for part, words in ROWS if counted[part]),
         tuple(f for f in fingerprints(every) if f.policy == policy
-              and any(z is not None for z in f.z.values())))
+              and any(z is not None for z in f.z.values())), {**refusals_of(audits), **refused})
 
 
 def _rollout(evaluation: Evaluation, slot: str) -> tuple[str, Any]:
@@ -208,7 +221,8 @@ def _agreement(judge: str, rows: list[AuditedEvaluation]) -> JudgeAgreement:
         _place('', decisive),
         tuple(_place(name, [r for r in decisive if r.evaluation.institution == name])
               for name in names),
-        tuple(row for row in decisive if row.preference != row.winner))
+        tuple(row for row in decisive if row.preference != row.winner),
+        untrusted([a for row in rows for a in row.audits.values()]))
 
 
 def _place(name: str, rows: list[AuditedEvaluation]) -> PlaceAgreement:
@@ -234,6 +248,7 @@ def add_audit_pages(app: FastAPI, pages: Jinja2Templates, index: AuditIndex) -> 
 
 def _plain(agreement: JudgeAgreement) -> dict[str, Any]:
     return {'judge': agreement.judge, 'audited': agreement.audited,
+            'untrusted': agreement.untrusted,
             'not_calibrated': agreement.not_calibrated,
             **{key: asdict(agreement.everywhere)[key] for key in ('agree', 'decisive')},
             'institutions': [asdict(place) for place in agreement.places],

@@ -48,12 +48,17 @@ MOST_JUDGES = 4    # of an episode; more curves cannot be told apart
 
 @dataclass(frozen=True)
 class AuditNote:
-    """What a page says of a judge's audit of one slot: ``metrics`` are shares by name."""
+    """
+    What a page says of a judge's audit of one slot.
+
+    ``metrics`` are shares by name; ``refused`` those that the judge cannot say, with the reasons.
+    """
 
     calibrated: bool
     convention: str
     metrics: Mapping[str, float | None] = field(default_factory=dict)
     marks: Marks = field(default_factory=Marks)
+    refused: Mapping[str, str] = field(default_factory=dict)
 
 
 def label(audit: EpisodeAudit) -> str:
@@ -229,7 +234,7 @@ def _judged(rollout: RecordedRollout, audits: Sequence[EpisodeAudit]) -> Recorde
         rollout,
         judges={label(a): curve(np.array(a.times_s) + first_s, np.array(a.phi)) for a in audits},
         audits={label(a): AuditNote(a.calibrated, a.convention, a.metrics,
-                                   shifted(marks_of(a), first_s)) for a in audits})
+                                   shifted(marks_of(a), first_s), a.refused) for a in audits})
 
 
 def rollout_of(arrays: Arrays, numbers: EpisodeFile | None = None) -> RecordedRollout:

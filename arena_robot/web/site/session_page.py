@@ -234,7 +234,10 @@ def _shown(browse: Browse, files: RecordedFiles, session_id: str) -> dict[str, A
             'measures': measures({r.slot: r for r in rollouts if r.slot}, recorded,
                                  evaluation.mark not in ('imported', LOCAL_STUDY)),
             'audits': [(judge, slot, note) for slot, rollout in recorded.rollouts.items()
-                       for judge, note in rollout.audits.items()]}
+                       for judge, note in rollout.audits.items()],
+            'refused': sorted({(judge, metric, why) for rollout in recorded.rollouts.values()
+                               for judge, note in rollout.audits.items()
+                               for metric, why in note.refused.items()})}
 
 
 def _add_videos(app: FastAPI, browse: Browse, blobs: Blobs) -> None:

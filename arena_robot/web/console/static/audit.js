@@ -39,6 +39,7 @@ function words(judged) {
 
 function verdict(audit) {
   if (!audit.calibrated) return 'The judge is not calibrated for this scene: do not compare its numbers.';
+  if (audit.untrusted) return `Not compared with the preference: ${audit.untrusted}.`;
   if (!audit.audit) return '';
   if (audit.audit === audit.preference) return 'The audit agrees with the preference.';
   return `The audit prefers ${NAMES[audit.audit]}, the evaluator preferred ${NAMES[audit.preference] ?? 'nothing'}. `
