@@ -3,14 +3,21 @@ How good the local judge is on held-out scenes, and on tasks that it was not tra
 
   arena judge train CLIPS --out model.npz
   python bench/bench_judge_unseen.py CLIPS
+  python bench/bench_judge_unseen.py NEW --unseen 900,901,902 --param model=model.npz
 
 Each training seed draws the scenes to learn from; the others are held out. For the new tasks, each
 task is left out of the training of the head for unknown instructions, which then judges all its
 held-out episodes. Falls and rises are those of the true progress by more than 0.05 within 0.8 s. A
 picture distance is given what favours it: the goal picture is the episode's own best frame.
+
+With --unseen a judge sees episodes whose arm and whose objects end in different places: three
+kinds of success and four in which nothing is done. Their scenes have the seeds given, and are made
+in the folder where they are missing. Episodes whose simulated end is not what their kind says are
+left out.
 """
 
 import argparse
+import functools
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from arena_robot.audit.base import averaged
+from arena_robot.audit.judges import make_judge, settings_of
 from arena_robot.audit.local.train import (
     EVERY,
     MOVED,
@@ -30,8 +38,10 @@ from arena_robot.audit.local.train import (
 )
 from arena_robot.audit.opd import measure
 from arena_robot.audit.simple import ElapsedTime, GoalDistance, StartDistance
+from arena_robot.core.parallel import Workers
 from arena_robot.ranking.quality import spearman
 from arena_robot.records.clip import clip_files, read_clip
+from arena_robot.trials.labelled import LabelledEpisode, all_tasks, record_to
 
 MEASURES = ('falls', 'rises', 'mean', 'error', 'auc', 'mp', 'ppl')
 BASELINES = ('elapsed', 'start_distance', 'goal_distance')
@@ -123,13 +133,86 @@ def over_tasks(seeds, name, draws=1000):
     return tasks, counts, np.quantile(found, [.025, .975])
 
 
+# By kind: what it is called in the table, and the least and the most of its true last progress.
+UNSEEN = {
+    'expert': ('success', .95, 1.0), 'home': ('success, then the arm goes home', .95, 1.0),
+    'placed': ('objects put at their goals, the arm keeps still', .95, 1.0),
+    'open': ('the gripper never closes', 0.0, .3), 'high': ('all motions 7 cm too high', 0.0, .3),
+    'back': ('objects put back, the arm stays', 0.0, .3),
+    'empty': ('motions beside everything', 0.0, .3)}
+
+
+@dataclass(frozen=True)
+class Ending:
+    """An unseen episode: its kind, the true progress, and the judge's trace."""
+
+    kind: str
+    true: np.ndarray
+    trace: object
+
+
+@functools.cache
+def made(judge, params):
+    """Return a judge, made once."""
+    return make_judge(judge, dict(params))
+
+
+def ending(path, judge, params):
+    """Return what the judge of a name says of the clip in a file."""
+    clip = read_clip(path)
+    trace = made(judge, params).progress(clip.clip())
+    return Ending(clip.source.kind, clip.phi, trace)
+
+
+def unseen(folder, seeds, judge, params, jobs):
+    """Make the episodes that are missing; return them judged, if they ended as planned."""
+    episodes = [LabelledEpisode(task, seed, kind)
+                for seed in seeds for task in all_tasks() for kind in UNSEEN]
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = Workers(jobs).map(functools.partial(record_to, folder), episodes)
+    judged = Workers(jobs).map(functools.partial(ending, judge=judge, params=params), paths)
+    return [e for e in judged if UNSEEN[e.kind][1] <= e.true[-1] <= UNSEEN[e.kind][2]
+            and e.trace.valid]
+
+
+def right_side(endings):
+    """Return the share of episodes whose last value is on the truth's side of one half."""
+    return np.mean([(e.trace.phi[-1] >= .5) == (e.true[-1] >= .5) for e in endings])
+
+
+def print_unseen(found):
+    """Print a row per kind, the empty kinds together, and what MC@100 and STR are worth."""
+    empty = [e for e in found if UNSEEN[e.kind][2] < .5]
+    kinds = [(words, [e for e in found if e.kind == kind])
+             for kind, (words, _, _) in UNSEEN.items()] + [('the last four together', empty)]
+    print(f'{"episode":48}   n  calibrated  last value: mean, right side of .5   truth')
+    for words, rows in kinds:
+        print(f'{words:48} {len(rows):3}  {sum(e.trace.calibrated for e in rows):10}  '
+              f'{np.mean([e.trace.phi[-1] for e in rows]):16.2f}  {right_side(rows):17.0%}'
+              f'  {np.mean([e.true[-1] for e in rows]):6.2f}')
+    done = [e for e in found if e.kind == 'expert']
+    seen, true = (measure([np.clip(phi, 0, 1) for phi in phis]) for phis in (
+        [e.trace.phi for e in found], [e.true for e in found]))
+    print(f'successes that reach 1: {np.mean([e.trace.phi.max() >= 1.0 for e in done]):.0%}; '
+          f'MC@100 {seen.reached[:, -1].mean():.0%}, truth {true.reached[:, -1].mean():.0%}; '
+          f'rank correlation of STR {spearman(seen.stagnation, true.stagnation):.2f}')
+
+
 def main():
     """Print the table, what of it has a bar, and the new tasks one by one."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('folder', type=Path)
     parser.add_argument('--seeds', type=int, default=5)
     parser.add_argument('--scenes', type=int, default=20)
+    parser.add_argument('--unseen', metavar='SEED,…', help='seeds of scenes for the other table')
+    parser.add_argument('--judge', default='local', help='who judges them (default %(default)s)')
+    parser.add_argument('--param', action='append', default=[], help='a setting, KEY=VALUE')
+    parser.add_argument('--jobs', type=int, default=1)
     args = parser.parse_args()
+    if args.unseen:
+        print_unseen(unseen(args.folder, [int(seed) for seed in args.unseen.split(',')],
+                            args.judge, settings_of(args.param), args.jobs))
+        return
     warnings.simplefilter('error')
     found = rows(args.folder)
     seeds = [one_seed(found, seed, args.scenes) for seed in range(args.seeds)]

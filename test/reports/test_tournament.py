@@ -253,6 +253,6 @@ def test_audits_stand_in_the_report(folders, tmp_path):
         write_audit(folders[0] / slot, dataclasses.replace(
             read_audit(folders[0] / slot / 'audit' / 'oracle.json'), judge='local'))
     page = write_report(tournament(folders), tmp_path / 'again').read_text()
-    local = page.split('Judge local')[1].split('<h2')[0].split('<h3')[0]
+    local = page.split('<h3>Judge local')[1].split('<h2')[0].split('<h3')[0]
     assert 'No evaluator is judged by these audits: the judge looks at the arm' in local
     assert 'STR: the judge looks at the arm' in local

@@ -97,7 +97,7 @@ def train_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument('folder', type=Path, metavar='FOLDER', help='where the clips are kept')
     parser.add_argument('--out', type=Path, required=True, metavar='FILE', help='the model (.npz)')
-    parser.add_argument('--scenes', type=int, default=26, metavar='N',
+    parser.add_argument('--scenes', type=int, default=28, metavar='N',
                         help='simulated episodes per task to make (default %(default)s)')
     parser.add_argument('--tasks', metavar='A,B,…', help='simulated tasks (default: all)')
     parser.add_argument('--seed', type=int, default=0, help='of folds (default %(default)s)')
@@ -108,7 +108,7 @@ def run_train(args: argparse.Namespace) -> int:
     """
     Train the judge `local` on episodes with known progress.
 
-      arena judge train clips --out model.npz              26 scenes of every simulated task
+      arena judge train clips --out model.npz              28 scenes of every simulated task
       arena judge train clips --out model.npz --scenes 0   only what is in the folder already
 
     Episodes of the simulated station that FOLDER lacks are made first (about 1 s each); a call
