@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from arena_robot.audit.base import averaged
-from arena_robot.audit.judges import make_judge, settings_of
+from arena_robot.audit.judges import settings_of
 from arena_robot.audit.local.train import (
     EVERY,
     MOVED,
@@ -41,6 +41,7 @@ from arena_robot.audit.simple import ElapsedTime, GoalDistance, StartDistance
 from arena_robot.core.parallel import Workers
 from arena_robot.ranking.quality import spearman
 from arena_robot.records.clip import clip_files, read_clip
+from arena_robot.reports.episode_audit import AuditJob, made
 from arena_robot.trials.labelled import LabelledEpisode, all_tasks, record_to
 
 MEASURES = ('falls', 'rises', 'mean', 'error', 'auc', 'mp', 'ppl')
@@ -151,26 +152,20 @@ class Ending:
     trace: object
 
 
-@functools.cache
-def made(judge, params):
-    """Return a judge, made once."""
-    return make_judge(judge, dict(params))
-
-
-def ending(path, judge, params):
-    """Return what the judge of a name says of the clip in a file."""
+def ending(path, job):
+    """Return what the judge of a job says of the clip in a file."""
     clip = read_clip(path)
-    trace = made(judge, params).progress(clip.clip())
+    trace = made(job).progress(clip.clip())
     return Ending(clip.source.kind, clip.phi, trace)
 
 
-def unseen(folder, seeds, judge, params, jobs):
+def unseen(folder, seeds, job, jobs):
     """Make the episodes that are missing; return them judged, if they ended as planned."""
     episodes = [LabelledEpisode(task, seed, kind)
                 for seed in seeds for task in all_tasks() for kind in UNSEEN]
     folder.mkdir(parents=True, exist_ok=True)
     paths = Workers(jobs).map(functools.partial(record_to, folder), episodes)
-    judged = Workers(jobs).map(functools.partial(ending, judge=judge, params=params), paths)
+    judged = Workers(jobs).map(functools.partial(ending, job=job), paths)
     return [e for e in judged if UNSEEN[e.kind][1] <= e.true[-1] <= UNSEEN[e.kind][2]
             and e.trace.valid]
 
@@ -211,7 +206,7 @@ def main():
     args = parser.parse_args()
     if args.unseen:
         print_unseen(unseen(args.folder, [int(seed) for seed in args.unseen.split(',')],
-                            args.judge, settings_of(args.param), args.jobs))
+                            AuditJob(args.judge, settings_of(args.param)), args.jobs))
         return
     warnings.simplefilter('error')
     found = rows(args.folder)

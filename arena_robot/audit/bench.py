@@ -6,6 +6,9 @@ phases in which it is monotone; the hop is the change as a share of what was lef
 (down); bins are small (to 1/3), medium (to 2/3), large; half the pairs go down. Each phase is also
 read backwards, so a pair that goes down may be of a phase that rises: the phase's own direction
 is kept and scored apart. Frame distances vary within each bin. A tie, or no answer, is wrong.
+
+Triples of instants ask whether a judge contradicts itself: where it puts the second before the
+third and the first before the second, it has to put the first before the third.
 """
 
 import json
@@ -68,7 +71,8 @@ class BenchScore:
     """
     Share of right answers in a bin, 95 % interval, n.
 
-    Or of ``all``, the mean of the bins, or of the phases ``falling`` or ``rising``.
+    Or of ``all``, the mean of the bins, of the phases ``falling`` or ``rising``, or of triples
+    that are ``consistent``.
     """
 
     bin: str
@@ -188,6 +192,28 @@ def answers(judge: Judge, pairs: Sequence[BenchPair], alpha: float = 0.0, seed: 
     return right
 
 
+def triple_score(judge: Judge, clips: Sequence[LabelledClip], count: int, seed: int = 0,
+                 views: Sequence[str] | None = None) -> BenchScore:
+    """
+    Return how consistent a judge is on ``count`` triples of instants, in any order of time.
+
+    The share of triples in which the answer from first to third has the sign that the two answers
+    between have; triples whose two answers differ in sign say nothing and are not counted.
+    """
+    rng, rows = np.random.default_rng((seed, 53)), []
+    long = [clip for clip in clips if len(clip.phi) >= 3]
+    if not long:
+        raise DataError('triples need clips of three frames or more')
+    for _ in range(count):
+        clip = long[int(rng.integers(len(long)))]
+        a, b, c = rng.choice(len(clip.phi), 3, replace=False).tolist()
+        first, second, both = (np.sign(judge.compare(_made(
+            clip, x, y, 0.0, '', 1, views).pair) or 0.0) for x, y in ((a, b), (b, c), (a, c)))
+        if first == second != 0.0:
+            rows.append((clip.source.name, bool(both == first)))
+    return _share_score('consistent', rows, seed)
+
+
 def clock_answers(pairs: Sequence[BenchPair]) -> list[bool]:
     """Return what elapsed time would say: the later frame is farther on."""
     return [bool(np.sign(pair.gap) == pair.sign) for pair in pairs]
@@ -222,18 +248,24 @@ def phase_scores(pairs: Sequence[BenchPair], right: Sequence[bool], seed: int = 
     for name, phase in PHASES.items():
         rows = [(pair.episode, good) for pair, good in zip(pairs, right, strict=True)
                 if pair.phase == phase]
-        if not rows:
-            continue
-        index = {episode: k for k, episode in enumerate(sorted({e for e, _ in rows}))}
-        counts, hits = np.zeros((2, len(index)))
-        for episode, good in rows:
-            counts[index[episode]] += 1
-            hits[index[episode]] += good
-        drawn = np.random.default_rng((seed, 7)).integers(len(index), size=(DRAWS, len(index)))
-        low, high = np.quantile(hits[drawn].sum(axis=1) / counts[drawn].sum(axis=1),
-                                [0.025, 0.975]).tolist()
-        scores.append(BenchScore(name, float(hits.sum() / counts.sum()), low, high, len(rows)))
+        if rows:
+            scores.append(_share_score(name, rows, seed))
     return scores
+
+
+def _share_score(name: str, rows: Sequence[tuple[str, bool]], seed: int) -> BenchScore:
+    """Return the share of good rows (episode, good) with a bootstrap over episodes."""
+    if not rows:
+        return BenchScore(name, float('nan'), float('nan'), float('nan'), 0)
+    index = {episode: k for k, episode in enumerate(sorted({e for e, _ in rows}))}
+    counts, hits = np.zeros((2, len(index)))
+    for episode, good in rows:
+        counts[index[episode]] += 1
+        hits[index[episode]] += good
+    drawn = np.random.default_rng((seed, 7)).integers(len(index), size=(DRAWS, len(index)))
+    low, high = np.quantile(hits[drawn].sum(axis=1) / counts[drawn].sum(axis=1),
+                            [0.025, 0.975]).tolist()
+    return BenchScore(name, float(hits.sum() / counts.sum()), low, high, len(rows))
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,11 @@
 What a verifier has to beat: rules, and a language model that judges subtasks one by one.
 
 The rules are the checks of the paper's judge prompt made by a program: syntax, allowed functions,
-names, a success and a reward that are there, a tolerance that is not lax. They know no verbs.
+names, a success and a reward that are there, a tolerance that is not lax. They know no verbs. The
+strong rules also compare the code with the scene; nothing of them is learned either.
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,10 +14,18 @@ from arena_robot.core.errors import ModelBadReply
 from arena_robot.core.observation import Floats
 from arena_robot.models.chat import ChatClient, user
 from arena_robot.skills.base import Solution, Subtask, SubtaskKind, TaskSpec
-from arena_robot.skills.code_facts import PRIMITIVES, STATE, CodeFacts, facts_of
+from arena_robot.skills.code_facts import PRIMITIVES, STATE, UPPER, CodeFacts, facts_of
+from arena_robot.skills.prefix_features import (
+    STANDS,
+    joint_of,
+    joints_meant,
+    moved_links,
+    way_left,
+)
 from arena_robot.skills.prompts import JUDGED, judge_prompt
 
 LAX_SHARE, LAX_M = 0.35, 0.1
+TIGHT_SHARE = 0.05    # of a joint's range, which a motion misses by its own error
 UNSURE = 0.5    # of a judge that gave no number
 _OTHERS = ('abs', 'min', 'max', 'float', 'len', 'bool', 'sum', 'range', '_compute_reward')
 
@@ -26,6 +37,20 @@ class RuleScorer:
         """Return (n,) scores of the prefixes."""
         broken = np.cumsum([len(broken_rules(spec, subtask)) for subtask in solution.subtasks])
         return np.asarray(0.5 ** broken)
+
+
+class StrongRuleScorer:
+    """The rules, and doubts that need the scene: see :func:`doubts`."""
+
+    def prefixes(self, spec: TaskSpec, solution: Solution) -> Floats:
+        """Return (n,) scores of the prefixes: halved by every broken rule and every doubt."""
+        grasps: list[tuple[str, ...]] = []
+        found = []
+        for subtask in solution.subtasks:
+            facts = facts_of(subtask)
+            found.append(len(broken_rules(spec, subtask)) + len(doubts(spec, facts, grasps)))
+            grasps += facts.names('grasp_object', 'grasp_object_link')
+        return np.asarray(0.5 ** np.cumsum(found))
 
 
 class ModelJudge:
@@ -67,6 +92,31 @@ def broken_rules(spec: TaskSpec, subtask: Subtask) -> list[str]:
     elif facts.tolerance > (LAX_SHARE if facts.relative else LAX_M) and facts.about != 'place':
         faults.append('the tolerance is lax')
     return faults
+
+
+def doubts(spec: TaskSpec, facts: CodeFacts, grasps: Sequence[tuple[str, ...]]) -> list[str]:
+    """
+    Return what speaks against a subtask that moves a joint, in words.
+
+    ``grasps`` are the names in the grasps before it. The joint is not the one that the task's
+    words mean; the goal is where the joint starts; the tolerance is too tight for the executor;
+    the last grasp is of something else, or a pull to the upper limit has none.
+    """
+    pair = joint_of(spec, facts)
+    if facts.about != 'joint' or pair is None:
+        return []
+    owner, joint = pair
+    found = [] if (owner.name, joint.name) in joints_meant(spec) else ['another joint is meant']
+    left = way_left(spec, facts)
+    found += ['the joint stands at the goal'] if left is not None and left < STANDS else []
+    if facts.tolerance is not None and facts.relative and facts.tolerance < TIGHT_SHARE:
+        found.append('the tolerance is tight')
+    if not grasps:
+        return found + (['a pull without a grasp'] if facts.goal == UPPER else [])
+    held = grasps[-1]
+    if held[0] != owner.name or (len(held) > 1 and held[1] not in moved_links(owner, joint)):
+        found.append('something else is held')
+    return found
 
 
 def _wrong_names(spec: TaskSpec, facts: CodeFacts) -> list[str]:

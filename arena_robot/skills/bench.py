@@ -42,7 +42,7 @@ from arena_robot.skills.verifier import PrefixScorer, score
 BASE_STAGE, FIXED_STAGE, POOL_STAGE, FAMILY_STAGE = 'base', 'fixed', 'pool', 'pool_family'
 STAGES = (BASE_STAGE, FIXED_STAGE, POOL_STAGE, FAMILY_STAGE)
 TASK, FAMILY, SOLUTION = 'task', 'family', 'solution'
-SPLITS = (TASK, FAMILY, SOLUTION)
+SPLITS = (FAMILY, TASK, SOLUTION)    # the hardest first
 MALFORMED_SCORE = -1.0    # below every score, so a malformed answer is chosen last
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from arena_robot.skills.baselines import RuleScorer
+from arena_robot.skills.baselines import RuleScorer, StrongRuleScorer
 from arena_robot.skills.bench import (
     BASE_STAGE,
     FAMILY,
@@ -52,11 +52,14 @@ from arena_robot.skills.verifier import (
 
 Rows = list[TaskScores]
 VERIFIER, RULE, PERMUTED, NAME_ONLY = 'verifier', 'rule', 'permuted', 'name_only'
+STRONG_RULE = 'strong_rule'
+# The ablation: verifiers that see only a part, by the name of the row.
+PARTS = {'structure_only': 'structure', 'text_only': 'text'}
 PAPER = {
     ('task', 'base'): 0.67, ('task', 'verifier'): 0.91, ('solution', 'base'): 0.56,
     ('solution', 'verifier'): 0.92, ('task', 'fixed'): 0.53, ('task', 'pool'): 0.74}
-ROWS = ('base', 'fixed', 'pool', 'verifier', 'rule', 'permuted', 'name_only', 'pool_verifier',
-        'oracle')
+ROWS = ('base', 'fixed', 'pool', 'verifier', 'strong_rule', 'rule', *PARTS, 'permuted',
+        'name_only', 'pool_verifier', 'oracle')
 DIFFERS = (
     "the paper's verifier numbers are of a filter (success among accepted solutions), here in the "
     'column filter; best-of-N chooses one solution of every task and leaves none out',
@@ -96,8 +99,8 @@ def _split(stages: Stages, split: str, plan: SkillBenchPlan, judges: Mapping[str
                              'fixed': scored(None, stages[FIXED_STAGE].tasks, bases=m),
                              'pool': scored(None, with_pool, bases=m)}
     by_strategy: dict[str, Rows] = {name: [] for name in STRATEGIES}
-    chosen: dict[str, Rows] = {name: [] for name in (VERIFIER, RULE, PERMUTED, NAME_ONLY,
-                                                     'pool_verifier', *judges)}
+    chosen: dict[str, Rows] = {name: [] for name in (
+        VERIFIER, STRONG_RULE, RULE, *PARTS, PERMUTED, NAME_ONLY, 'pool_verifier', *judges)}
     for fold in folds_of(tasks, split, plan.folds, seed):
         scorers_of = scorers(fold.train, plan) | {name: [judge] for name, judge in judges.items()}
         bases = 0 if split == SOLUTION else n
@@ -118,7 +121,10 @@ def scorers(train: Sequence[LabelledTask], plan: SkillBenchPlan) -> dict[str, li
     """Return what is compared; permuted labels are trained on several times."""
     real = train_verifier(train, TrainingSettings(ridge=plan.ridge, seed=plan.seed))
     same = TrainingSettings(ridge=real.card.ridge, seed=plan.seed)
-    return {VERIFIER: [ScoredOnce(real)], RULE: [RuleScorer()],
+    return {VERIFIER: [ScoredOnce(real)], STRONG_RULE: [StrongRuleScorer()],
+            RULE: [RuleScorer()],
+            **{row: [train_verifier(train, replace(same, sees=part))]
+               for row, part in PARTS.items()},
             NAME_ONLY: [train_verifier(train, replace(same, sees='name'))],
             PERMUTED: [train_verifier(train, replace(same, permuted=True,
                                                      seed=plan.seed * 100 + k))
@@ -158,7 +164,9 @@ def _gains(rows: Mapping[str, Rows], chosen: Mapping[str, Rows], seed: int) -> d
     for name in (VERIFIER, RULE, PERMUTED, NAME_ONLY):
         gains[f'{name} - base'] = difference(chosen[name], best_of, chosen[name], mean_success,
                                              seed)
-    gains['verifier - rule'] = difference(chosen[VERIFIER], best_of, chosen[RULE], best_of, seed)
+    for name in (STRONG_RULE, RULE, *PARTS):
+        gains[f'verifier - {name}'] = difference(chosen[VERIFIER], best_of, chosen[name], best_of,
+                                                 seed)
     if chosen['pool_verifier']:
         gains['pool_verifier - pool'] = difference(
             chosen['pool_verifier'], best_of, chosen['pool_verifier'], mean_success, seed)

@@ -24,6 +24,7 @@ HALF, HALVES = 'half', ('half', 'halfway', 'middle', 'center', 'partial', 'parti
 TEXT = HashedNgrams(128)
 KEPT = 20000
 TOLERANCES = (0.03, 0.08, 0.15, 0.25, 0.4)
+STANDS = 0.15    # of a joint's range: its start so near the goal is at the goal
 Named = dict[str, float]
 
 
@@ -45,7 +46,7 @@ def structure(spec: TaskSpec, solution: Solution, length: int) -> Named:
     facts = [_facts(subtask) for subtask in solution.subtasks[:length]]
     features: Counter[str] = Counter()
     verb = verb_of(spec)
-    wanted = _joints_meant(spec)
+    wanted = joints_meant(spec)
     features.update({f'length {min(length, 6)}', f'last {_kind(facts[-1])}',
                      f'{verb}: last {_kind(facts[-1])}'})
     for place, fact in enumerate(facts):
@@ -90,7 +91,8 @@ def _kind(facts: CodeFacts) -> str:
     return {'joint': 'motion', 'place': 'motion', 'gripper': 'near'}.get(facts.about, 'other')
 
 
-def _joints_meant(spec: TaskSpec) -> set[tuple[str, str]]:
+def joints_meant(spec: TaskSpec) -> set[tuple[str, str]]:
+    """Return the (object, joint) whose words the task's name and description have most of."""
     tokens = {*words(spec.name), *words(spec.description)}
     scores = {(o.name, j.name): _overlap(o, j, tokens) for o in spec.objects for j in o.joints}
     best = max(scores.values(), default=0)
@@ -116,7 +118,8 @@ def _of_names(spec: TaskSpec, facts: CodeFacts) -> Iterator[str]:
         yield 'no success'
 
 
-def _joint_of(spec: TaskSpec, facts: CodeFacts) -> tuple[SkillObject, SkillJoint] | None:
+def joint_of(spec: TaskSpec, facts: CodeFacts) -> tuple[SkillObject, SkillJoint] | None:
+    """Return the joint that the code reads, with its object; None where there is no such joint."""
     read = next(iter(facts.names('get_joint_state')), ())
     return next(((o, j) for o in spec.objects for j in o.joints if (o.name, j.name) == read), None)
 
@@ -133,7 +136,7 @@ def _of_goal(spec: TaskSpec, facts: CodeFacts, verb: str, wanted: set[tuple[str,
     yield from (f'goal {goal}', f'{verb}: goal {goal}', f'tolerance {size}',
                 f'{goal}: tolerance {size}', f'{verb}: tolerance {size}')
     yield from (f'{word}: goal {goal}' for word in particle_of(spec))
-    pair = _joint_of(spec, facts)
+    pair = joint_of(spec, facts)
     if pair is None:
         return
     owner, joint = pair
@@ -142,23 +145,31 @@ def _of_goal(spec: TaskSpec, facts: CodeFacts, verb: str, wanted: set[tuple[str,
     yield from (f'joint {meant}', f'{joint.kind}: goal {goal}', f'{verb}, {joint.kind}: {goal}',
                 f'{owner.category}: goal {goal}', f'{verb}, {owner.category}: {goal}',
                 f'{verb}, {sense}: {goal}')
-    start = spec.initial.get(f'{owner.name}/{joint.name}')
-    if start is not None:
-        there = {UPPER: 1.0, LOWER: 0.0}.get(goal, facts.share or 0.5)
-        far = 'there' if abs(there - start) < 0.15 else 'away'
+    left = way_left(spec, facts)
+    if left is not None:
+        far = 'there' if left < STANDS else 'away'
         yield from (f'start {far}', f'joint {meant}, start {far}', f'start {far}: {size}')
 
 
-def _moved(owner: SkillObject, joint: SkillJoint) -> set[str]:
+def way_left(spec: TaskSpec, facts: CodeFacts) -> float | None:
+    """Return how far a joint's start is from the goal of the code, a share of its range."""
+    pair = joint_of(spec, facts)
+    start = spec.initial.get(f'{pair[0].name}/{pair[1].name}') if pair else None
+    if start is None:
+        return None
+    return abs({UPPER: 1.0, LOWER: 0.0}.get(facts.goal, facts.share or 0.5) - start)
+
+
+def moved_links(owner: SkillObject, joint: SkillJoint) -> set[str]:
     """Return the link that a joint moves and what is fixed to it."""
     return {joint.link} | {k.name for k in owner.links if k.parent == joint.link}
 
 
 def _of_grasp(spec: TaskSpec, facts: CodeFacts, grasps: Sequence[tuple[str, ...]], verb: str,
               wanted: set[tuple[str, str]]) -> Iterator[str]:
-    pair = _joint_of(spec, facts)
+    pair = joint_of(spec, facts)
     owner = pair[0].name if pair else next(iter(facts.names('get_position')), ('',))[0]
-    of_joint = _moved(*pair) if pair else set()
+    of_joint = moved_links(*pair) if pair else set()
     if not grasps:
         grasped = 'nothing'
     elif grasps[-1][0] != owner:

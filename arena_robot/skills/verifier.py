@@ -99,12 +99,14 @@ class ScoredOnce:
 
 
 def see(spec: TaskSpec, solution: Solution, length: int, sees: str) -> tuple[Named, Floats]:
-    """Return what a verifier sees of a prefix: ``sees`` is structure, all, or name."""
+    """Return what a verifier sees of a prefix: ``sees`` is all, structure, text, or name."""
     nothing = np.zeros(0)
     if sees == 'name':
         return task_words(spec), nothing
     if sees == 'structure':
         return structure(spec, solution, length), nothing
+    if sees == 'text':
+        return {}, text_rows(spec, solution, length)
     return structure(spec, solution, length), text_rows(spec, solution, length)
 
 
@@ -163,9 +165,9 @@ def read_verifier(path: Path) -> Verifier:
 @dataclass(frozen=True)
 class TrainingSettings:
     """
-    ``gamma`` of the focal loss; ``sees`` is all, structure or name; ``soft`` labels are shares.
+    ``gamma`` of the focal loss; ``soft`` labels are shares.
 
-    ``permuted`` trains on labels that are exchanged among all prefixes, as a check that there is
+    ``sees`` is all, structure, text or name. ``permuted`` trains on labels that are exchanged among all prefixes, as a check that there is
     something to learn. A ``ridge`` of 0 is chosen by cross-validation.
     """
 

@@ -18,6 +18,7 @@ from arena_robot.audit.bench import (
     noisy,
     phase_scores,
     read_pulse,
+    triple_score,
 )
 from arena_robot.cli.main import main
 from arena_robot.core.errors import DataError
@@ -95,6 +96,26 @@ def test_falls_and_rises_are_scored_apart():
     assert phase_scores(unknown, [True] * len(unknown)) == []
 
 
+class Circle(Brightness):
+    """A judge that goes round: of three equal thirds each is ahead of the one before."""
+
+    def compare(self, pair):
+        place = [int(3 * (float(p['left'].mean()) - 40) / 160.001) for p in (
+            pair.before, pair.after)]
+        return [0.0, 1.0, -1.0][(place[1] - place[0]) % 3]
+
+
+def test_triples_find_a_judge_that_contradicts_itself():
+    score = triple_score(Brightness(), clips(), 200)
+    assert (score.bin, score.accuracy, score.low) == ('consistent', 1.0, 1.0)
+    assert 40 < score.count < 110, 'two answers of one sign: a third of random triples'
+    again = triple_score(Circle(), clips(), 200)
+    assert again.accuracy == 0.0
+    assert triple_score(Brightness(0.0), clips(), 20).count == 0
+    with pytest.raises(DataError, match='three frames'):
+        triple_score(Brightness(), [], 20)
+
+
 def test_noise_is_that_of_the_paper():
     rng = np.random.default_rng(0)
     pair = Pair('x', {'left': frame(0.5)}, {'left': frame(0.5)})
@@ -116,9 +137,11 @@ def test_command_with_baselines_and_published_rows(tmp_path, capsys):
     clock = rows[0]['scores']
     assert list(clock) == ['small', 'medium', 'large', 'all', 'falling', 'rising']
     assert (clock['falling']['accuracy'], clock['rising']['accuracy']) == (0.0, 1.0)
-    assert main([*words, '--published']) == 0
+    assert main([*words, '--published', '--triples', '30']) == 0
     out = capsys.readouterr().out
     assert 'falling' in out.splitlines()[1]
+    assert out.splitlines()[1].split()[-1] == 'consistent'
+    assert out.splitlines()[2].split()[-1] == '-', 'nobody asks a clock'
     assert 'cannot be compared' in out
     assert 'Robo-Dopamine' in out
     for name, (small, medium, large, mean) in ROWS.items():

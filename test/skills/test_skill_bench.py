@@ -101,7 +101,8 @@ def test_a_bench_is_complete_goes_on_and_says_the_same_again(stages, result):
     folder, made_before = stages
     assert json.loads(json.dumps(result, allow_nan=False)) == result
     for split in result['splits'].values():
-        for name in ('base', 'fixed', 'pool', 'verifier', 'rule', 'permuted', 'name_only'):
+        for name in ('base', 'fixed', 'pool', 'verifier', 'rule', 'permuted', 'name_only',
+                     'strong_rule', 'structure_only', 'text_only'):
             value, low, high = split[name]['atsr']
             assert 0.0 <= low <= value <= high <= 1.0
         assert len(split['auc_within_task']) == 3
@@ -110,6 +111,8 @@ def test_a_bench_is_complete_goes_on_and_says_the_same_again(stages, result):
         assert split['verifier']['atsr'][0] <= split['oracle']['atsr'][0]
     text = as_text(result)
     assert text.count('judge:rules') == len(SPLITS)
+    assert text.index('split by family') < text.index('split by task'), 'the hardest first'
+    assert text.count('verifier - strong_rule') == text.count('text_only ') / 2 == len(SPLITS)
     assert "paper's policy model" in text
     bins = {split: values['calibration'] for split, values in result['splits'].items()}
     assert all(sum(row['count'] for row in rows) == 4 * len(SPECS) for rows in bins.values())

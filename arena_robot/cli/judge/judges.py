@@ -154,7 +154,10 @@ def _text(card: 'TrainingCard', path: Path) -> str:
 
 
 if TYPE_CHECKING:
-    from arena_robot.audit.bench import BenchPair
+    from collections.abc import Sequence
+
+    from arena_robot.audit.bench import BenchPair, BenchScore
+    from arena_robot.records.clip import LabelledClip
 
 BASELINES = ('start_distance', 'goal_distance')
 
@@ -171,6 +174,9 @@ def bench_arguments(parser: argparse.ArgumentParser) -> None:
                         help='a setting of the first judge; can be given again')
     parser.add_argument('--pairs', type=int, default=100, metavar='N',
                         help='pairs per bin (default %(default)s)')
+    parser.add_argument('--triples', type=int, default=0, metavar='N',
+                        help='triples of instants of FOLDER: does a judge contradict itself? '
+                             '(default: none)')
     parser.add_argument('--noise', default='0', metavar='A,…',
                         help='shares of picture noise (default %(default)s)')
     parser.add_argument('--seed', type=int, default=0, help='of pairs and noise')
@@ -199,8 +205,11 @@ def run_bench(args: argparse.Namespace) -> int:
         noise = [float(word) for word in args.noise.split(',')]
     except ValueError as error:
         raise ConfigError(f"--noise takes numbers, found '{args.noise}'") from error
-    pairs = _pairs(args)
-    rows = _rows(args, pairs, noise)
+    if args.triples and not args.folder:
+        raise ConfigError('--triples needs the clips of a FOLDER')
+    clips = _clips(args.folder) if args.folder else []
+    pairs = _pairs(args, clips)
+    rows = _rows(args, pairs, noise, clips)
     report: dict[str, Any] = {'pairs': len(pairs), 'seed': args.seed, 'rows': rows}
     if args.published:
         report['published'] = {'note': NOTE, 'rows': ROWS}
@@ -208,25 +217,29 @@ def run_bench(args: argparse.Namespace) -> int:
     return 0
 
 
-def _pairs(args: argparse.Namespace) -> 'list[BenchPair]':
-    from arena_robot.audit.bench import PulseFields, bench_pairs, read_pulse
-    from arena_robot.core.config import build, read_yaml
+def _clips(folder: Path) -> 'list[LabelledClip]':
     from arena_robot.core.errors import DataError
     from arena_robot.records.clip import clip_files, read_clip
+    files = clip_files(folder)
+    if not files:
+        raise DataError(f'{folder} has no clips (*.clip.npz); `arena judge train` makes some')
+    return [read_clip(path) for path in files]
+
+
+def _pairs(args: argparse.Namespace, clips: 'Sequence[LabelledClip]') -> 'list[BenchPair]':
+    from arena_robot.audit.bench import PulseFields, bench_pairs, read_pulse
+    from arena_robot.core.config import build, read_yaml
 
     if args.pulse:
         fields = build(PulseFields, read_yaml(args.fields), str(args.fields)) \
             if args.fields else None
         return read_pulse(args.pulse, fields)
-    files = clip_files(args.folder)
-    if not files:
-        raise DataError(f'{args.folder} has no clips (*.clip.npz); `arena judge train` makes some')
-    return bench_pairs([read_clip(path) for path in files], args.pairs, args.seed)
+    return bench_pairs(clips, args.pairs, args.seed)
 
 
-def _rows(args: argparse.Namespace, pairs: 'list[BenchPair]', noise: list[float]
-          ) -> list[dict[str, Any]]:
-    from arena_robot.audit.bench import answers, clock_answers
+def _rows(args: argparse.Namespace, pairs: 'list[BenchPair]', noise: list[float],
+          clips: 'Sequence[LabelledClip]') -> list[dict[str, Any]]:
+    from arena_robot.audit.bench import answers, clock_answers, triple_score
     from arena_robot.audit.judges import make_judge, settings_of
 
     names = args.judge or ['local']
@@ -236,31 +249,33 @@ def _rows(args: argparse.Namespace, pairs: 'list[BenchPair]', noise: list[float]
     rows = [_row('elapsed', 0.0, pairs, clock_answers(pairs), args.seed)]
     with ProgressBar() as bar:
         for name, judge in judges.items():
+            triples = [triple_score(judge, clips, args.triples, args.seed)] \
+                if args.triples else []
             for alpha in noise:
                 def show(done: int, label: str = f'{name}, noise {alpha:g}') -> None:
                     bar.show(done, len(pairs), label)
                 right = answers(judge, pairs, alpha, args.seed, show)
-                rows.append(_row(name, alpha, pairs, right, args.seed))
+                rows.append(_row(name, alpha, pairs, right, args.seed, triples))
     return rows
 
 
-def _row(name: str, alpha: float, pairs: 'list[BenchPair]', right: list[bool], seed: int
-         ) -> dict[str, Any]:
+def _row(name: str, alpha: float, pairs: 'list[BenchPair]', right: list[bool], seed: int,
+         more: 'Sequence[BenchScore]' = ()) -> dict[str, Any]:
     from arena_robot.audit.bench import bench_scores, phase_scores
-    scores = [*bench_scores(pairs, right, seed), *phase_scores(pairs, right, seed)]
+    scores = [*bench_scores(pairs, right, seed), *phase_scores(pairs, right, seed), *more]
     return {'judge': name, 'noise': alpha, 'scores': {
         s.bin: dataclasses.asdict(s) for s in scores}}
 
 
 def _bench_text(report: dict[str, Any]) -> str:
     rows = report['rows']
-    heads = list(rows[0]['scores'])
+    heads = list(dict.fromkeys(head for row in rows for head in row['scores']))
     width = max(len(r['judge']) for r in rows)
     lines = [f"{report['pairs']} pairs; share of right signs, 95 % interval over episodes",
              f"{'judge':{width}}  noise  " + '  '.join(f'{h:<17}' for h in heads).rstrip()]
     for row in rows:
-        cells = [f"{s['accuracy']:.2f} [{s['low']:.2f}, {s['high']:.2f}]"
-                 for s in (row['scores'][h] for h in heads)]
+        cells = [f"{s['accuracy']:.2f} [{s['low']:.2f}, {s['high']:.2f}]" if s else '-'
+                 for s in (row['scores'].get(h) for h in heads)]
         lines.append(f"{row['judge']:{width}}  {row['noise']:5g}  " + '  '.join(
             f'{c:<17}' for c in cells).rstrip())
     if 'published' in report:

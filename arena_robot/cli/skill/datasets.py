@@ -226,7 +226,8 @@ def train_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--out', type=Path, required=True, metavar='FILE', help='the verifier')
     parser.add_argument('--without', default='', metavar='A,B,…',
                         help='tasks kept for tests: not trained on')
-    parser.add_argument('--sees', choices=('all', 'structure', 'name'), default='all',
+    parser.add_argument('--sees', choices=('all', 'structure', 'text', 'name'),
+                        default='all',
                         help="what it sees; name: only the task's name (default %(default)s)")
     parser.add_argument('--soft', action='store_true',
                         help='labels are shares of solutions that succeed')
