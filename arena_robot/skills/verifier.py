@@ -167,8 +167,9 @@ class TrainingSettings:
     """
     ``gamma`` of the focal loss; ``soft`` labels are shares.
 
-    ``sees`` is all, structure, text or name. ``permuted`` trains on labels that are exchanged among all prefixes, as a check that there is
-    something to learn. A ``ridge`` of 0 is chosen by cross-validation.
+    ``sees`` is all, structure, text or name. ``permuted`` trains on labels that are exchanged
+    among all prefixes, as a check that there is something to learn. A ``ridge`` of 0
+    is chosen by cross-validation.
     """
 
     gamma: float = 2.0
