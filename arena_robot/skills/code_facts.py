@@ -148,8 +148,9 @@ class _Reader:
         return self.values.get(node.id, node) if isinstance(node, ast.Name) else node
 
     def _share(self) -> float:
-        goal = self.values.get('goal')
-        return next(iter(_numbers(goal)), 0.5) if goal is not None else 0.5
+        test = self._test()
+        written = self.values.get('goal', self._resolved(test.left) if test else None)
+        return next(iter(_numbers(written)), 0.5) if written is not None else 0.5
 
 
 def _calls(node: ast.AST) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 
 from arena_robot.core.observation import Floats
 from arena_robot.skills.base import SkillJoint, SkillObject, Solution, Subtask, TaskSpec
-from arena_robot.skills.code_facts import LOWER, PRIMITIVES, UPPER, CodeFacts, facts_of
+from arena_robot.skills.code_facts import LOWER, MIDDLE, PRIMITIVES, UPPER, CodeFacts, facts_of
 from arena_robot.skills.embedding import HashedNgrams
 from arena_robot.skills.generator import words
 
@@ -157,7 +157,8 @@ def way_left(spec: TaskSpec, facts: CodeFacts) -> float | None:
     start = spec.initial.get(f'{pair[0].name}/{pair[1].name}') if pair else None
     if start is None:
         return None
-    return abs({UPPER: 1.0, LOWER: 0.0}.get(facts.goal, facts.share or 0.5) - start)
+    middle = facts.share if facts.goal == MIDDLE else 0.5
+    return abs({UPPER: 1.0, LOWER: 0.0}.get(facts.goal, middle) - start)
 
 
 def moved_links(owner: SkillObject, joint: SkillJoint) -> set[str]:

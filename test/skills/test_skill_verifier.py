@@ -1,6 +1,7 @@
 """The verifier, its baselines and the metrics."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,14 @@ from skill_worlds import StructuralExecutor, all_specs, spec_of
 from arena_robot.core.errors import ConfigError, DataError
 from arena_robot.models.chat import ChatClient, ChatSettings
 from arena_robot.skills.base import Solution, Subtask, SubtaskKind
-from arena_robot.skills.baselines import ModelJudge, RuleScorer, broken_rules
+from arena_robot.skills.baselines import (
+    ModelJudge,
+    RuleScorer,
+    StrongRuleScorer,
+    broken_rules,
+    doubts,
+)
+from arena_robot.skills.code_facts import facts_of
 from arena_robot.skills.generator import StructuredGenerator
 from arena_robot.skills.labelling import LabelSettings, label_task
 from arena_robot.skills.metrics import (
@@ -26,6 +34,8 @@ from arena_robot.skills.metrics import (
     over_tasks,
 )
 from arena_robot.skills.prefix_features import structure
+from arena_robot.skills.specs.reference import reference_solution
+from arena_robot.skills.specs.table import SKILL_TASKS
 from arena_robot.skills.subtask_lines import expand, parse_lines
 from arena_robot.skills.verifier import (
     STRATEGIES,
@@ -52,6 +62,40 @@ def rows(scorer, tasks):
     return [TaskScores(task.spec.name, np.array([float(t.execution.success) for t in task.tried]),
                        np.array([score(scorer, task.spec, t.solution) for t in task.tried]))
             for task in tasks]
+
+
+@pytest.mark.parametrize('name', list(SKILL_TASKS))
+def test_the_strong_rule_has_no_doubt_of_a_reference_solution(name):
+    task = SKILL_TASKS[name]
+    assert StrongRuleScorer().prefixes(task.spec, reference_solution(task)).min() == 1.0
+
+
+@pytest.mark.parametrize(('old', 'new', 'words'), [
+    ('(low + 1 * ', '(low + 0.02 * ', 'stands at the goal'),
+    ('"Drawer", "slide"', '"Dimmer", "slide"', 'another joint'),
+    ('diff < 0.225', 'diff < 0.01', 'tight')])
+def test_doubts_of_a_motion(old, new, words):
+    task = SKILL_TASKS['Open Drawer']
+    grasp, pull, _ = reference_solution(task).subtasks
+    assert old in pull.code
+    facts = facts_of(replace(pull, code=pull.code.replace(old, new)))
+    held = facts_of(grasp).names('grasp_object_link')
+    assert words in '; '.join(doubts(task.spec, facts, held))
+    assert 'something else is held' in doubts(task.spec, facts, [('Cube',)])
+
+
+def test_a_pull_to_the_upper_limit_needs_a_grasp():
+    task = SKILL_TASKS['Open Drawer']
+    pull = expand_upper(reference_solution(task).subtasks[1])
+    assert doubts(task.spec, facts_of(pull), []) == ['a pull without a grasp']
+    assert doubts(task.spec, facts_of(pull), [('Drawer', 'handle')]) == []
+
+
+def expand_upper(subtask):
+    """Return the subtask with a success by the distance from the upper limit."""
+    code = subtask.code.replace('joint - (low + 1 * (high - low))', 'high - joint')
+    assert code != subtask.code
+    return replace(subtask, code=code)
 
 
 def test_on_other_tasks_the_verifier_beats_chance_rules_and_permuted_labels(labelled):
