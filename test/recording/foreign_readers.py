@@ -81,6 +81,39 @@ def lerobot(dataset, _peers):
         else None}
 
 
+def lerobot_training(dataset, _peers):
+    """Return the losses of ten steps of LeRobot's ACT, made small, on state and wrist pictures."""
+    import torch
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+    from lerobot.datasets.utils import dataset_to_policy_features
+    from lerobot.policies.act.configuration_act import ACTConfig
+    from lerobot.policies.act.modeling_act import ACTPolicy
+    from lerobot.policies.factory import make_pre_post_processors
+
+    torch.manual_seed(0)
+    data = LeRobotDataset('arena/export', root=dataset, video_backend='pyav', delta_timestamps={
+        'action': [k / 15 for k in range(4)]})
+    features = dataset_to_policy_features(data.meta.features)
+    seen = ('observation.state', 'observation.images.wrist')
+    config = ACTConfig(
+        input_features={name: features[name] for name in seen}, dim_model=64, n_heads=4,
+        output_features={'action': features['action']}, chunk_size=4, n_action_steps=4,
+        dim_feedforward=64, n_encoder_layers=1, n_vae_encoder_layers=1, device='cpu',
+        pretrained_backbone_weights=None)
+    policy = ACTPolicy(config)
+    prepared, _ = make_pre_post_processors(config, dataset_stats=data.meta.stats)
+    learner = torch.optim.AdamW(policy.parameters(), 1e-4)
+    batches = iter(torch.utils.data.DataLoader(data, batch_size=2, shuffle=True))
+    losses = []
+    for _ in range(10):
+        loss, _ = policy.forward(prepared(next(batches)))
+        learner.zero_grad()
+        loss.backward()
+        learner.step()
+        losses.append(loss.item())
+    return losses
+
+
 def roboarena(dump, peers):
     """Upload a dump to RoboArena's own server, in memory, and return what its site would list."""
     import sqlalchemy.dialects.postgresql

@@ -288,6 +288,15 @@ def test_lerobot_loads_a_dataset_and_draws_a_batch(session, tmp_path):
 
 
 @pytest.mark.timeout(300)
+def test_lerobots_act_learns_from_a_dataset(session, tmp_path):
+    export_lerobot(sources(session), tmp_path)
+    losses = foreign(os.environ.get('ARENA_LEROBOT'), 'lerobot_training', tmp_path,
+                     modules='lerobot')
+    assert len(losses) == 10
+    assert np.mean(losses[-3:]) < np.mean(losses[:3])
+
+
+@pytest.mark.timeout(300)
 def test_roboarenas_server_takes_a_dump_and_lists_it(session, tmp_path):
     assert main(['episode', 'export', str(session), '--format', 'roboarena', '--output',
                  str(tmp_path)]) == 0
