@@ -12,6 +12,8 @@ import pytest
 
 BROWSERS = ('chromium', 'chromium-browser', 'google-chrome')
 HERE = Path(__file__).parent
+# Threads of one product that wait for each other's core would take all cores; before numpy loads.
+os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
 
 
 def pytest_configure(config):
