@@ -1,6 +1,8 @@
-"""What one more field of a verdict costs does not grow."""
+"""What one more field of a verdict costs does not grow; what labs cost is as the page says."""
 
 import importlib.util
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,13 @@ ROOT = Path(__file__).resolve().parent.parent
 SPEC = importlib.util.spec_from_file_location('count_walks', ROOT / 'bench' / 'count_walks.py')
 count_walks = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(count_walks)
+
+
+def test_the_page_on_scale_has_what_its_script_prints():
+    printed = subprocess.run([sys.executable, ROOT / 'bench' / 'scale.py'], check=True,
+                             capture_output=True, text=True).stdout
+    assert printed.count('labs') == 3
+    assert printed in (ROOT / 'docs' / 'scale.md').read_text(encoding='utf-8')
 
 
 @pytest.mark.parametrize(('field', 'most'), [('clutter', 5), ('lighting', 5), ('notes_b', 5)])
