@@ -124,7 +124,7 @@ def demo_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--seed', type=int, default=1, help='of scenes and pairs (default 1)')
     parser.add_argument('--max-steps', type=int, default=150, metavar='N',
                         help='length of a rollout, 15 a second (default %(default)s)')
-    parser.add_argument('--pool', default='examples', metavar='NAME',
+    parser.add_argument('--pool', default='four', metavar='NAME',
                         help='which policies (default %(default)s)')
     parser.add_argument('--keep', action='store_true',
                         help='keep the site and the policies running until Ctrl-C')

@@ -16,7 +16,7 @@ from functools import lru_cache
 # Who said of which category a task is; a person overrules.
 RULES, MODEL, PERSON = 'rules', 'model', 'person'
 
-__all__ = ['CATEGORIES', 'OTHER', 'categorise', 'matched']
+__all__ = ['CATEGORIES', 'OTHER', 'categorise', 'matched', 'objects']
 
 PICK, MOVE, OPEN = 'Pick and Place', 'Move / Slide', 'Open / Close'
 COVER, GROUP, SORT = 'Cover / Drape / Fold', 'Group / Organize / Stack', 'Sorting / Classification'
@@ -125,6 +125,13 @@ def categorise(instruction: str) -> str:
     return next((name for name, _ in matched(instruction)), OTHER)
 
 
+@lru_cache(maxsize=4096)
+def objects(instruction: str) -> tuple[str, ...]:
+    """Return the nouns that an article introduces, as written: 'put the red cup on a plate'."""
+    found = (match[1].split()[-1] for match in _NOUN.finditer(instruction.lower()))
+    return tuple(dict.fromkeys(noun for noun in found if noun not in PLACES))
+
+
 def _steps(clauses: list[str]) -> Iterator[tuple[str, str]]:
     """Yield (category, verb) of each clause that asks for something."""
     for clause in clauses:
@@ -150,6 +157,14 @@ def _more(verb: str, rest: str) -> str | None:
                  if (verb in verbs or category in verbs) and words.search(rest)), None)
 
 
+# An article, up to three adjectives, the noun; a preposition or the end of a clause is behind it.
+_NOUN = re.compile(
+    r"\b(?:the|a|an|this|that|all|every|each|both) ((?:[a-z][a-z'-]* ){0,3}?[a-z][a-z'-]*)"
+    r'(?= (?:in|inside|into|on|onto|from|to|of|with|using|and|then|at|by|under|over|off|out|up|'
+    r'down|next|behind|near|is|that|which|for|away|around|between|towards?|through|closer|against|'
+    r'together|so)\b|[.,;:!?]| \d| ?$)')
+
+
 def _set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
@@ -157,5 +172,8 @@ def _set(words: str) -> frozenset[str]:
 FILLERS = _set('please pls kindly just only now first finally next also carefully gently '
                'slowly quickly then and you should can could must try to robot hey ok okay '
                'finish start begin completely simply')
+# What an article introduces and is no object.
+PLACES = _set('left right top bottom middle center centre side end front back edge corner same '
+              'other rest way one')
 STATEMENTS = _set('a an the there it they this that these those if when i my your his her '
                   'its is are no not dont never without while in on at')

@@ -158,6 +158,8 @@ class PoolMember:
     protocol: str = 'grpc'
 
 
+# Ten sessions tell something of these: each is in about five, the fewest that intervals need.
+FOUR = ('vision', 'vision-drops', 'vision-slow', 'frozen')
 POOLS: dict[str, tuple[PoolMember, ...]] = {
     'examples': (
         PoolMember('vision', 'vision', 'looks, grasps, checks, tries again'),
@@ -183,6 +185,9 @@ POOLS: dict[str, tuple[PoolMember, ...]] = {
                    protocol='openpi'),
     ),
 }
+
+
+POOLS['four'] = tuple(member for member in POOLS['examples'] if member.name in FOUR)
 
 
 def pool(name: str) -> tuple[PoolMember, ...]:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 BAND = '#a9cbe0'
 GROUND, TEXT, SOFT, MARK = '#14213d', '#ffffff', '#b8c4dc', '#fca311'
 LONGEST, FOOT_CHARS = 34, 90
+BAR_LEFT, BAR_WIDTH = .56, .2    # of a card's width: between the longest name and the value
 
 
 def plot_standings(standings: Standings, path: Path | str, unit: str = 'score') -> None:
@@ -234,10 +235,15 @@ def shares_figure(groups: Mapping[str, Sequence[WonShare]]) -> 'Figure':
 
 @dataclass(frozen=True)
 class CardLine:
-    """A line of a card: ``name`` left, ``value`` right."""
+    """
+    A line of a card: ``name`` left, ``value`` right.
+
+    ``bar`` is drawn between them: low, middle and high from 0 to 1; None: nothing is stated.
+    """
 
     name: str
     value: str
+    bar: tuple[float, float, float] | None = None
 
 
 def card_figure(title: str, lines: Sequence[CardLine], foot: str) -> 'Figure':
@@ -249,6 +255,13 @@ def card_figure(title: str, lines: Sequence[CardLine], foot: str) -> 'Figure':
         height = .63 - .085 * k
         figure.text(.06, height, _short(line.name), color=TEXT, fontsize=18)
         figure.text(.94, height, plain_text(line.value), color=MARK, fontsize=18, ha='right')
+        if line.bar is not None:
+            axes = figure.add_axes((BAR_LEFT, height, BAR_WIDTH, .03))
+            axes.set_axis_off()
+            axes.set_xlim(0, 1)
+            low, middle, high = line.bar
+            axes.hlines(0, low, high, color=SOFT, linewidth=8)
+            axes.plot(middle, 0, 'o', color=MARK)
     figure.text(.06, .05, '\n'.join(map(plain_text, textwrap.wrap(foot, FOOT_CHARS))), color=SOFT,
                 fontsize=12, va='bottom')
     return figure

@@ -1,5 +1,6 @@
 """The pieces of the demonstration: plan, processes, display, words, memory, audits."""
 
+import argparse
 import dataclasses
 import io
 import json
@@ -14,6 +15,7 @@ import pytest
 from sample_episodes import SampleEpisode, SampleMaker
 
 from arena_robot.cli.main import main
+from arena_robot.cli.sim import demo_arguments
 from arena_robot.core.episode import Preference, Slot
 from arena_robot.core.errors import ConfigError, DataError, ProcessFailed
 from arena_robot.core.pair import Reveal
@@ -37,6 +39,7 @@ from arena_robot.demo.processes import FILE, Processes, ResourceUsage, cpu_secon
 from arena_robot.demo.run import Demo
 from arena_robot.policy.connect import SERVERS, load_policy, parse_kwargs
 from arena_robot.ranking.base import Comparisons
+from arena_robot.ranking.counts import LEAST_COMPARISONS
 from arena_robot.records.audit_file import audits_of
 from arena_robot.records.session_file import SessionFile, write_session
 from arena_robot.session.evaluator.desk import DeskState, RunView, SlotView
@@ -269,6 +272,14 @@ def test_the_pools_are_what_they_say():
     protocols = [entry.protocol for entry in plan.pool('examples')]
     assert protocols.count('grpc') >= 5
     assert protocols.count('openpi') >= 1
+    four = plan.pool('four')
+    assert [entry.protocol for entry in four].count('openpi') == 1
+    assert [four[0], four[-1]] == [plan.pool('examples')[0], plan.pool('examples')[-1]]
+    # However ten sessions are drawn, some policy is in as many as an interval needs.
+    assert len(four) * LEAST_COMPARISONS <= 2 * 10
+    parser = argparse.ArgumentParser()
+    demo_arguments(parser)
+    assert (parser.parse_args([]).pool, parser.parse_args([]).sessions) == ('four', 10)
 
 
 def test_a_session_that_was_not_submitted_is_not_waited_for(tmp_path):

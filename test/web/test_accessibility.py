@@ -29,7 +29,8 @@ from arena_robot.web.console.app import ConsoleServer
 sys.path.insert(0, str(Path(__file__).parents[1] / 'reports'))
 from test_tournament import NAMES, tournament, write_session
 
-SITE = ('/', '/matrix', '/policies', '/policies/crimson-7b', '/policies/elsewhere',
+SITE = ('/', '/?category=Pick+and+Place&equal_score=true', '/matrix', '/policies',
+        '/policies/crimson-7b', '/policies/elsewhere',
         '/evaluations?origin=imported', '/evaluations/{id}', '/evaluations/{audited}',
         '/evaluations/import-1', '/versus',
         '/versus?a=crimson-7b&b=azure-fast', '/by/category', '/by/institution', '/history',
@@ -53,7 +54,7 @@ const done = arguments[arguments.length - 1];
 const only = arguments[0] ? {runOnly: ['color-contrast']} : {};
 axe.run(document, {resultTypes: ['violations'], ...only}).then((found) => done(
   found.violations.filter((one) => ['serious', 'critical'].includes(one.impact)
-                          || one.id === 'heading-order').map(
+                          || ['heading-order', 'empty-table-header'].includes(one.id)).map(
     (one) => [one.id, one.nodes.slice(0, 3).map((node) => node.html.slice(0, 160))])));
 """
 

@@ -21,7 +21,7 @@ from arena_robot.core.errors import DataError
 from arena_robot.core.verdict import Verdict
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.methods import rank_comparable
-from arena_robot.ranking.plots import plot_standings
+from arena_robot.ranking.plots import CardLine, card_figure, plot_standings
 from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.records.audit_file import EpisodeAudit, write_audit
 from arena_robot.records.episode_file import SceneMatch, read_arrays, write_scene_match
@@ -144,6 +144,8 @@ def test_links_have_a_card(place, path):
     page = place.get('/policies/crimson-7b' if 'crimson' in path else '/').text
     assert f'property="og:image" content="{place.web.address}{path}"' in page
     place.get('/card/nobody.png', 400)
+    figure = card_figure('x', [CardLine('a', '1', (0.2, 0.4, 0.9)), CardLine('b', '2')], 'y')
+    assert len(figure.axes) == 1, 'an interval is drawn where one is stated'
     place.get('/badge/nobody.svg', 400)
 
 

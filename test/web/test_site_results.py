@@ -16,12 +16,14 @@ from test_site import NASTY, Place, finished
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import Comparison, Preference
+from arena_robot.core.task_categories import objects
 from arena_robot.core.verdict import Verdict
 from arena_robot.nodes.ranking import SiteSource
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.counts import mean_progress
 from arena_robot.ranking.methods import rank_comparable
 from arena_robot.ranking.recommended import RECOMMENDED
+from arena_robot.ranking.standings import place_words
 from arena_robot.recording.episode.frames import write_video
 from arena_robot.records.roboarena import RoboArenaSession
 from arena_robot.records.roboarena_files import read_tables
@@ -48,7 +50,8 @@ def place(tmp_path_factory):
     prompt = 'put the cup on the plate'
     for number in range(12):
         made.sessions.append(finished(made.server, made.caller, prompt, Verdict(
-            progress_a=0.2 if number > 3 else 0.8, progress_b=0.8, preference=Preference.B,
+            progress_a=0.2 if number > 3 else 1.0, progress_b=0.8 if number > 3 else 1.0,
+            preference=Preference.B,
             explanation=FORMULA),
             100 + number))
     insert_evaluations(made.server.database, SystemClock(), [RoboArenaSession(
@@ -57,6 +60,68 @@ def place(tmp_path_factory):
     assert made.server.results.settle()
     yield made
     made.close()
+
+
+def words_of(page):
+    return re.sub(r'\s+', ' ', re.sub('<[^>]+>', ' ', page))
+
+
+def test_a_policy_shows_how_it_answers_and_clips(place):
+    page = place.get('/policies/azure-fast').text
+    words = words_of(page)
+    assert 'Answered 18 of 18 newest rollouts' in words
+    assert 'A query took 100 ms 99th percentile 100 ms' in words
+    assert 'Actions a query 8.0' in words
+    for title, progress in (('Successes', '100 of 100'), ('Failures', '2[05] of 100')):
+        part = words[words.index(title):][:300]
+        assert re.search(f'put the cup on the plate · {progress}', part), part
+    assert page.count('<figure class="clip">') == 4
+    assert 'Successes' not in place.get('/policies/elsewhere').text, 'nothing is known of it'
+
+
+def test_an_institution_that_weighs_much_is_seen(place):
+    assert place.client.get('/by/institution').status_code == 200
+    assert place.server.results.settle()
+    page = place.get('/by/institution').text
+    assert 'spread as over 1.3 institutions of equal size; nyu has 86 % of them' in words_of(page)
+    assert 'href="/?without=penn"' in page
+    without, _ = rank_comparable(Comparisons.from_words([
+        c for c in place.server.results.comparisons() if c.institution != 'penn']), RECOMMENDED,
+        intervals=INTERVALS)
+    cells = re.findall(r'azure-fast</a></th><td class="rank">[^<]*</td><td>([^<]*)</td>'
+                       '<td>([^<]*)</td>', page.replace('<wbr>', ''))
+    assert cells == [('–', place_words(without, without.items.index('azure-fast')))]
+
+
+def test_verbs_objects_and_the_standings_of_a_category(place):
+    assert objects('put the two red cups on a plate, then close the drawer 3') == (
+        'cups', 'plate', 'drawer')
+    assert objects('move left') == objects('') == ()
+    for path in ('/by/category', '/categories/open-close'):
+        assert place.client.get(path).status_code == 200
+    assert place.server.results.settle()
+    page = words_of(place.get('/by/category').text)
+    assert re.search('Verbs Word .* put 12 .*open 5 .*Objects .*(cup|plate) 12 .*drawer 5', page)
+    answer = place.get('/api/standings?category=Open+/+Close').json()['standings']
+    page = place.get('/categories/open-close').text
+    shown = page[page.index('Standings in this category'):page.index('Comparisons won')]
+    assert [shown.index(row['policy'].replace('_', '_<wbr>')) for row in answer] == sorted(
+        shown.index(row['policy']) for row in answer)
+    assert f"{answer[0]['score']:.2f}" in shown
+    assert f">{answer[0]['n']}</td>" in shown
+
+
+def test_every_page_says_what_it_is_and_where_it_is(place):
+    seen = {}
+    for path, current in (('/', 'page'), ('/policies', 'page'), ('/policies/azure-fast', 'true'),
+                          ('/categories/sorting-classification', 'true'), ('/history', ''),
+                          (f'/evaluations/{place.sessions[-1]}', 'true')):
+        page = place.get(path).text
+        seen[path] = re.search('<meta name="description" [^>]*content="([^"]+)"', page)[1]
+        navigation = page[page.index('<nav'):page.index('</nav>')]
+        assert re.findall('aria-current="([a-z]+)"', navigation) == [current] * bool(current)
+    assert len(set(seen.values())) == len(seen)
+    assert 'too few to tell 4 policies apart' in seen['/']
 
 
 def test_the_first_page_sorts_names_the_newest_and_has_seven_places_to_go(place):
@@ -311,6 +376,28 @@ def test_both_videos_of_a_session_play_and_jump_together(place, browser, tmp_pat
     first, second = browser.execute_script(times % 'v => v.currentTime')
     assert first == second == pytest.approx(2.0, abs=0.1)
     assert button.text == 'Play both'
+    clips_play_under_the_mouse(place, browser)
+
+
+def clips_play_under_the_mouse(place, browser):
+    """Point at a clip of a policy's page, and away from it."""
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    browser.get(f'{place.web.address}/policies/crimson-7b')
+    clip = browser.find_element('css selector', '.clip video')
+    paused = 'return arguments[0].paused'
+    browser.execute_script('arguments[0].scrollIntoView({block: "center"})', clip)
+    WebDriverWait(browser, 20).until(
+        lambda b: b.execute_script('return arguments[0].readyState >= 1', clip))
+    assert browser.execute_script(paused, clip)
+    ActionChains(browser).move_to_element(clip).perform()
+    WebDriverWait(browser, 20).until(lambda b: not b.execute_script(paused, clip))
+    ActionChains(browser).move_by_offset(0, 0).move_to_element(
+        browser.find_element('css selector', 'h2')).perform()
+    WebDriverWait(browser, 20).until(lambda b: b.execute_script(paused, clip))
+    clip.send_keys('')    # gives it the keyboard's focus
+    WebDriverWait(browser, 20).until(lambda b: not b.execute_script(paused, clip))
 
 
 def verdicts(count=120, days=6):

@@ -4,7 +4,7 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from arena_robot.core.episode import Comparison
 from arena_robot.core.errors import RankingError
+from arena_robot.core.task_categories import matched, objects
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.counts import mean_progress
 from arena_robot.ranking.evaluators.fragility import fragility, fragility_words
@@ -35,6 +36,7 @@ from arena_robot.server.store.tallies import (
     TallyBy,
     between,
     by_pair,
+    prompts,
     scores_by_group,
     tallies,
 )
@@ -46,6 +48,8 @@ from arena_robot.server.store.verdicts import (
     verdicts_version,
 )
 
+LABS = 20    # the largest, without each of which there are standings; each is a fit
+WORDS = 15    # verbs and objects that are shown, as in the paper's figure 10
 INTERVALS = 200    # bootstrap samples of standings that are made anew after every verdict
 # Their intervals need no bootstrap: milliseconds also for a million comparisons.
 QUICK = frozenset({'bt', 'bt_shrunk', 'davidson'})
@@ -103,6 +107,16 @@ class Results:
     def scores(self, by: TallyBy) -> dict[str, dict[str, Score]]:
         """Return each policy's score within each group, as :func:`scores_by_group`."""
         return self._tallied(by).scores
+
+    def words(self) -> 'TaskWords':
+        """Return the verbs and the objects of all instructions; NotComputed at first."""
+        return self.kept.get('words', lambda: TaskWords.of(prompts(self._database)), slow=True,
+                             late=True)
+
+    def labs(self) -> 'LabWeights':
+        """Return how much each institution weighs; NotComputed at first."""
+        return self.kept.get('labs', lambda: LabWeights.of(self.votes(), self.owners()), slow=True,
+                             late=True)
 
     def met(self, first: str, second: str) -> dict[str, Score]:
         """Return the score of ``first`` against ``second`` in each category where they met."""
@@ -243,6 +257,60 @@ class Results:
 
 
 @dataclass(frozen=True)
+class TaskWords:
+    """The most frequent verbs and objects of instructions, with how many sessions have them."""
+
+    verbs: tuple[tuple[str, int], ...]
+    objects: tuple[tuple[str, int], ...]
+
+    @classmethod
+    def of(cls, counts: Mapping[str, int]) -> 'TaskWords':
+        """Return them for instructions with their numbers of sessions."""
+        verbs: Counter[str] = Counter()
+        things: Counter[str] = Counter()
+        for prompt, count in counts.items():
+            verbs.update(dict.fromkeys((verb for _, verb in matched(prompt)), count))
+            things.update(dict.fromkeys(objects(prompt), count))
+        return cls(tuple(verbs.most_common(WORDS)), tuple(things.most_common(WORDS)))
+
+
+@dataclass(frozen=True)
+class LabWeights:
+    """
+    How much each institution weighs: (name, sessions), and the standings without it or None.
+
+    Only the largest ``LABS`` are left out in turn. ``effective`` is how many institutions of
+    equal size are spread as much: 1/Σ share².
+    """
+
+    labs: tuple[tuple[str, int, Standings | None], ...]
+    effective: float
+
+    @classmethod
+    def of(cls, votes: Comparisons, owners: Mapping[str, str]) -> 'LabWeights':
+        """Return them, largest institution first."""
+        counts = np.bincount(votes.institution, minlength=len(votes.institutions))
+        rows = [(votes.institutions[k], int(counts[k]), _ranked_without(votes, k, owners)
+                 if place < LABS else None)
+                for place, k in enumerate(np.argsort(-counts, kind='stable')) if counts[k]]
+        shares = counts / max(counts.sum(), 1)
+        return cls(tuple(rows), float(1 / (shares @ shares)) if len(votes) else 0.0)
+
+
+def met(votes: Comparisons) -> Comparisons:
+    """Return comparisons without the policies that are in none of them."""
+    return votes.only([votes.items[k] for k in np.flatnonzero(votes.appearances())])
+
+
+def _ranked_without(votes: Comparisons, lab: int, owners: Mapping[str, str]) -> Standings | None:
+    try:
+        return rank_comparable(met(votes.take(votes.institution != lab)), RECOMMENDED,
+                               intervals=INTERVALS, owners=owners)[0]
+    except RankingError:    # nobody is left to compare
+        return None
+
+
+@dataclass(frozen=True)
 class DatedVotes:
     """
     Comparisons, oldest first, with the ``days`` (M,) (UTC) of their sessions.
@@ -265,10 +333,7 @@ class DatedVotes:
     def up_to(self, day: str) -> tuple[Comparisons, Hashable]:
         """Return the comparisons up to the end of a day, and what changes with them."""
         count = int(np.searchsorted(self.days, day, side='right'))
-        earlier = self.comparisons.take(np.arange(count))
-        met = np.flatnonzero(earlier.appearances())
-        return (earlier.only([self.comparisons.items[k] for k in met]),
-                hash(self.marks[:count].tobytes()))
+        return met(self.comparisons.take(np.arange(count))), hash(self.marks[:count].tobytes())
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from arena_robot.server.base import PolicyState, SessionState, UnknownSession
 from arena_robot.server.files import FileId
 from arena_robot.server.store import log
 from arena_robot.server.store.database import Database
+from arena_robot.server.store.relayed import Served, served
 from arena_robot.server.store.files import manifests_of
 from arena_robot.server.store.schema import accounts, episodes, files, policies, sessions, shown
 
@@ -223,6 +224,11 @@ class Browse:
         if row is None:
             raise DataError(f"there is no policy '{name:.100}' to show")
         return _card(row)
+
+    def served(self, card: PolicyCard) -> Served | None:
+        """Return how a policy answered lately; None where no public rollout tells it."""
+        with self._database.read() as connection:
+            return served(connection, card.id)
 
     def choices(self) -> tuple[list[str], list[str]]:
         """Return the institutions and the categories that occur."""

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection
@@ -19,6 +20,7 @@ from arena_robot.server.store.sessions import SessionRow
 
 # A journal that is older than this was emptied long ago.
 KEPT_NS = 90 * DAY_NS
+MOST_SERVED = 30    # rollouts, some hundred queries: enough for the 99th percentile
 SUMS = ('queries', 'actions', 'failures', 'refusals', 'cuts')
 
 
@@ -70,6 +72,22 @@ class ReachedRollout(NamedTuple):
     id: int
     station_id: int
     failure: str
+
+
+@dataclass(frozen=True)
+class Served:
+    """
+    How a policy answered in its newest public ``rollouts`` through the relay; ``failed`` of them.
+
+    ``queries`` were answered with ``actions`` in all; half took up to ``p50_s``, 99 % ``p99_s``.
+    """
+
+    rollouts: int
+    failed: int
+    queries: int
+    actions: int
+    p50_s: float
+    p99_s: float
 
 
 _REACHED = sa.select(*(relayed.c[name] for name in ReachedRollout._fields)).where(
@@ -206,6 +224,20 @@ def newest_of_policy(connection: Connection, policy_id: int, limit: int) -> list
     sealed = (row for row in connection.execute(_SEALED)
               if policy_id == dict(zip(Slot, pair_of(row), strict=True))[Slot(row.slot)])
     return sorted((ReachedRollout(*row[:4]) for row in (*public, *sealed)), reverse=True)[:limit]
+
+
+def served(connection: Connection, policy_id: int) -> Served | None:
+    """Return how a policy answered in its newest public rollouts; None where none is known."""
+    c = relayed.c
+    rows = [_rollout(row) for row in connection.execute(sa.select(relayed).where(
+        c.policy_id == policy_id, sa.or_(c.queries > 0, c.failures > 0)).order_by(
+        c.last_ns.desc(), c.id.desc()).limit(MOST_SERVED)).mappings()]
+    took_s = [query.took_s for row in rows for query in row.inferences()]
+    if not took_s:
+        return None
+    p50_s, p99_s = np.quantile(took_s, (0.5, 0.99)).tolist()
+    return Served(len(rows), sum(bool(row.failure) for row in rows), sum(r.queries for r in rows),
+                  sum(r.actions for r in rows), p50_s, p99_s)
 
 
 def parties(connection: Connection,

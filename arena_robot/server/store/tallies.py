@@ -82,6 +82,14 @@ def tallies(database: Database, by: TallyBy) -> list[PairTally]:
                 for what, a, b, said, person, count in connection.execute(query)]
 
 
+def prompts(database: Database) -> dict[str, int]:
+    """Return how many sessions that count have each instruction."""
+    query = sa.select(sessions.c.prompt, sa.func.count()).where(that_counts()).group_by(
+        sessions.c.prompt)
+    with database.read() as connection:
+        return {prompt: int(count) for prompt, count in connection.execute(query)}
+
+
 def scores_by_group(rows: Iterable[PairTally]) -> dict[str, dict[str, Score]]:
     """Return each policy's score within each group; groups with more comparisons first."""
     groups: dict[str, dict[str, Score]] = {}

@@ -55,6 +55,7 @@ from arena_robot.web.site.result_pages import (
     add_category_pages,
     add_result_pages,
     category_leaders,
+    clips,
     film_pairs,
 )
 from arena_robot.web.site.session_page import add_session_page
@@ -209,9 +210,12 @@ def _public_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) -> Non
 
     @app.get('/policies/{name}', response_class=HTMLResponse, include_in_schema=False)
     def policy(request: Request, name: str) -> Response:
-        card = parts.browse.card(name)
+        card, kept = parts.browse.card(name), parts.results.kept
         return pages.TemplateResponse(request, 'policy.html', {
-            'card': card, 'row': view_models.row_of(parts.results, name),
+            'card': card,
+            'served': kept.get(('served', name), lambda: parts.browse.served(card), NEWEST_S),
+            'clips': kept.get(('clips', name), lambda: clips(parts.browse, name), NEWEST_S),
+            'row': view_models.row_of(parts.results, name),
             'against': against(parts.results.tallies(TallyBy.CATEGORY), name),
             'site': str(request.base_url).rstrip('/'),
             'page': parts.browse.page(Filter(policy=name, limit=10))})

@@ -25,10 +25,12 @@ from arena_robot.ranking.plots import (
 )
 from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.standings import (
+    Shown,
     Standings,
     basis_words,
     is_few,
     place_words,
+    shown,
     shown_order,
     stated_interval,
 )
@@ -86,9 +88,17 @@ def board_card(standings: Standings | None) -> bytes:
     """Return the card of the leaderboard, a PNG."""
     if standings is None:
         return figure_bytes(card_figure(TITLE, [], NOTHING), 'png')
-    lines = [CardLine(standings.items[k], place_words(standings, k))
+    look = shown(standings)
+    lines = [CardLine(standings.items[k], place_words(standings, k), bar_of(look[k]))
              for k in shown_order(standings)]
     return figure_bytes(card_figure(TITLE, lines, f'based on {basis_words(standings)}'), 'png')
+
+
+def bar_of(look: Shown) -> tuple[float, float, float] | None:
+    """Return where a policy's interval is on a card, None where none is stated."""
+    if look.left is None or look.middle is None or look.right is None:
+        return None
+    return look.left / 100, look.middle / 100, look.right / 100
 
 
 def policy_card(standings: Standings | None, policy: str) -> bytes:

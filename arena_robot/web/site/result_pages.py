@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 from urllib.parse import parse_qs
 
 from fastapi import FastAPI, Request
@@ -15,22 +16,26 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from fastapi.templating import Jinja2Templates
 
-from arena_robot.core.errors import DataError, Unauthorised
+from arena_robot.core.errors import DataError, NotComputed, Unauthorised
 from arena_robot.core.task_categories import CATEGORIES, PERSON
 from arena_robot.ranking.intervals.choice import LEAST_SESSIONS
 from arena_robot.ranking.intervals.shares import PooledShare, pooled_shares
 from arena_robot.ranking.recommended import RECOMMENDED
-from arena_robot.ranking.standings import not_relayed
+from arena_robot.ranking.standings import not_relayed, place_words
 from arena_robot.server.base import Caller, Role
-from arena_robot.server.results.standings import Results
+from arena_robot.server.results.standings import LABS, Results
 from arena_robot.server.store.browse import Browse, Filter, PolicyCard
 from arena_robot.server.store.categories import Categories, StoredCategory
 from arena_robot.server.store.tallies import Score, TallyBy, added
+from arena_robot.server.store.verdicts import Selection
 from arena_robot.web.bounds import FORM_BYTES
 from arena_robot.web.site import view_models
 
+T = TypeVar('T')
 SHOWN_PAIRS = 5    # sessions of two policies with both films, the newest
-SLOTS = ('A', 'B')
+LOOKED_AT = 40    # newest evaluations of a policy among which its clips are looked for
+CLIPS = 2    # of successes, and of failures
+SUCCESS, FAILURE = 0.99, 0.5    # progress of a success at least, of a failure at most
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,30 @@ class FilmPair:
     prompt: str
     policies: tuple[str, str]
     addresses: tuple[str, str]
+
+
+@dataclass(frozen=True)
+class RolloutClip:
+    """A video of one rollout of a policy, 0 to 1 of the task done."""
+
+    session_id: str
+    prompt: str
+    address: str
+    progress: float
+
+
+def clips(browse: Browse, policy: str) -> dict[str, list[RolloutClip]]:
+    """Return the newest successes and failures of a policy that have a video."""
+    found: dict[str, list[RolloutClip]] = {'Successes': [], 'Failures': []}
+    for e in browse.page(Filter(policy=policy, limit=LOOKED_AT)).evaluations:
+        slot = 'A' if e.policy_a == policy else 'B'
+        progress = e.verdict.of_slot('progress', slot)
+        if not e.counts or progress is None or FAILURE < progress < SUCCESS:
+            continue
+        kind = found['Successes' if progress >= SUCCESS else 'Failures']
+        if len(kind) < CLIPS and (videos := browse.videos(e.id).get(slot)):
+            kind.append(RolloutClip(e.id, e.prompt, f'/files/{e.id}/{slot}/{videos[0]}', progress))
+    return {name: shown for name, shown in found.items() if shown}
 
 
 def policy_lines(results: Results, browse: Browse) -> list[PolicyLine]:
@@ -152,7 +181,9 @@ def add_result_pages(app: FastAPI, pages: Jinja2Templates, results: Results,
     @app.get('/by/{group}', response_class=HTMLResponse, include_in_schema=False)
     def by(request: Request, group: TallyBy) -> Response:
         return pages.TemplateResponse(request, 'groups.html', {
-            'by': group.value, 'groups': group_views(results, group)})
+            'by': group.value, 'groups': group_views(results, group), 'recommended': RECOMMENDED,
+            'words': computed(results.words) if group is TallyBy.CATEGORY else None,
+            'labs': lab_table(results) if group is TallyBy.INSTITUTION else None})
 
     @app.get('/api/by/{group}')
     def by_json(group: TallyBy) -> dict[str, dict[str, dict[str, int]]]:
@@ -160,6 +191,42 @@ def add_result_pages(app: FastAPI, pages: Jinja2Templates, results: Results,
         return {name: {policy: {'wins': s.wins, 'ties': s.ties, 'losses': s.losses}
                        for policy, s in scores.items()}
                 for name, scores in results.scores(group).items()}
+
+
+def computed(get: Callable[[], T]) -> T | None:
+    """Return what ``get`` returns; None while it is being computed."""
+    try:
+        return get()
+    except NotComputed:
+        return None
+
+
+@dataclass(frozen=True)
+class LabTable:
+    """
+    Institutions with their share of the sessions, and each policy's place without each of them.
+
+    ``rows`` are (policy, its place in all, its places); a place is a dash where nobody is left.
+    """
+
+    labs: tuple[tuple[str, int, float], ...]
+    effective: float
+    rows: tuple[tuple[str, str, tuple[str, ...]], ...]
+
+
+def lab_table(results: Results) -> LabTable | None:
+    """Return the table of the institutions; None while it is being computed."""
+    found, standings = computed(results.labs), view_models.board(results, RECOMMENDED)
+    if found is None:
+        return None
+    total = sum(count for _, count, _ in found.labs)
+    left_out = [without for *_, without in found.labs[:LABS]]
+    places = [{} if s is None else {name: place_words(s, k) for k, name in enumerate(s.items)}
+              for s in left_out]
+    return LabTable(tuple((name, count, count / total) for name, count, _ in found.labs),
+                    found.effective, tuple(
+        (row.policy, row.shown.place, tuple(of.get(row.policy, '–') for of in places))
+        for row in standings.rows))
 
 
 @dataclass(frozen=True)
@@ -224,6 +291,8 @@ def add_category_pages(app: FastAPI, pages: Jinja2Templates, results: Results, b
         wanted = names[name]
         return pages.TemplateResponse(request, 'category.html', {
             'name': wanted, 'slugs': names, 'rows': category_rows(results, wanted),
+            'board': computed(lambda: view_models.board(
+                results, RECOMMENDED, Selection(category=wanted))),
             'page': browse.page(Filter(category=wanted, limit=10))})
 
     # The token is sent in the body of a form and not stored: there is no cookie.

@@ -1,3 +1,8 @@
+// A clip plays while the mouse is over it or the keyboard is on it.
+for (const clip of document.querySelectorAll('.clip video')) {
+  for (const name of ['mouseenter', 'focus']) clip.addEventListener(name, () => clip.play().catch(() => {}));
+  for (const name of ['mouseleave', 'blur']) clip.addEventListener(name, () => clip.pause());
+}
 // The videos of a session with one slider: they play, pause and jump together, and a line in the
 // plot of the curves, where there is one, shows their time.
 for (const section of document.querySelectorAll('.films')) {
