@@ -1,26 +1,36 @@
-"""The site after another verdict: no page waits for new results, and they come soon."""
+"""The site after another verdict: no page waits for new results; earlier days keep theirs."""
 
+import dataclasses
 import importlib.util
 import re
 import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from test_site import Place, finished
 from waiting import until
 
-from arena_robot.core.episode import Preference
+from arena_robot.core.episode import Comparison, Preference
 from arena_robot.core.verdict import Verdict
+from arena_robot.ranking.base import Comparisons
+from arena_robot.ranking.methods import rank_comparable
+from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.server import renewed_values
 from arena_robot.server.base import PolicyState
-from arena_robot.server.results.standings import Results
+from arena_robot.server.renewed_values import RenewedValues
+from arena_robot.server.results.standings import INTERVALS, DatedVotes, Results
+from arena_robot.server.store.database import Database
 from arena_robot.server.store.policies import NewPolicy
 from arena_robot.server.store.verdicts import ALL
+from arena_robot.web.site import history
 from arena_robot.web.site.app import site
+from arena_robot.web.site.history import History, curves
 from arena_robot.web.site.serve import site_parts
 
 SOON_S = 3.0
+POLICIES = ('p', 'q', 'r', 'late')
 PAGES = ('/', '/?method=davidson', '/?open_source=true', '/?category=Open+/+Close',
          '/matrix', '/policies', '/policies/crimson-7b', '/versus?a=crimson-7b&b=azure-fast',
          '/by/category', '/by/institution', '/categories/open-close', '/history',
@@ -146,3 +156,82 @@ def test_the_page_of_a_session_says_what_was_deleted(place):
     assert f'/files/{session}/A/' not in page
     assert f'/files/{session}/B/' in page
     place.get(f'/files/{session}/A/left.mp4', 404)
+
+
+def verdicts(count=120, days=6):
+    rng = np.random.default_rng(0)
+    for k in range(count):
+        a, b = rng.choice(4 if k >= 110 else 3, 2, replace=False)
+        yield Comparison(f's{k}', POLICIES[a], POLICIES[b], list(Preference)[rng.integers(3)],
+                         evaluator=f'person {k % 7}', institution=f'lab {k % 3}', prompt='lift it',
+                         created=f'2026-01-{1 + k * days // count:02}T00:00:00.000+00:00')
+
+
+class Stored:
+    """Results of given verdicts."""
+
+    def __init__(self, words):
+        self.words, self.version = words, 0
+        self.kept = RenewedValues(lambda: self.version)
+
+    def dated(self):
+        return DatedVotes.of(self.words)
+
+    def owners(self):
+        return {}
+
+
+def test_a_days_standings_are_those_of_its_verdicts_alone():
+    words = list(verdicts())
+    for day in History(Stored(words)).past():
+        till = [verdict for verdict in words if verdict.created[:10] <= day.day]
+        alone, _ = rank_comparable(Comparisons.from_words(till), RECOMMENDED, intervals=INTERVALS)
+        assert (day.sessions, day.standings.items) == (len(till), alone.items)
+        for name in ('scores', 'low', 'high', 'ranks'):
+            np.testing.assert_allclose(getattr(day.standings, name), getattr(alone, name))
+    assert 'late' in day.standings.items
+    assert 'late' not in History(Stored(words)).past()[0].standings.items
+
+
+def test_where_it_is_too_early_nothing_is_drawn():
+    past = History(Stored(list(verdicts(3, 3)))).past()
+    assert [day.sessions for day in past] == [1, 2, 3]
+    assert curves(past) == {}
+
+
+def test_a_day_is_computed_again_when_one_of_its_verdicts_is_another():
+    stored = Stored(list(verdicts()))
+    kept = History(stored)
+    before = kept.past()
+    stored.words[50] = dataclasses.replace(
+        stored.words[50], preference={Preference.A: Preference.B}.get(
+            stored.words[50].preference, Preference.A))
+    stored.version += 1
+    after = kept.past()
+    same = [before_day is two for before_day, two in zip(before, after, strict=True)]
+    assert same == [True, True, False, False, False, False]
+
+
+def test_past_days_are_made_in_parts_the_newest_first(monkeypatch):
+    whole = History(Stored(list(verdicts()))).past()
+    monkeypatch.setattr(history, 'PART_S', 1e-9)
+    parts, days = History(Stored(list(verdicts()))), [day.day for day in whole]
+    for count in (1, 2, 3, 4, 5, 6, 6):
+        assert [day.day for day in parts.past()] == days[-count:]
+    assert parts.renew() == parts.past()
+
+
+def test_standings_are_renewed_before_what_pages_add(tmp_path):
+    order = []
+    with Database(f'sqlite:///{tmp_path}/arena.db') as database:
+        results = Results(database)
+        results.kept.always(lambda: order.append('of a page'))
+        make = results.kept.get
+        results.kept.get = lambda key, *more, **slow: order.append(key) or make(
+            key, *more, **slow)
+        results.open()
+        try:
+            assert results.kept.settle()
+        finally:
+            results.close()
+    assert order.index('names') < order.index('of a page')

@@ -1,7 +1,6 @@
 """Pages beside the leaderboard, downloads, and what readers without eyes or a mouse need."""
 
 import csv
-import dataclasses
 import io
 import json
 import re
@@ -15,7 +14,7 @@ import pytest
 from test_site import NASTY, Place, finished
 
 from arena_robot.core.clock import SystemClock
-from arena_robot.core.episode import Comparison, Preference
+from arena_robot.core.episode import Preference
 from arena_robot.core.task_categories import objects
 from arena_robot.core.verdict import Verdict
 from arena_robot.nodes.ranking import SiteSource
@@ -29,19 +28,14 @@ from arena_robot.records.roboarena import RoboArenaSession
 from arena_robot.records.roboarena_files import read_tables
 from arena_robot.server import renewed_values
 from arena_robot.server.base import Caller, Role
-from arena_robot.server.renewed_values import RenewedValues
-from arena_robot.server.results.standings import INTERVALS, DatedVotes, Results
+from arena_robot.server.results.standings import INTERVALS, Results
 from arena_robot.server.store.browse import MARKS, Evaluation
-from arena_robot.server.store.database import Database
 from arena_robot.server.store.evaluations import insert_evaluations
-from arena_robot.web.site import history
-from arena_robot.web.site.history import History, curves
 
 FORMULA = '=HYPERLINK("http://x","y")'
 PAGES = ('/', '/matrix', '/policies', '/policies/crimson-7b', '/policies/elsewhere',
          '/evaluations', '/evaluations/{id}', '/versus', '/versus?a=crimson-7b&b=azure-fast',
          '/by/category', '/by/institution', '/data', '/about', '/owner', '/no/such/page')
-POLICIES = ('p', 'q', 'r', 'late')
 
 
 @pytest.fixture(scope='module')
@@ -398,85 +392,6 @@ def clips_play_under_the_mouse(place, browser):
     WebDriverWait(browser, 20).until(lambda b: b.execute_script(paused, clip))
     clip.send_keys('')    # gives it the keyboard's focus
     WebDriverWait(browser, 20).until(lambda b: not b.execute_script(paused, clip))
-
-
-def verdicts(count=120, days=6):
-    rng = np.random.default_rng(0)
-    for k in range(count):
-        a, b = rng.choice(4 if k >= 110 else 3, 2, replace=False)
-        yield Comparison(f's{k}', POLICIES[a], POLICIES[b], list(Preference)[rng.integers(3)],
-                         evaluator=f'person {k % 7}', institution=f'lab {k % 3}', prompt='lift it',
-                         created=f'2026-01-{1 + k * days // count:02}T00:00:00.000+00:00')
-
-
-class Stored:
-    """Results of given verdicts."""
-
-    def __init__(self, words):
-        self.words, self.version = words, 0
-        self.kept = RenewedValues(lambda: self.version)
-
-    def dated(self):
-        return DatedVotes.of(self.words)
-
-    def owners(self):
-        return {}
-
-
-def test_a_days_standings_are_those_of_its_verdicts_alone():
-    words = list(verdicts())
-    for day in History(Stored(words)).past():
-        till = [verdict for verdict in words if verdict.created[:10] <= day.day]
-        alone, _ = rank_comparable(Comparisons.from_words(till), RECOMMENDED, intervals=INTERVALS)
-        assert (day.sessions, day.standings.items) == (len(till), alone.items)
-        for name in ('scores', 'low', 'high', 'ranks'):
-            np.testing.assert_allclose(getattr(day.standings, name), getattr(alone, name))
-    assert 'late' in day.standings.items
-    assert 'late' not in History(Stored(words)).past()[0].standings.items
-
-
-def test_where_it_is_too_early_nothing_is_drawn():
-    past = History(Stored(list(verdicts(3, 3)))).past()
-    assert [day.sessions for day in past] == [1, 2, 3]
-    assert curves(past) == {}
-
-
-def test_a_day_is_computed_again_when_one_of_its_verdicts_is_another():
-    stored = Stored(list(verdicts()))
-    kept = History(stored)
-    before = kept.past()
-    stored.words[50] = dataclasses.replace(
-        stored.words[50], preference={Preference.A: Preference.B}.get(
-            stored.words[50].preference, Preference.A))
-    stored.version += 1
-    after = kept.past()
-    same = [before_day is two for before_day, two in zip(before, after, strict=True)]
-    assert same == [True, True, False, False, False, False]
-
-
-def test_past_days_are_made_in_parts_the_newest_first(monkeypatch):
-    whole = History(Stored(list(verdicts()))).past()
-    monkeypatch.setattr(history, 'PART_S', 1e-9)
-    parts, days = History(Stored(list(verdicts()))), [day.day for day in whole]
-    for count in (1, 2, 3, 4, 5, 6, 6):
-        assert [day.day for day in parts.past()] == days[-count:]
-    assert parts.renew() == parts.past()
-
-
-def test_standings_are_renewed_before_what_pages_add(tmp_path):
-    order = []
-    with Database(f'sqlite:///{tmp_path}/arena.db') as database:
-        results = Results(database)
-        results.kept.always(lambda: order.append('of a page'))
-        make = results.kept.get
-        results.kept.get = lambda key, *more, **slow: order.append(key) or make(
-            key, *more, **slow)
-        results.open()
-        try:
-            assert results.kept.settle()
-        finally:
-            results.close()
-    assert order.index('names') < order.index('of a page')
 
 
 @pytest.fixture
