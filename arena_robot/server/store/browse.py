@@ -21,8 +21,8 @@ from arena_robot.server.base import PolicyState, SessionState, UnknownSession
 from arena_robot.server.files import FileId
 from arena_robot.server.store import log
 from arena_robot.server.store.database import Database
-from arena_robot.server.store.relayed import Served, served
 from arena_robot.server.store.files import manifests_of
+from arena_robot.server.store.relayed import Served, served
 from arena_robot.server.store.schema import accounts, episodes, files, policies, sessions, shown
 
 MOST = 200    # rows of a page, and values of a menu: what a browser shows at once
