@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from arena_robot.core.config import load
-from arena_robot.core.log_entry import canonical
+from arena_robot.core.pair import canonical
 from arena_robot.core.verdict import BETWEEN, FAILURE_TAGS, OPTIONAL, Extras
 
 STUDY_FILE = 'study.yaml'

@@ -38,14 +38,13 @@ from arena_robot.server.sessions.matching import DrawRules, Matching
 from arena_robot.server.sessions.recordings import Read, Recordings
 from arena_robot.server.store import redraws
 from arena_robot.server.store.accounts import Accounts
-from arena_robot.server.store.audit import Audit
+from arena_robot.server.store.audit import PERIOD_S, Audit, RateCounts
 from arena_robot.server.store.blobs import Blobs
 from arena_robot.server.store.browse import Browse
 from arena_robot.server.store.database import Database, Turn
 from arena_robot.server.store.evaluations import insert_local
 from arena_robot.server.store.ledger import Ledger
 from arena_robot.server.store.policies import Policies
-from arena_robot.server.store.rate_counts import PERIOD_S, RateCounts
 from arena_robot.server.store.schema import policies, sessions
 from arena_robot.server.store.sessions import Sessions, Slots
 from arena_robot.server.store.uploads import Uploads

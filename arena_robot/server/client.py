@@ -27,8 +27,7 @@ from arena_robot.core.errors import (
     Unauthorised,
 )
 from arena_robot.core.files import write_json
-from arena_robot.core.log_entry import said, verdict_sha256
-from arena_robot.core.pair import Assignment, Reveal, StationInfo
+from arena_robot.core.pair import Assignment, Reveal, StationInfo, said, verdict_sha256
 from arena_robot.core.verdict import Verdict, present
 from arena_robot.policy.base import OpenPolicy, Policy
 from arena_robot.policy.grpc.channel import headers, open_channel

@@ -46,7 +46,7 @@ from rollout_bags import read_here
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import Preference, Slot
 from arena_robot.core.errors import ArenaError, Conflict, NotRevealed, ServerUnavailable
-from arena_robot.core.log_entry import said
+from arena_robot.core.pair import said
 from arena_robot.server.app import ArenaServer
 from arena_robot.server.base import SessionState
 from arena_robot.server.client import ServerAddress, TokensInMemory

@@ -27,8 +27,8 @@ from arena_robot.server.base import TooManyCalls
 from arena_robot.server.client import Calls, ServerAddress
 from arena_robot.server.config import ServerConfig, ServerLimits
 from arena_robot.server.proto import arena_server_pb2 as pb
+from arena_robot.server.store.audit import KEPT, RateCounts
 from arena_robot.server.store.database import Database, Turn
-from arena_robot.server.store.rate_counts import KEPT, RateCounts
 
 # No second passes on these clocks, so that a bucket has what was not taken from it.
 LIMITS = ServerLimits(burst=8, wrong_tokens_burst=20)

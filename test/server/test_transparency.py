@@ -13,8 +13,7 @@ from arena_setting import STATION, Setting, run
 from arena_robot.cli.main import main
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.errors import DataError, ServerError, Unauthorised
-from arena_robot.core.log_entry import canonical
-from arena_robot.core.pair import commitment
+from arena_robot.core.pair import canonical, commitment
 from arena_robot.ranking.standings import as_json
 from arena_robot.records.session_file import SessionFile
 from arena_robot.server.client import Calls, RemoteArena, ServerAddress

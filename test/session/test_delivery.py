@@ -8,7 +8,7 @@ from conducted_station import Station, go
 
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import Conflict, DataError, NotRevealed, ServerUnavailable
-from arena_robot.core.log_entry import canonical, said
+from arena_robot.core.pair import canonical, said
 from arena_robot.records.episode_file import (
     SCENE_MATCH_FILE,
     SceneMatch,

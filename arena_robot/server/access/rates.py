@@ -17,7 +17,7 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.errors import ServerError
 from arena_robot.server.base import TooManyCalls
 from arena_robot.server.config import ServerLimits
-from arena_robot.server.store.rate_counts import CallerKey, CountKey, RateCounts
+from arena_robot.server.store.audit import CallerKey, CountKey, RateCounts
 from arena_robot.server.threads import Housekeeping
 
 BUCKETS = 10_000    # callers of one rate in memory, a few MB

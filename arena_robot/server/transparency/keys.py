@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import (
 
 from arena_robot.core.config import build
 from arena_robot.core.errors import ConfigError, DataError
-from arena_robot.core.log_entry import canonical, read_canonical
+from arena_robot.core.pair import canonical, read_canonical
 from arena_robot.server.sealing import secret_file
 from arena_robot.server.transparency.merkle import leaf_hash, root_of_inclusion
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import DataError
-from arena_robot.core.log_entry import canonical, said, verdict_sha256
+from arena_robot.core.pair import canonical, said, verdict_sha256
 from arena_robot.records.session_file import LOCAL_STUDY
 from arena_robot.server.store import log as stored
 from arena_robot.server.store.database import Connection, Database

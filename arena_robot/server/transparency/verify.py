@@ -12,8 +12,7 @@ from typing import Any
 from arena_robot.core.clock import to_iso
 from arena_robot.core.episode import Comparison
 from arena_robot.core.errors import DataError, RankingError
-from arena_robot.core.log_entry import objection, read_canonical, verdict_sha256
-from arena_robot.core.pair import Reveal
+from arena_robot.core.pair import Reveal, objection, read_canonical, verdict_sha256
 from arena_robot.core.verdict import from_plain
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.methods import METHODS, rank_comparable

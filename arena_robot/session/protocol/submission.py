@@ -11,7 +11,7 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import ArenaError, Conflict, DataError, NotRevealed, SessionError
 from arena_robot.core.files import write_text
-from arena_robot.core.log_entry import objection, read_canonical
+from arena_robot.core.pair import objection, read_canonical
 from arena_robot.records.episode_file import SceneMatch, write_scene_match
 from arena_robot.records.session_file import RECEIPT_FILE
 from arena_robot.session.base import Arena, Reveal
