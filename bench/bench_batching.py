@@ -6,7 +6,9 @@ flow-matching policy of 2.7e9 parameters and three pictures: COST_MS, the next l
 there. Servers: ours with ``infer_batch``, ours without, and with --peers (a folder with a checkout
 of openpi) openpi's unmodified one with its client. Stations ask flat out, or each 8 actions of
 15 Hz; the rate is printed beside what the GPU can do, and the most stations whose p99 is at most
-200 ms. Sleeping takes no processor, so a busy machine counts little.
+200 ms. Before its rows ours is asked for some seconds, in which it learns how long calls of each
+size take: until then more queries are late. Sleeping takes no processor, so a busy machine counts
+little.
 """
 
 import argparse
@@ -29,6 +31,7 @@ from arena_robot.policy.options import ServeOptions
 COST_MS = {1: 26.2, 2: 34.6, 4: 52.0, 8: 86.9, 16: 160.1}    # measured on 2026-11-26
 FLAT_OUT, PERIOD_S, LIMIT_MS = 8, 8 / 15, 200.0
 COUNTS = (8, 16, 24, 32, 36, 40, 44, 48)
+LEARNS_WITH = 40    # stations, so many that calls of all sizes occur
 PER_PROCESS = 8    # stations; more threads of one Python would wait for each other
 KINDS = {'arena, infer_batch': 'batch', 'arena, one at a time': 'single',
          'openpi, its own server': 'theirs'}
@@ -119,6 +122,8 @@ def table(own, name, kind, seconds):
             except OSError:
                 time.sleep(0.1)
         flat, served = 0.0, 0
+        if kind == 'batch':
+            measured(own, kind, LEARNS_WITH, PERIOD_S, 2 * seconds)
         for stations, period_s in ((1, 0.0), (FLAT_OUT, 0.0), *((n, PERIOD_S) for n in COUNTS)):
             rate, p50, p99 = measured(own, kind, stations, period_s, seconds)
             print(f'  {name:<24} {stations:2d} stations {"paced" if period_s else "flat out":<8} '
