@@ -99,7 +99,7 @@ PAGES = (
     '/policies/policy-03/reports/1/report.md', '/reports/versus?a=policy-03&b=policy-04',
     '/versus', '/versus?a=policy-03&b=policy-04', '/versus?a=policy-19&b=policy-00',
     '/by/category', '/by/institution', '/categories/find-search', '/history', '/audit', '/data',
-    '/rules', '/about', '/api', '/owner', '/feed.xml',
+    '/rules', '/about', '/api', '/owner', '/admin', '/feed.xml',
     '/evaluations', '/evaluations?text=drawer', '/evaluations?text=number+996',
     '/evaluations?policy=policy-03&outcome=A', '/evaluations?text=nothing+like+this',
     '/evaluations?institution=lab+3&category=Find+%2F+Search', f'/evaluations/{5:036}',

@@ -38,11 +38,11 @@ PAGES = ('/', '/?method=davidson', '/?open_source=true', '/?category=Open+/+Clos
          '/plots/by/category.svg', '/plots/versus.svg?a=crimson-7b&b=azure-fast', '/card.png',
          '/card/crimson-7b.png', '/badge/crimson-7b.svg', '/api/standings', '/api/matrix',
          '/api/history', '/api/by/category')
-# Downloads of everything, redirections, and what only sessions with uploaded files have.
+# Downloads of everything, redirections, what only sessions with uploaded files have, a file.
 NOT_MEASURED = ('/data/sessions.csv', '/data/evaluations.jsonl', '/openapi.json', '/api/log',
                 '/api/log/inclusion', '/api/log/consistency', '/policies/{name}/report',
                 '/plots/evaluations/{session_id}.svg', '/api/evaluations/{session_id}/curves',
-                '/files/{session_id}/{slot}/{path:path}')
+                '/files/{session_id}/{slot}/{path:path}', '/logo')
 
 
 @pytest.fixture
