@@ -92,8 +92,8 @@ class RenewedValues:
 
         ``make`` reads the data itself, or values that it gets here: the one of the first call is
         kept. After ``longest_s`` it makes the value again although the version is the same.
-        A ``slow`` value is made by the thread alone; NotComputed until then. A ``late`` one is
-        renewed when all others are.
+        A ``slow`` value is made by the thread alone; NotComputed until then, at once where it is
+        late too. A ``late`` one is renewed when all others are.
         """
         with self._lock:
             if key not in self._values:
@@ -118,7 +118,7 @@ class RenewedValues:
     def _await_first(self, value: '_Value') -> None:
         """Wait a second for the thread to make a value; NotComputed says how long it may take."""
         self._wake.set()
-        if self._waiters.acquire(blocking=False):
+        if not value.late and self._waiters.acquire(blocking=False):
             try:
                 if value.first.wait(FIRST_S):
                     return

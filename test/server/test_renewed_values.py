@@ -187,6 +187,11 @@ def test_who_asks_first_for_a_slow_value_is_told_to_ask_again(data, values, monk
         assert values._waiters.acquire(blocking=False)
     with pytest.raises(NotComputed, match=r'which takes (about \d+ s|some minutes)'):
         values.get('z', data.value, slow=True)
+    for _ in range(renewed_values.MOST_WAIT):
+        values._waiters.release()
+    with pytest.raises(NotComputed):    # it is there only when all others are: nobody waits
+        values.get('late', data.value, slow=True, late=True)
+    monkeypatch.setattr(renewed_values, 'FIRST_S', 0.05)
     with pytest.raises(NotComputed):
         values.get('of x', lambda: values.get('x', data.value, slow=True))
     data.go_on.set()
