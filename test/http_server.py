@@ -1,5 +1,6 @@
-"""An HTTP server on this machine whose answers a test makes."""
+"""An HTTP server on this machine whose answers a test makes, and a chat endpoint of it."""
 
+import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -45,3 +46,26 @@ class HttpServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(5.0)
+
+
+class ChatServer(HttpServer):
+    """A chat endpoint: ``answer(request)`` gives (status, headers, body); requests are kept."""
+
+    def __init__(self, answer):
+        super().__init__(answer)
+        self.requests, self.keys = [], []
+        self.url += '/v1'
+
+    def respond(self, path, body, headers):
+        self.keys.append(headers.get('Authorization'))
+        self.requests.append(json.loads(body) if body[:1] == b'{' else body)
+        return self.answer(self.requests[-1])
+
+
+def said(text, **more):
+    """Return a good answer with a text."""
+    choice = {'index': 0, 'message': {'role': 'assistant', 'content': text},
+              'finish_reason': 'stop', **more}
+    return 200, {'Content-Type': 'application/json'}, json.dumps({
+        'id': 'x', 'object': 'chat.completion', 'choices': [choice],
+        'usage': {'prompt_tokens': 100, 'completion_tokens': 20}}).encode()

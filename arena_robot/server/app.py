@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import chain, count
 from typing import Any, TypeVar
 
@@ -23,6 +24,7 @@ from arena_robot.server.base import CONFLICT_RULES, LocalSession, PolicyTarget, 
 from arena_robot.server.config import ServerConfig
 from arena_robot.server.counters import Counters
 from arena_robot.server.joining import JoinedPolicies
+from arena_robot.server.pool.addresses import allowed_ip
 from arena_robot.server.pool.policy_pool import PolicyChecks, PolicyReviews, Pool
 from arena_robot.server.proto import arena_server_pb2_grpc
 from arena_robot.server.relay.record import RelayRecord
@@ -48,6 +50,7 @@ from arena_robot.server.store.policies import Policies
 from arena_robot.server.store.schema import policies, sessions
 from arena_robot.server.store.sessions import Sessions, Slots
 from arena_robot.server.store.uploads import Uploads
+from arena_robot.server.store.webhooks import Webhooks
 from arena_robot.server.threads import Housekeeping
 from arena_robot.server.transparency.keys import LogKey
 from arena_robot.server.transparency.log import TransparencyLog
@@ -107,11 +110,11 @@ class ArenaServer:
         self._seal = seal_of(config.key_path())
         self.database = Database(config.database_url(), self._seal)
         self.blobs = Blobs(config.blobs_url())
+        self._own = [(config.host, config.port), (config.host, config.site_port)]
         self._make_parts(config, clock)
         self.joined = JoinedPolicies()
         self.pool = Pool(self.policies, PolicyChecks(conformance, probe, spec),
-                         config.allowed_networks,
-                         [(config.host, config.port), (config.host, config.site_port)],
+                         config.allowed_networks, self._own,
                          probation=config.probation_sessions > 0,
                          approval=config.approve_policies,
                          failures=config.failures_to_suspend,
@@ -142,6 +145,8 @@ class ArenaServer:
         self._turn = Turn(self.database, 'housekeeper')
         self._bounded_audit = BoundedAudit(self.audit, self._rates.audit_lines, self.counters)
         self.ledger = Ledger(self.database, clock)
+        self.webhooks = Webhooks(self.database, clock, partial(
+            allowed_ip, allowed_networks=config.allowed_networks, own=self._own))
         self.uploads = Uploads(self.database, self.blobs, config.data / 'spool', clock,
                                config.limits)
         self.results = Results(self.database)
@@ -192,6 +197,7 @@ class ArenaServer:
         self._housekeeping.close()
         self._shared_rates.close()
         self.pool.close()
+        self.webhooks.close()
         self.recordings.close()
         if self._audits is not None:
             self._audits.close()
@@ -252,6 +258,7 @@ class ArenaServer:
             'cancel': (min(10.0, config.session_timeout_s / 4.0),
                        alone(lambda: self.verdicts.cancel_overdue(config.session_timeout_s))),
             'record': (RECORD_S, self.record.flush),
+            'webhooks': (RECORD_S, alone(self.webhooks.step)),
             'rates': (PERIOD_S, alone(self._shared_rates.clean)),
             'erase': (ERASE_S, alone(self.eraser.step)),
             'accept': (ACCEPT_S, alone(self.acceptance.consider_all)),
@@ -277,7 +284,7 @@ class ArenaServer:
                              self.verdicts, self.acceptance, self.log,
                              self.uploads, self.pool, self.reviews,
                              CreditDesk(self.database, self._clock), self.results.standings_json,
-                             self._store_local, self.joined, self.maintenance,
+                             self._store_local, self.joined, self.maintenance, self.webhooks,
                              self.config.evaluator_sign_in)
         relay = Relay(self.slots, self.policies, self.record,
                       self._rates.relay_calls, self._pools['stations'], self._pools['policies'],

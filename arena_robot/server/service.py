@@ -29,6 +29,7 @@ from arena_robot.server.store.accounts import LIFETIME_S, Accounts, normalised
 from arena_robot.server.store.policies import NewPolicy
 from arena_robot.server.store.sessions import Sessions
 from arena_robot.server.store.uploads import Uploads
+from arena_robot.server.store.webhooks import Webhooks
 from arena_robot.server.transparency.log import TransparencyLog
 from arena_robot.server.upkeep.maintenance import Maintenance
 
@@ -59,6 +60,7 @@ class ServiceParts:
     store_local: Callable[[LocalSession], bool]
     joined: JoinedPolicies
     maintenance: Maintenance
+    webhooks: Webhooks
     sign_in: bool = True
 
 
@@ -272,6 +274,17 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
                 yield frame
         except ArenaError as error:
             await refuse(context, error)
+
+    async def SetWebhook(self, request: pb.WebhookRequest, context: Any) -> pb.WebhookReply:
+        """Keep where the caller is told of events, send a test, or say what is kept."""
+        hooks = self._parts.webhooks
+
+        def work(caller: Caller) -> pb.WebhookReply:
+            if request.HasField('url'):
+                return pb.WebhookReply(**asdict(hooks.set(caller.id, request.url.strip())))
+            return pb.WebhookReply(**asdict((hooks.test if request.test else hooks.of)(caller.id)))
+        return await self._guard.call(context, 'set_webhook', '', work, HOLDERS,
+                                     audited=request.HasField('url'))
 
     async def Credits(self, request: pb.Empty, context: Any) -> pb.CreditsReply:
         """Return the caller's credits."""

@@ -5,8 +5,8 @@ import re
 from html import escape
 
 import pytest
-from chat_server import ChatServer
-from chat_server import said as answered
+from http_server import ChatServer
+from http_server import said as answered
 from skill_worlds import StructuralExecutor
 from task_folders import write_task_folder
 

@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 import pytest
-from chat_server import ChatServer, said
+from http_server import ChatServer, said
 
 from arena_robot.core.errors import (
     BudgetSpent,

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from chat_server import ChatServer, said
+from http_server import ChatServer, said
 from skill_worlds import StructuralExecutor, all_specs, spec_of
 from task_folders import write_task_folder
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from chat_server import ChatServer, said
+from http_server import ChatServer, said
 from scipy.optimize import check_grad
 from skill_worlds import StructuralExecutor, all_specs, spec_of
 

@@ -1,4 +1,4 @@
-"""Verbs on your policies at a server: submit, mine; and your credits there."""
+"""Verbs on your policies at a server: submit, mine, webhook; and your credits there."""
 
 import argparse
 import time
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 SUBMITTED, SUSPENDED = 'submitted', 'suspended'
 FAILURE = ('session_id', 'slot', 'end', 'detail', 'created_ns', 'has_page')
+HOOK = ('url', 'secret', 'waiting', 'failure')
+TEST_S = 20.0    # the server looks every 5 s what is due, and gives a receiver 10 s
 LOOK_S = 0.5    # between two questions to the server, whose check takes seconds
 
 
@@ -159,6 +161,56 @@ def activity_lines(policy: Any) -> Iterator[str]:
     for row in policy.failures:
         where = f'/evaluations/{row.session_id}' if row.has_page else row.session_id
         yield f'{row.end} on {to_iso(row.created_ns)} as {row.slot} of {where}: {row.detail}'
+
+
+def webhook_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument('url', nargs='?', help='https://host/path, which takes a POST with JSON')
+    how.add_argument('--remove', action='store_true', help='remove it, and what waits for it')
+    how.add_argument('--test', action='store_true', help='send it an event, and say how it went')
+    add_server_arguments(parser)
+
+
+def run_webhook(args: argparse.Namespace) -> int:
+    """
+    Have an arena server tell yours of suspensions, sessions and studies.
+
+        arena policy webhook https://lab.example.org/arena
+        arena policy webhook                       what is kept, and what waits to be sent
+        arena policy webhook --test
+        arena policy webhook --remove
+
+    A new address replaces the one before. The secret is printed once: every POST is signed with
+    it, see docs/server.md.
+    """
+    from arena_robot.server.proto import arena_server_pb2 as pb
+    server = calls(args)
+    if args.test:
+        hook = tested(server)
+    elif args.remove or args.url:
+        hook = server('SetWebhook', pb.WebhookRequest(url='' if args.remove else args.url))
+    else:
+        hook = server('SetWebhook', pb.WebhookRequest())
+    if args.json:
+        print(json_text({name: getattr(hook, name) for name in HOOK}))
+    else:
+        print(f'events are sent to {hook.url}' if hook.url else 'events are sent nowhere')
+        if hook.secret:
+            print(f'the secret of the signature, shown this once: {hook.secret}')
+        if hook.waiting:
+            print(f'{hook.waiting} wait to be sent. {hook.failure or "They are sent soon."}')
+    return int(args.test and hook.waiting > 0)
+
+
+def tested(server: 'Calls') -> Any:
+    """Send a test; return the webhook once nothing waits, something failed, or ``TEST_S`` ends."""
+    from arena_robot.server.proto import arena_server_pb2 as pb
+    hook, end_s = server('SetWebhook', pb.WebhookRequest(test=True)), time.monotonic() + TEST_S
+    while hook.waiting and not hook.failure and time.monotonic() < end_s:
+        time.sleep(LOOK_S)
+        hook = server('SetWebhook', pb.WebhookRequest())
+    return hook
 
 
 def review_lines(policy: Any) -> Iterator[str]:

@@ -73,15 +73,22 @@ def check(address: str, allowed_networks: Iterable[str],
     resolve, points at the server itself, or into a network that is neither public nor allowed.
     """
     endpoint = parse(address)
-    networks = [ipaddress.ip_network(n) for n in allowed_networks]
-    ips = resolve(endpoint.host, endpoint.port)
+    return dataclasses.replace(endpoint, ip=allowed_ip(
+        endpoint.host, endpoint.port, allowed_networks, own, address))
+
+
+def allowed_ip(host: str, port: int, allowed_networks: Iterable[str],
+               own: Iterable[tuple[str, int]] = (), address: str = '') -> str:
+    """Return the IP address at which a host may be called; DataError as for :func:`check`."""
+    address = address or f'{host}:{port}'
+    networks, ips = [ipaddress.ip_network(n) for n in allowed_networks], resolve(host, port)
     for ip in ips:
-        if any(endpoint.port == port and _same(ip, host) for host, port in own):
-            raise DataError(f"{address} is this server itself; give the policy server's address")
+        if any(port == other and _same(ip, place) for place, other in own):
+            raise DataError(f"{address} is this server itself; give your server's address")
         if not is_public(ip) and not any(ip in network for network in networks):
             raise DataError(f'{address} is in a network that is not public ({ip}) and that '
                             'allowed_networks of the server configuration does not name')
-    return dataclasses.replace(endpoint, ip=str(ips[0]))
+    return str(ips[0])
 
 
 def is_public(ip: Address) -> bool:

@@ -526,6 +526,26 @@ class StandingsReply(_message.Message):
     json: str
     def __init__(self, json: _Optional[str] = ...) -> None: ...
 
+class WebhookRequest(_message.Message):
+    __slots__ = ("url", "test")
+    URL_FIELD_NUMBER: _ClassVar[int]
+    TEST_FIELD_NUMBER: _ClassVar[int]
+    url: str
+    test: bool
+    def __init__(self, url: _Optional[str] = ..., test: _Optional[bool] = ...) -> None: ...
+
+class WebhookReply(_message.Message):
+    __slots__ = ("url", "secret", "waiting", "failure")
+    URL_FIELD_NUMBER: _ClassVar[int]
+    SECRET_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    url: str
+    secret: str
+    waiting: int
+    failure: str
+    def __init__(self, url: _Optional[str] = ..., secret: _Optional[str] = ..., waiting: _Optional[int] = ..., failure: _Optional[str] = ...) -> None: ...
+
 class JoinFrame(_message.Message):
     __slots__ = ("name", "connection", "data", "end")
     NAME_FIELD_NUMBER: _ClassVar[int]

@@ -134,6 +134,11 @@ class ArenaServiceStub:
                 request_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.JoinFrame.SerializeToString,
                 response_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.JoinFrame.FromString,
                 _registered_method=True)
+        self.SetWebhook = channel.unary_unary(
+                '/arena.v1.ArenaService/SetWebhook',
+                request_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.WebhookRequest.SerializeToString,
+                response_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.WebhookReply.FromString,
+                _registered_method=True)
         self.Credits = channel.unary_unary(
                 '/arena.v1.ArenaService/Credits',
                 request_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Empty.SerializeToString,
@@ -325,6 +330,14 @@ class ArenaServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetWebhook(self, request, context):
+        """Owners and evaluators: keeps where they are told of events. Without an address in the request
+        nothing is changed; the reply says what is kept.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Credits(self, request, context):
         """Owners and evaluators: their credits.
         """
@@ -497,6 +510,11 @@ def add_ArenaServiceServicer_to_server(servicer, server):
                     servicer.Join,
                     request_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.JoinFrame.FromString,
                     response_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.JoinFrame.SerializeToString,
+            ),
+            'SetWebhook': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetWebhook,
+                    request_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.WebhookRequest.FromString,
+                    response_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.WebhookReply.SerializeToString,
             ),
             'Credits': grpc.unary_unary_rpc_method_handler(
                     servicer.Credits,
@@ -1094,6 +1112,33 @@ class ArenaService:
             '/arena.v1.ArenaService/Join',
             arena__robot_dot_server_dot_proto_dot_arena__server__pb2.JoinFrame.SerializeToString,
             arena__robot_dot_server_dot_proto_dot_arena__server__pb2.JoinFrame.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetWebhook(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/arena.v1.ArenaService/SetWebhook',
+            arena__robot_dot_server_dot_proto_dot_arena__server__pb2.WebhookRequest.SerializeToString,
+            arena__robot_dot_server_dot_proto_dot_arena__server__pb2.WebhookReply.FromString,
             options,
             channel_credentials,
             insecure,

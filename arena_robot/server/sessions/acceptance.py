@@ -52,6 +52,7 @@ from arena_robot.server.store.policies import (
 from arena_robot.server.store.relayed import overlapping
 from arena_robot.server.store.sealed_pairs import publish_retired
 from arena_robot.server.store.sessions import SessionRow, note_waits
+from arena_robot.server.store.webhooks import tell
 from arena_robot.server.transparency.log import TransparencyLog, correction_entry, session_entry
 
 log = logging.getLogger(__name__)
@@ -238,6 +239,9 @@ class Acceptance:
         owners = {slot: f'account:{account_of(connection, owner_of(connection, number)).name}'
                   for slot, number in zip('AB', pair, strict=True)}
         names = policy_names(connection)
+        for number in pair:
+            tell(connection, owner_of(connection, number), 'session_finished',
+                 {'policy': names[number], 'session': session.id}, now)
         paid = {slot: holder for slot, number in zip('AB', pair, strict=True)
                 if balance_of(connection, holder := paid_for(names[number])) > 0}
         lock(connection, [f'account:{name}', *owners.values(), *paid.values()])

@@ -29,6 +29,7 @@ from arena_robot.server.base import LocalSession, PolicyState, SessionState
 from arena_robot.server.store.browse import COUNTED_MARKS, mark_column, public_pair
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.schema import accounts, episodes, policies, sessions, stations
+from arena_robot.server.store.webhooks import tell
 
 OWNER = 'imported'
 SENT = ('study', 'study_sha256', 'evaluator_id', 'policy_a_id', 'policy_b_id', 'prompt',
@@ -93,6 +94,11 @@ def insert_local(database: Database, clock: Clock, given: LocalSession) -> bool:
                 raise Conflict(f'session {session.session_id} is here already, and differs in '
                                f"{', '.join(other)}; what was sent once cannot be changed")
             return True
+        first = connection.execute(sa.select(sessions.c.id).where(
+            sessions.c.study_sha256 == given.study_sha256).limit(1)).first() is None
+        if first:    # a study is sent when it has ended
+            tell(connection, row['evaluator_id'], 'study_decided',
+                 {'study': given.study, 'sha256': given.study_sha256}, clock.now_ns())
         connection.execute(sa.insert(sessions), row)
         connection.execute(sa.insert(episodes), [_episode(session, r, names)
                                                  for r in session.rollouts])

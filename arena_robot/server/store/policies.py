@@ -33,6 +33,7 @@ from arena_robot.server.store.unsafe_reports import (
     reports_by_policy,
     why_suspended,
 )
+from arena_robot.server.store.webhooks import tell
 
 LIVE = (PolicyState.PROBATION, PolicyState.POOL)
 FAULTS = (EndReason.POLICY_ERROR.value, EndReason.SAFETY_STOP.value, EndReason.STOPPED.value)
@@ -162,7 +163,7 @@ class Policies:
     def move(self, name: str, to: PolicyState, reason: str = '') -> PolicyRecord:
         """Move a policy to its next state; Conflict when that step is not allowed."""
         with self._database.write() as connection:
-            row = connection.execute(sa.select(policies.c.state).where(
+            row = connection.execute(sa.select(policies.c.id, policies.c.state).where(
                 policies.c.name == name).with_for_update()).first()
             if row is None:
                 raise DataError(f"there is no policy named '{name}' on this server")
@@ -171,6 +172,8 @@ class Policies:
                 raise Conflict(f"policy '{name}' is {state.value} and cannot become {to.value}")
             connection.execute(sa.update(policies).where(policies.c.name == name).values(
                 state=to.value, reason=reason, failures=0, updated_ns=self._clock.now_ns()))
+            if to is PolicyState.SUSPENDED and to is not state:
+                _tell_suspended(connection, row.id, reason, self._clock.now_ns())
             if to is PolicyState.RETIRED:
                 publish_retired(connection)
         return self.get(name)
@@ -226,7 +229,16 @@ def suspend(connection: Connection, number: int, reason: str, now_ns: int) -> bo
     done = connection.execute(sa.update(policies).where(
         policies.c.id == number, policies.c.state.in_([s.value for s in LIVE])).values(
         state=PolicyState.SUSPENDED.value, reason=reason, updated_ns=now_ns))
+    if done.rowcount:
+        _tell_suspended(connection, number, reason, now_ns)
     return done.rowcount > 0
+
+
+def _tell_suspended(connection: Connection, number: int, reason: str, now_ns: int) -> None:
+    row = connection.execute(sa.select(policies.c.name, policies.c.owner_id).where(
+        policies.c.id == number)).one()
+    tell(connection, row.owner_id, 'policy_suspended', {'policy': row.name, 'reason': reason},
+         now_ns)
 
 
 def policy_names(connection: Connection) -> dict[int, str]:

@@ -387,6 +387,23 @@ citation_checks = Table(
     Column('created_ns', BigInteger, nullable=False),
     Index('ix_citation_checks_policy_number', 'policy', 'number'))
 
+# Where an account is told of events, and what waits to be sent there.
+webhooks = Table(
+    'webhooks', metadata,
+    Column('account_id', ForeignKey('accounts.id'), primary_key=True),
+    Column('url', String(500), nullable=False),
+    Column('secret', SealedText('webhooks.secret'), nullable=False),
+    Column('created_ns', BigInteger, nullable=False))
+
+deliveries = Table(
+    'deliveries', metadata, _id(),
+    Column('account_id', ForeignKey('accounts.id'), nullable=False, index=True),
+    Column('event', String(30), nullable=False),
+    Column('body', Text, nullable=False),
+    Column('tries', Integer, nullable=False),
+    Column('next_ns', BigInteger, nullable=False),
+    Column('failure', Text, nullable=False))
+
 # What a caller (a hash) took from a rate in ten seconds, at all servers; older rows are removed.
 rate_counts = Table(
     'rate_counts', metadata,
