@@ -8,7 +8,7 @@ TABLES is a folder with RoboArena's sessions.csv and episodes.csv, which a serve
 folder imports. One session is run on the simulated station before. The pages are those of the real
 site in Chromium (chromium and chromedriver on the PATH). A picture per page: site_NAME.webp. With
 --report, the pictures are those of a report for docs/demo.md instead. --only NAME,… makes those of
-some pages of the imported sessions alone.
+some pages alone.
 """
 
 import argparse
@@ -62,7 +62,7 @@ from arena_robot.web.site.serve import SiteServer
 
 WIDTHS, THEMES = (1280, 390), ('light', 'dark')
 HEIGHT_PX, SESSION_PX = 900, 1900
-HEIGHTS = {'report': 1000}
+HEIGHTS = {'report': 1000, 'session': SESSION_PX, 'admin': 1500}
 SCALE, GAP = 0.75, 16
 LARGEST_KB, QUALITIES = 115.0, (80, 70, 60, 50, 40, 30)
 EVERY = 3    # control steps from picture to picture
@@ -75,6 +75,9 @@ PAGES = {'leaderboard': '/', 'history': '/history', 'policy': '/policies/pi0_fas
          'report': '/policies/pi0_fast_droid/report', 'category': '/categories/pick-and-place',
          'evaluations': '/evaluations', 'data': '/data',
          'about': '/about', 'api': '/api', 'rules': '/rules', 'owner': '/owner'}
+# Pages of a server with one session of its own, whose identifier ends the address of 'session'.
+OWN_PAGES = {'signed_in': '/owner', 'audit': '/audit', 'session': '/evaluations/',
+             'admin': '/admin'}
 
 
 def record(folder: Path, session_id: str, slot: Slot, way: str) -> tuple[int, Clip]:
@@ -114,8 +117,8 @@ def record(folder: Path, session_id: str, slot: Slot, way: str) -> tuple[int, Cl
                        potential=np.array(rows['progress/value'][::EVERY]))
 
 
-def run_session(server: ArenaServer, folder: Path) -> tuple[str, str]:
-    """Add a session that counts to the server; return its id and the owner's token."""
+def run_session(server: ArenaServer, folder: Path) -> str:
+    """Add a session that counts to the server; return its id."""
     accounts = server.accounts
     owner = accounts.add_account('olga', 'Penn', [Role.OWNER])
     accounts.add_account('ada', 'NYU', [Role.EVALUATOR])
@@ -151,7 +154,7 @@ def run_session(server: ArenaServer, folder: Path) -> tuple[str, str]:
         for judge in JUDGES:
             write_audit(server.blobs.local_path(f'{session.id}/{slot.value}/x').parent,
                         audit_clip(make_judge(judge), clip))
-    return session.id, accounts.issue(owner)
+    return session.id
 
 
 def upload(server: ArenaServer, caller: Caller, home: Path, episode: Episode) -> None:
@@ -251,24 +254,39 @@ def report_pictures(page: webdriver.Chrome, url: str, out: Path) -> None:
 
 def site_pages(page: webdriver.Chrome, tables: Path, out: Path, only: list[str]) -> None:
     """Photograph every page of the site, or only some."""
+    if wanted := [name for name in PAGES if name in (only or PAGES)]:
+        imported_pages(page, tables, out, wanted)
+    if wanted := [name for name in OWN_PAGES if name in (only or OWN_PAGES)]:
+        own_pages(page, out, wanted)
+
+
+def imported_pages(page: webdriver.Chrome, tables: Path, out: Path, names: list[str]) -> None:
+    """Photograph pages of the imported sessions."""
     with started() as server, SiteServer(server, '127.0.0.1', 0) as site:
         insert_evaluations(server.database, SystemClock(), read_folder(tables).sessions)
         command(['report', '--all', '--data', str(server.config.data), '--save'])
         server.acceptance.consider_all()    # enters the imported sessions into the log
         server.results.settle()    # pages show what was computed last
-        for name, path in PAGES.items():
-            if name in (only or PAGES):
-                photo(page, site.address + path, out / f'site_{name}.webp',
-                      HEIGHTS.get(name, HEIGHT_PX))
-    if only:
-        return
+        for name in names:
+            photo(page, site.address + PAGES[name], out / f'site_{name}.webp',
+                  HEIGHTS.get(name, HEIGHT_PX))
+
+
+def own_pages(page: webdriver.Chrome, out: Path, names: list[str]) -> None:
+    """Photograph pages of one simulated session, as owner, reader and maintainer."""
     with started() as server, SiteServer(server, '127.0.0.1', 0) as site, \
             tempfile.TemporaryDirectory() as folder:
-        session_id, token = run_session(server, Path(folder))
-        photo(page, f'{site.address}/owner', out / 'site_signed_in.webp', token=token)
-        photo(page, f'{site.address}/audit', out / 'site_audit.webp')
-        photo(page, f'{site.address}/evaluations/{session_id}', out / 'site_session.webp',
-              SESSION_PX)
+        session_id, accounts = run_session(server, Path(folder)), server.accounts
+        maya = accounts.add_account('maya', 'Penn', [Role.MAINTAINER])
+        tokens = {'signed_in': accounts.issue(accounts.account('olga')),
+                  'admin': accounts.issue(maya)}
+        for name in names:
+            if name == 'admin':    # the last one: the others show the policy as it was
+                server.maintenance.act(accounts.caller(tokens[name]), 'suspend', 'clumsy_expert',
+                                       'it drops what it holds')
+            path = OWN_PAGES[name] + (session_id if name == 'session' else '')
+            photo(page, site.address + path, out / f'site_{name}.webp',
+                  HEIGHTS.get(name, HEIGHT_PX), tokens.get(name, ''))
 
 
 if __name__ == '__main__':

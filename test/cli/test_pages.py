@@ -114,8 +114,7 @@ def test_every_state_of_the_console_and_every_page_of_the_site_has_a_picture():
     assert not {name for name in shown if f'img/console_{name}.webp' not in docs['evaluators.md']}
     pages = re.findall(r"'(\w+)': '/", docs['site_pictures.py'])
     assert len(pages) >= 13
-    pages += re.findall(r"out / 'site_(\w+)\.webp'", docs['site_pictures.py'])
-    assert {'session', 'signed_in', 'audit'} <= set(pages)
+    assert {'session', 'signed_in', 'audit', 'admin'} <= set(pages)
     assert not {name for name in pages if f'img/site_{name}.webp' not in docs['site.md']}
 
 

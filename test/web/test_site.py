@@ -267,6 +267,8 @@ def test_a_maintainer_suspends_hides_and_undoes_on_a_page(place):
     assert page.headers['cache-control'] == 'no-store'
     assert all(word in page.text for word in ('bench', 'olga', 'GB free'))
     act('suspend', 'azure-fast', status=400)
+    place.server.policies.add(NewPolicy('of-a-study', 'grpc://127.0.0.1:9'), 1, PolicyState.STUDY)
+    assert 'is study and cannot become' in act('suspend', 'of-a-study', 'why', status=409)
     assert 'by the maintainer maya: the arm' in act('suspend', 'azure-fast', 'the arm')
     assert '"check again"' in act('suspend', 'azure-fast', 'the arm')
     act('check again', 'azure-fast')

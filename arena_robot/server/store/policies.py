@@ -46,6 +46,7 @@ _MOVES = {
     PolicyState.POOL: (PolicyState.SUSPENDED, PolicyState.RETIRED, PolicyState.SUBMITTED),
     PolicyState.SUSPENDED: (PolicyState.SUBMITTED, PolicyState.RETIRED),
     PolicyState.RETIRED: (),
+    PolicyState.STUDY: (),
 }
 
 _IN_STATES = sa.select(policies).where(policies.c.state.in_(
