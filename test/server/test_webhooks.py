@@ -272,10 +272,11 @@ def test_the_verb_adds_tests_lists_and_removes(tmp_path, receiver, monkeypatch, 
         (kept,), = connection.execute('SELECT secret FROM webhooks')
     assert kept
     assert secret not in kept, 'it is not sealed'
-    assert f'events are sent to {receiver.url}\n' == verb('--test')
+    assert verb('--test') == f'events are sent to {receiver.url}\nthe test arrived\n'
     receiver.codes = [500]
     assert 'it answered 500' in verb('--test', code=1)
-    assert [event['event'] for event in receiver.events()] == ['test', 'test']
+    assert 'the test arrived\n1 wait' in verb('--test'), 'another one failed, not this'
+    assert [event['event'] for event in receiver.events()] == ['test'] * 3
     assert 'nowhere' in verb('--remove')
     assert setting.server.webhooks.of(setting.owner.id).waiting == 0
     setting.close()

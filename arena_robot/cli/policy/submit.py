@@ -185,9 +185,9 @@ def run_webhook(args: argparse.Namespace) -> int:
     it, see docs/server.md.
     """
     from arena_robot.server.proto import arena_server_pb2 as pb
-    server = calls(args)
+    server, arrived = calls(args), True
     if args.test:
-        hook = tested(server)
+        hook, arrived = tested(server)
     elif args.remove or args.url:
         hook = server('SetWebhook', pb.WebhookRequest(url='' if args.remove else args.url))
     else:
@@ -196,21 +196,24 @@ def run_webhook(args: argparse.Namespace) -> int:
         print(json_text({name: getattr(hook, name) for name in HOOK}))
     else:
         print(f'events are sent to {hook.url}' if hook.url else 'events are sent nowhere')
+        if args.test:
+            print('the test arrived' if arrived else 'the test has not arrived')
         if hook.secret:
             print(f'the secret of the signature, shown this once: {hook.secret}')
         if hook.waiting:
             print(f'{hook.waiting} wait to be sent. {hook.failure or "They are sent soon."}')
-    return int(args.test and hook.waiting > 0)
+    return int(not arrived)
 
 
-def tested(server: 'Calls') -> Any:
-    """Send a test; return the webhook once nothing waits, something failed, or ``TEST_S`` ends."""
+def tested(server: 'Calls') -> tuple[Any, bool]:
+    """Send a test; return the webhook, and whether the test arrived within ``TEST_S``."""
     from arena_robot.server.proto import arena_server_pb2 as pb
-    hook, end_s = server('SetWebhook', pb.WebhookRequest(test=True)), time.monotonic() + TEST_S
-    while hook.waiting and not hook.failure and time.monotonic() < end_s:
+    first, end_s = server('SetWebhook', pb.WebhookRequest(test=True)), time.monotonic() + TEST_S
+    hook = first
+    while hook.waiting >= first.waiting and not hook.failure and time.monotonic() < end_s:
         time.sleep(LOOK_S)
         hook = server('SetWebhook', pb.WebhookRequest())
-    return hook
+    return hook, hook.waiting < first.waiting
 
 
 def review_lines(policy: Any) -> Iterator[str]:

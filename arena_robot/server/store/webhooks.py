@@ -19,7 +19,7 @@ import threading
 import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from urllib.parse import urlsplit
 
@@ -114,23 +114,23 @@ class Webhooks:
         return Webhook(url, secret) if url else Webhook()
 
     def of(self, account_id: int) -> Webhook:
-        """Return where an account is told, how much waits for it, and what failed last."""
+        """Return where an account is told, how much waits, and why the newest of it failed."""
         with self._database.read() as connection:
             row = connection.execute(sa.select(webhooks.c.url).where(
                 webhooks.c.account_id == account_id)).first()
             failures = connection.execute(sa.select(deliveries.c.failure).where(
                 deliveries.c.account_id == account_id).order_by(
                 deliveries.c.id.desc())).scalars().all()
-        return Webhook(row.url, '', len(failures), next(filter(None, failures), '')) \
-            if row else Webhook()
+        return Webhook(row.url, '', len(failures), (*failures, '')[0]) if row else Webhook()
 
     def test(self, account_id: int) -> Webhook:
         """Keep an event that says nothing; DataError without a webhook."""
-        if not self.of(account_id).url:
+        before = self.of(account_id)
+        if not before.url:
             raise DataError('you have no webhook; add one with: arena policy webhook URL')
         with self._database.write() as connection:
             tell(connection, account_id, 'test', {}, self._clock.now_ns())
-        return self.of(account_id)
+        return replace(before, waiting=before.waiting + 1, failure='')
 
     def step(self) -> 'list[Future[None]]':
         """Begin to send what is due, to the receivers beside each other."""
