@@ -110,7 +110,7 @@ class ServerConfig:
     ``metrics_port`` serves metrics to this machine alone; -1: none.
     ``key_file`` opens what is sealed in the database, see :meth:`key_path`.
     Beyond this machine it listens with ``tls`` only, unless ``insecure`` says otherwise.
-    ``allowed_networks`` are the non-public address ranges in which policies may live.
+    ``allowed_networks`` are the non-public address ranges of policies and webhooks.
     ``conflicts`` are the rules of :mod:`arena_robot.server.base` that keep an
     evaluator from judging a policy. With ``evaluator_sign_in`` a pair is given only to an
     evaluator who signed in

@@ -4,6 +4,7 @@ import json
 import re
 import socket
 import sqlite3
+import ssl
 import threading
 import time
 from pathlib import Path
@@ -22,6 +23,7 @@ from arena_robot.server.base import PolicyState, Role
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.store import webhooks
 from arena_robot.server.store.accounts import Accounts
+from arena_robot.server.store.policies import suspend
 from arena_robot.server.store.webhooks import EVENTS, PAUSES_S, SIGNATURE, Webhooks, tell
 from arena_robot.session.arena.contract import PROMPT, VERDICT
 
@@ -119,6 +121,8 @@ def test_what_waits_behind_a_failure_comes_in_its_order(desk, receiver):
     for number in range(3):
         keep(desk, policy=str(number))
     send(desk)
+    send(desk)
+    assert len(receiver.posts) == 1, 'the others do not overtake it'
     later(desk, PAUSES_S[0])
     later(desk, PAUSES_S[1])
     assert [event['policy'] for event in receiver.events()] == ['0', '0', '0', '1', '2']
@@ -130,6 +134,9 @@ def test_events_wait_while_the_server_is_down(tmp_path, pool, receiver):
     try:
         setting.server.webhooks.set(setting.owner.id, receiver.url)
         setting.server.policies.move(NAMES[0], PolicyState.SUSPENDED, 'by maya: slow')
+        number = setting.server.policies.get(NAMES[1]).id
+        with setting.server.database.write() as connection:
+            assert [suspend(connection, number, 'it failed', 1) for _ in range(2)] == [True, False]
         send(setting.server.webhooks)
     finally:
         setting.close()
@@ -138,8 +145,9 @@ def test_events_wait_while_the_server_is_down(tmp_path, pool, receiver):
     with setting.server.database:
         send(again)
         assert again.of(setting.owner.id).waiting == 0
-    first, second = receiver.events()
+    first, second, other = receiver.events()
     assert first == second
+    assert (other['policy'], other['reason']) == (NAMES[1], 'it failed')
     assert (first['event'], first['policy'], first['reason']) == (
         'policy_suspended', NAMES[0], 'by maya: slow')
 
@@ -185,6 +193,25 @@ def test_a_hook_that_never_answers_holds_nobody_up(desk, receiver, monkeypatch, 
             one.result(5.0)
     assert (desk.of(1).waiting, desk.of(2).waiting) == (1, 0)
     assert desk.of(1).failure.startswith('http://127.0.0.1')
+
+
+def test_over_tls_the_receiver_must_be_known(desk, receiver, tmp_path, monkeypatch):
+    trustme = pytest.importorskip('trustme', reason='trustme is missing: make setup')
+    authority, served = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert('localhost').configure_cert(served)
+    receiver._server.socket = served.wrap_socket(receiver._server.socket, server_side=True)
+    desk.set(1, receiver.url.replace('http://127.0.0.1', 'https://localhost'))
+    keep(desk)
+    send(desk)
+    assert 'CERTIFICATE_VERIFY_FAILED' in desk.of(1).failure
+    authority.cert_pem.write_to_path(tmp_path / 'ca.pem')
+    monkeypatch.setenv('SSL_CERT_FILE', str(tmp_path / 'ca.pem'))
+    later(desk, PAUSES_S[0])
+    assert [event['event'] for event in receiver.events()] == ['test']
+    desk.set(1, receiver.url.replace('http://', 'https://'))
+    keep(desk)
+    send(desk)
+    assert 'CERTIFICATE_VERIFY_FAILED' in desk.of(1).failure, 'the name is another one'
 
 
 @pytest.mark.parametrize(('url', 'words'), [
