@@ -46,6 +46,7 @@ HOMES = {
     'av': ('recording/', 'drivers/uvc.py'),
     'h5py': ('recording/',), 'pyarrow': ('recording/',),
     'cryptography': ('server/',), 'prometheus_client': ('server/',),
+    'authlib': ('web/site/',), 'joserfc': ('web/site/',),
     'joblib': ('core/parallel.py',), 'distributed': ('core/parallel.py',),
     'ray': ('core/parallel.py',), 'pandas': ('ranking/standings.py',),
     'polars': ('ranking/standings.py',), 'serial': ('drivers/robotiq.py',),

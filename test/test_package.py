@@ -117,7 +117,7 @@ def test_every_other_import_is_pinned():
         'grpc_reflection': 'grpcio-reflection', 'starlette': 'fastapi', 'pydantic': 'fastapi',
         'openssl': 'mujoco', 'opengl': 'mujoco', 'ruamel': 'rosbags', 'glfw': 'mujoco',
         'typing_extensions': 'fastapi', 'anyio': 'fastapi', 'serial': 'pyserial', 'zmq': 'pyzmq',
-        'prometheus_client': 'prometheus_client', 'markupsafe': 'jinja2'}
+        'prometheus_client': 'prometheus_client', 'markupsafe': 'jinja2', 'joserfc': 'authlib'}
     vendors = {'pyzed', 'pylibfranka', 'franka', 'franka_msgs', 'zerorpc', 'evalica', 'choix',
                'pyspiel', 'pytest', 'keyring', 'rerun', 'gymnasium'}
     own_names = {'arena_robot', *ROS_PACKAGES, *vendors}

@@ -18,7 +18,12 @@ from arena_robot.core.errors import ServerError
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc.server import add_policy
 from arena_robot.server.access import listening
-from arena_robot.server.access.call_guard import BoundedAudit, CallGuard, MalformedRequests
+from arena_robot.server.access.call_guard import (
+    BoundedAudit,
+    CallGuard,
+    MalformedRequests,
+    SiteCalls,
+)
 from arena_robot.server.access.rates import SharedRates, rates_of
 from arena_robot.server.base import CONFLICT_RULES, LocalSession, PolicyTarget, Role
 from arena_robot.server.config import ServerConfig
@@ -98,7 +103,7 @@ class ArenaServer:
                  read_recordings: Read | None = None) -> None:
         self.config = config
         self._read_recordings = read_recordings
-        self.port = config.port
+        self.port, self.metrics_port = config.port, -1
         self._clock = clock
         # People, stations and waits for policies have separate threads.
         self._pools = {name: ThreadPoolExecutor(count, thread_name_prefix=name)
@@ -120,6 +125,7 @@ class ArenaServer:
                          failures=config.failures_to_suspend,
                          failed=lambda chore: self.counters.add('chore_failures', chore),
                          joined=self.joined)
+        self._make_guards(config)
         self.reviews = PolicyReviews(self.database, clock, self.policies,
                                      self.acceptance.promote, config.approve_policies)
         self.maintenance = Maintenance(
@@ -130,8 +136,15 @@ class ArenaServer:
         self._works = background_work(config, functions, self.results, self.database, clock)
         self._housekeeping = Housekeeping(
             self._chores(), lambda chore: self.counters.add('chore_failures', chore))
-        self.metrics_port = -1
         self._metrics: Callable[[], None] | None = None
+
+    def _make_guards(self, config: ServerConfig) -> None:
+        """Make what calls pass, those by token and those of the site."""
+        self._guard = CallGuard(self.accounts, self._bounded_audit, self._pools['people'],
+                                self._pools['stations'])
+        self.site_calls = SiteCalls(self._guard, self.accounts, self._rates, self.pool.submit,
+                                    self.pool.visible, config.sign_in,
+                                    lambda: next(self._seal.derived('site sessions')))
 
     def _make_parts(self, config: ServerConfig, clock: Clock) -> None:
         """Make what works on the database and the files."""
@@ -278,8 +291,6 @@ class ArenaServer:
         return lambda: self._turn.held() and chore()
 
     def _services(self) -> tuple[ArenaService, Relay]:
-        guard = CallGuard(self.accounts, self._bounded_audit, self._pools['people'],
-                          self._pools['stations'])
         parts = ServiceParts(self._clock, self.accounts, self.sessions, self.matching,
                              self.verdicts, self.acceptance, self.log,
                              self.uploads, self.pool, self.reviews,
@@ -289,7 +300,7 @@ class ArenaServer:
         relay = Relay(self.slots, self.policies, self.record,
                       self._rates.relay_calls, self._pools['stations'], self._pools['policies'],
                       self.pool.reachable)
-        return ArenaService(guard, parts), relay
+        return ArenaService(self._guard, parts), relay
 
     def _store_local(self, given: LocalSession) -> bool:
         known = insert_local(self.database, self._clock, given)

@@ -1,6 +1,7 @@
 """Configuration of a server: one YAML file, every key with a default for a laptop."""
 
 import os
+import re
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -59,6 +60,75 @@ class Credits:
     weekly_base: int = 20
     weekly_cap: int = 100
     sponsors: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SignInProvider:
+    """
+    Who confirms to the site who somebody is.
+
+    With ``discovery``, the address of its metadata, by OpenID Connect. Without it by OAuth 2 as
+    GitHub has it: ``authorise`` and ``token`` are its addresses for that, ``user`` returns
+    ``id`` and ``login``, ``emails`` the e-mail addresses (empty: none are asked for).
+    ``client_id`` and the content of ``secret_file`` are what the provider gave this site;
+    ``scope`` is what is asked for, empty: name and e-mail address. Everybody who signs in here
+    is of ``institution``, where it is given.
+    """
+
+    name: str
+    client_id: str
+    secret_file: Path
+    discovery: str = ''
+    authorise: str = ''
+    token: str = ''
+    user: str = ''
+    emails: str = ''
+    scope: str = ''
+    institution: str = ''
+
+    def __post_init__(self) -> None:
+        needed = [self.discovery] if self.discovery else [self.authorise, self.token, self.user]
+        if not re.fullmatch('[a-z0-9-]{1,40}', self.name):
+            raise ConfigError(f"a provider's name has a to z, 0 to 9 and -, found '{self.name}'")
+        if not all(encrypted(url) for url in [*needed, self.emails or needed[0]]):
+            raise ConfigError(f'{self.name} needs discovery, or authorise, token and user; each '
+                              'begins with https://')
+        if self.discovery and 'openid' not in self.scopes().split():
+            raise ConfigError(f"the scope of {self.name} has 'openid'")
+
+    def scopes(self) -> str:
+        """Return what is asked for."""
+        return self.scope or (
+            'openid profile email' if self.discovery else 'read:user user:email')
+
+
+@dataclass(frozen=True)
+class SignIn:
+    """
+    Who may sign in on the site, which is at the public ``address``.
+
+    An e-mail address that its provider verified belongs to the institution that
+    ``email_institutions`` has for its domain. ``barred`` are persons, as the audit log names
+    them (``github:1234``), who cannot sign in.
+    """
+
+    address: str
+    providers: tuple[SignInProvider, ...]
+    email_institutions: dict[str, str] = field(default_factory=dict)
+    barred: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [provider.name for provider in self.providers]
+        if not names or len(names) != len(set(names)):
+            raise ConfigError(f'sign_in needs providers with different names, found {names}')
+        if not encrypted(self.address) or self.address.endswith('/'):
+            raise ConfigError("sign_in: address is that of the site, begins with https:// and "
+                              f"does not end with /, found '{self.address}'")
+
+
+def encrypted(url: str) -> bool:
+    """Tell whether an address is one of HTTPS, or of this machine."""
+    return re.match('https://[^/]|http://(localhost|127[.]0[.]0[.]1)[:/]', url) is not None
 
 
 @dataclass(frozen=True)
@@ -131,7 +201,8 @@ class ServerConfig:
     0: none leave the server. ``keep_files_days`` is after how many days the uploaded files of a
     session are deleted, 0: never; ``keep_files_days_of`` says otherwise for a station by its name.
     ``title``, ``contact`` (a mail or web address), ``terms`` (a web address) and ``logo`` (a
-    picture) of the arena are on every page. ``seed`` makes it reproducible, for tests.
+    picture) of the arena are on every page. ``sign_in`` lets people join on the site. ``seed``
+    makes it reproducible, for tests.
     """
 
     data: Path = Path('arena-data')
@@ -172,6 +243,7 @@ class ServerConfig:
     contact: str = ''
     terms: str = ''
     logo: Path | None = None
+    sign_in: SignIn | None = None
     seed: int | None = None
 
     def __post_init__(self) -> None:

@@ -8,9 +8,8 @@ import pytest
 from console_rig import Page, Station
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
-from site_audits import write_audits
 from test_console_stop import QUESTIONS
-from test_site import Place, finished
+from test_site import Place, finished, write_audits
 from test_site_pages import steps
 
 from arena_robot.cli.main import main

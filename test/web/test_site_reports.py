@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 from roboarena_tables import SAMPLE, load
-from site_audits import write_audits
-from test_site import Place
+from test_site import Place, write_audits
 
 from arena_robot.cli.main import main
 from arena_robot.core.clock import SystemClock

@@ -2,24 +2,28 @@
 Around every call: the caller's roles, the audit line, the status of an error.
 
 A caller has a bounded share of the audit log, and what is left out is counted. A request that is
-no message is refused with a sentence.
+no message is refused with a sentence. Calls of people who signed in on the site pass the same.
 """
 
 import asyncio
 import logging
+import re
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
 import grpc
 
 from arena_robot.core.errors import ArenaError, DataError, ServerError, Unauthorised
-from arena_robot.server.access.rates import RateLimit
-from arena_robot.server.base import Caller, Role, TooManyCalls
+from arena_robot.server.access.rates import RateLimit, Rates
+from arena_robot.server.base import Account, Caller, PolicyRecord, Role, TooManyCalls
+from arena_robot.server.config import SignIn
 from arena_robot.server.counters import Counters
 from arena_robot.server.store.accounts import Accounts
 from arena_robot.server.store.audit import Audit
+from arena_robot.server.store.policies import NewPolicy
 from arena_robot.server.wire import headers_of, status_of
 
 log = logging.getLogger(__name__)
@@ -87,30 +91,125 @@ class CallGuard:
         ``roles`` are those that may call (None: any valid token); ``target`` goes to the audit.
         """
         def run() -> T:
-            actor, maintains = 'unknown', False
-            try:
-                # Read anew: the token may have been revoked since it was let in.
-                caller = self._accounts.caller(bearer(context))
-                actor, maintains = caller.actor, Role.MAINTAINER in caller.roles
-                if roles is not None and not roles & caller.roles:
-                    needed = ' or '.join(sorted(r.value for r in roles))
-                    raise Unauthorised(f'{name} is for {needed}; this token is not')
-                result = work(caller)
-            except ArenaError as error:
-                self._audit.write(actor, name, target, error.code, str(error))
-                raise
-            if audited:
-                self._audit.write(actor, name, target, 'ok', always=maintains)
-            return result
+            # Read anew: the token may have been revoked since it was let in.
+            return self.run(lambda: self._accounts.caller(bearer(context)), name, target, work,
+                            roles, audited)
 
         return await self.work(context, run, self._stations if roles == _STATIONS else
                                self._people)
+
+    def run(self, find: Callable[[], Caller], name: str, target: str, work: Callable[[Caller], T],
+            roles: frozenset[Role] | None = None, audited: bool = True) -> T:
+        """Return ``work(find())``: the roles are checked, and the audit line is written."""
+        actor, maintains = 'unknown', False
+        try:
+            caller = find()
+            actor, maintains = caller.actor, Role.MAINTAINER in caller.roles
+            if roles is not None and not roles & caller.roles:
+                needed = ' or '.join(sorted(r.value for r in roles))
+                raise Unauthorised(f'{name} is for {needed}; this token is not')
+            result = work(caller)
+        except ArenaError as error:
+            self._audit.write(actor, name, target, error.code, str(error))
+            raise
+        if audited:
+            self._audit.write(actor, name, target, 'ok', always=maintains)
+        return result
 
     async def work(self, context: Any, work: Callable[[], T],
                    threads: Executor | None = None) -> T:
         """Return ``work()``, run in a thread (default: of the stations); errors end the call."""
         return await guarded(context, lambda: asyncio.get_running_loop().run_in_executor(
             threads or self._stations, work))
+
+
+@dataclass(frozen=True)
+class Confirmed:
+    """Who a provider says somebody is; ``email`` is empty unless the provider verified it."""
+
+    provider: str
+    subject: str
+    handle: str
+    email: str = ''
+
+
+class SiteCalls:
+    """
+    What people do who signed in on the site, with the rates and the guard of calls by token.
+
+    ``number`` is the account's. ``submit`` and ``visible`` are those of the pool; the cookies
+    of the site are signed with ``secret``.
+    """
+
+    def __init__(self, guard: CallGuard, accounts: Accounts, rates: Rates,
+                 submit: Callable[[Caller, NewPolicy, str], PolicyRecord],
+                 visible: Callable[[Caller], list[PolicyRecord]], config: SignIn | None,
+                 secret: Callable[[], str]) -> None:
+        self._guard, self._accounts, self._rates = guard, accounts, rates
+        self._submit, self._visible = submit, visible
+        self.config, self.secret = config, secret
+        self._lock = threading.Lock()
+
+    def stranger(self, address: str) -> None:
+        """Count a step of a sign-in; TooManyCalls when the address takes too many."""
+        self._rates.unknown_tokens.take(address)
+
+    def enter(self, who: Confirmed) -> int:
+        """Return the number of the account of who is confirmed; it is made the first time."""
+        if not re.fullmatch('[!-~]{1,150}', who.subject):
+            self.refuse(who.provider, f'{who.provider} gave no usable number of the person')
+        return self._guard.run(lambda: self._entered(who), 'sign_in',
+                               f'{who.provider}:{who.subject}', lambda caller: caller.id)
+
+    def refuse(self, provider: str, why: str) -> NoReturn:
+        """Write down that somebody was not confirmed; raises Unauthorised."""
+        def nobody() -> Caller:
+            raise Unauthorised(why)
+        self._guard.run(nobody, 'sign_in', provider, lambda caller: None)
+        raise AssertionError('nobody always raises')
+
+    def who(self, number: int) -> Caller:
+        """Return who signed in; Unauthorised where that person is barred by now."""
+        return self._allowed(self._accounts.account_by_id(number))
+
+    def mine(self, number: int) -> list[PolicyRecord]:
+        """Return the policies of who signed in."""
+        return self._visible(self.who(number))
+
+    def submit(self, number: int, new: NewPolicy, token: str) -> PolicyRecord:
+        """Submit a policy; ``token`` is the one that the policy asks for."""
+        return self._call(number, 'register_policy', new.name,
+                          lambda caller: self._submit(caller, new, token))
+
+    def new_token(self, number: int) -> str:
+        """Return a new token for machines; those that the account had end."""
+        return self._call(number, 'rotate_token', '', lambda caller: self._accounts.rotate(
+            self._accounts.account_by_id(number)))
+
+    def _call(self, number: int, name: str, target: str, work: Callable[[Caller], T]) -> T:
+        self._rates.calls.take(f'site:{number}')
+        return self._guard.run(lambda: self.who(number), name, target, work,
+                               frozenset({Role.OWNER}))
+
+    def _entered(self, who: Confirmed) -> Caller:
+        config, domain = self.config, who.email.rpartition('@')[2].casefold()
+        assert config is not None, 'nobody signs in at a server without a provider'
+        by_provider = {one.name: one.institution for one in config.providers}
+        handle = re.sub('[^A-Za-z0-9._-]', '', who.handle.partition('@')[0])[:60] or 'person'
+        person = f'{who.provider}:{who.subject}'
+        if person in config.barred:
+            raise Unauthorised(f'{person} is barred from this arena')
+        with self._lock:
+            return self._allowed(self._accounts.signed_in(
+                person, f'{handle}@{who.provider}',
+                by_provider[who.provider] or config.email_institutions.get(domain, '')))
+
+    def _allowed(self, account: Account) -> Caller:
+        if self.config is None or account.person in self.config.barred:
+            raise Unauthorised(f'{account.person} is barred from this arena')
+        if Role.MAINTAINER in account.roles:
+            raise Unauthorised("a maintainer's account is used with its token, not by signing in")
+        return Caller(account.id, account.name, account.institution, account.roles)
 
 
 async def guarded(context: Any, work: Callable[[], Awaitable[T]]) -> T:

@@ -4,6 +4,7 @@ import hashlib
 import secrets
 import unicodedata
 from collections.abc import Iterable
+from itertools import chain, count
 from typing import Any
 
 import sqlalchemy as sa
@@ -58,6 +59,25 @@ class Accounts:
                'created_ns': self._clock.now_ns()}
         return Account(self._insert(accounts, row, name), str(row['name']),
                        str(row['institution']), granted, str(row['person']))
+
+    def signed_in(self, person: str, name: str, institution: str) -> Account:
+        """
+        Return the account of a person who signed in on the site; the first time, a new owner's.
+
+        A ``name`` that is taken gets a number, and without an institution nobody else shares
+        it. An account whose person is its own name was imported and is nobody's who signs in.
+        """
+        with self._database.alone('sign in'):
+            with self._database.read() as connection:
+                row = connection.execute(sa.select(accounts).where(
+                    accounts.c.person == person, accounts.c.name != person).order_by(
+                    accounts.c.id).limit(1)).mappings().first()
+            if row is not None:
+                return _account(row)
+            taken, others = self.names(), (f'{name}-{k}' for k in count(2))
+            free = next(one for one in chain([name], others) if one not in taken)
+            return self.add_account(free, institution or f'unvouched ({free})', [Role.OWNER],
+                                    person)
 
     def add_station(self, station: Station) -> Station:
         """Create a station (its ``id`` is given here); Conflict when the name is taken."""

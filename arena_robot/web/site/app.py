@@ -28,7 +28,14 @@ from arena_robot.ranking.methods import METHODS
 from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.standings import as_json, plain
 from arena_robot.reports.policy_report.render import TEMPLATES
-from arena_robot.server.base import Caller, PolicyRecord, PolicyReview, UnknownSession
+from arena_robot.server.access.call_guard import SiteCalls
+from arena_robot.server.base import (
+    Caller,
+    PolicyRecord,
+    PolicyReview,
+    TooManyCalls,
+    UnknownSession,
+)
 from arena_robot.server.config import ServerConfig
 from arena_robot.server.results.standings import Results
 from arena_robot.server.store.blobs import Blobs
@@ -49,7 +56,12 @@ from arena_robot.web.site.audit_pages import (
 from arena_robot.web.site.charts import add_charts, add_share_charts
 from arena_robot.web.site.downloads import Notes, add_api_page, add_downloads, add_log
 from arena_robot.web.site.history import History, MethodChanges, add_history
-from arena_robot.web.site.people_pages import add_admin_page, add_logo, add_owner_page
+from arena_robot.web.site.people_pages import (
+    add_admin_page,
+    add_join_page,
+    add_logo,
+    add_owner_page,
+)
 from arena_robot.web.site.recorded import AuditCurves
 from arena_robot.web.site.result_pages import (
     add_category_pages,
@@ -70,7 +82,7 @@ HEADERS = {
     'X-Content-Type-Options': 'nosniff', 'Referrer-Policy': 'no-referrer',
     'X-Frame-Options': 'DENY'}
 STATUS = {UnknownSession: 404, NotComputed: 503, Unauthorised: 403, DataError: 400,
-          RankingError: 409, Conflict: 409}
+          RankingError: 409, Conflict: 409, TooManyCalls: 429}
 AGAIN_S = 5    # when who asked for what is being computed should ask again
 
 Wanted = Annotated[Filter, Depends()]
@@ -96,6 +108,7 @@ class SiteParts:
     maintenance: Maintenance
     config: ServerConfig
     review: Callable[[PolicyRecord], PolicyReview]
+    calls: SiteCalls
     example: bool = False
 
 
@@ -116,6 +129,7 @@ def site(parts: SiteParts) -> FastAPI:
     _evaluation_pages(app, pages, parts)
     add_owner_page(app, pages, parts.caller, parts.mine, parts.credit, parts.review)
     add_admin_page(app, pages, parts.caller, parts.maintenance)
+    add_join_page(app, pages, parts.calls)
     add_logo(app, parts.config)
     _standings_api(app, parts)
     _evaluations_api(app, parts.browse)

@@ -20,7 +20,7 @@ from arena_robot.web.site.example_data import is_example
 from arena_robot.web.site.history import MethodChanges
 
 START_S = 10.0           # uvicorn listens within a second, on a busy machine within some
-BODY_BYTES = 16 << 10    # of a request: forms of one field; nothing is uploaded here
+BODY_BYTES = 16 << 10    # of a request: forms; nothing is uploaded here
 
 
 def site_parts(arena: ArenaServer) -> SiteParts:
@@ -33,7 +33,7 @@ def site_parts(arena: ArenaServer) -> SiteParts:
                      Categories(arena.database, SystemClock()),
                      Reports(arena.database, SystemClock()),
                      CitationChecks(arena.database, SystemClock()), arena.maintenance,
-                     arena.config, arena.reviews.of, is_example(arena))
+                     arena.config, arena.reviews.of, arena.site_calls, is_example(arena))
 
 
 class SiteServer(Openable):
