@@ -16,7 +16,7 @@ LOOK_S = 1.0      # a reader of the site sees a new verdict within seconds
 REST = 4.0        # a fifth of one processor at most is used for it
 MOST = 500        # values in memory; the one that was asked for longest ago goes
 CLOSE_S = 10.0    # a value that takes longer is left to end with the process
-FIRST_S = 1.0    # what takes no longer is still given to who asks for it first
+FIRST_S = 0.02    # what takes no longer is given to who asks first; a page waits for four at most
 MOST_WAIT = 8    # who wait for that at once; a web server has 40 threads for all its readers
 _T = TypeVar('_T')
 
@@ -47,6 +47,7 @@ class RenewedValues:
         self._seen: Hashable = None
         self._done: Hashable = None
         self._late_done: Hashable = None
+        self._first_done = threading.Event()
         self._late_from_s = 0.0
         self._looks = 0
         self._owed_s = 0.0
@@ -75,6 +76,10 @@ class RenewedValues:
         """Have the thread look at the version now, or as soon as it has rested."""
         self._wake.set()
 
+    def ready(self, timeout_s: float) -> bool:
+        """Wait until what is always renewed, but what is late, is there; False after that time."""
+        return self._first_done.wait(timeout_s)
+
     def settle(self, timeout_s: float = 30.0) -> bool:
         """Wait until what was asked for is as new as the data; False after the timeout."""
         until_s, enough = time.monotonic() + timeout_s, self._looks + 2
@@ -95,11 +100,7 @@ class RenewedValues:
         A ``slow`` value is made by the thread alone; NotComputed until then, at once where it is
         late too. A ``late`` one is renewed when all others are.
         """
-        with self._lock:
-            if key not in self._values:
-                self._drop_oldest()
-                self._values[key] = _Value(make, longest_s, late)
-            value = self._values[key]
+        value = self._value(key, make, longest_s, late)
         thread, renewing = self._thread, threading.current_thread() is self._thread
         if not renewing:
             value.asked, value.asked_s = True, time.monotonic()
@@ -115,8 +116,20 @@ class RenewedValues:
         result: _T = value.result()
         return result
 
+    def prepare(self, key: Hashable, make: Callable[[], object]) -> None:
+        """Have the thread make a late value, or renew it, after those that somebody asked for."""
+        self._value(key, make, math.inf, True).asked = True
+
+    def _value(self, key: Hashable, make: Callable[[], Any], longest_s: float,
+               late: bool) -> '_Value':
+        with self._lock:
+            if key not in self._values:
+                self._drop_oldest()
+                self._values[key] = _Value(make, longest_s, late)
+            return self._values[key]
+
     def _await_first(self, value: '_Value') -> None:
-        """Wait a second for the thread to make a value; NotComputed says how long it may take."""
+        """Wait a moment for the thread to make a value; NotComputed says how long it may take."""
         self._wake.set()
         if not value.late and self._waiters.acquire(blocking=False):
             try:
@@ -126,7 +139,7 @@ class RenewedValues:
                 self._waiters.release()
         with self._lock:
             longest_s = max(one.took_s for one in self._values.values())
-            waiting = sum(not one.made for one in self._values.values())
+            waiting = sum(one.asked_s > 0 and not one.made for one in self._values.values())
         about = 'some minutes' if not longest_s else \
             f'about {max(1, math.ceil((1 + REST) * longest_s * waiting))} s'
         raise NotComputed(f'this is being computed in the background, which takes {about}; ask '
@@ -151,6 +164,7 @@ class RenewedValues:
         self._seen = self._version()
         if self._renew_part(False, self._seen != self._done):
             self._done = self._seen
+            self._first_done.set()
         if self._renew_part(True, self._seen != self._late_done):
             self._late_done = self._seen
 
@@ -162,6 +176,7 @@ class RenewedValues:
         with self._lock:
             asked = [value for value in self._values.values()
                      if value.asked and value.late is late and value.is_old(self._seen)]
+        asked.sort(key=lambda value: value.asked_s == 0.0)    # what is prepared comes last
         for value in asked:
             value.asked = False
             if not self._renew(partial(value.renew, self._seen), late):

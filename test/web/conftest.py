@@ -3,7 +3,16 @@
 import pytest
 from console_rig import Page, Station
 
+from arena_robot.server import renewed_values
 from arena_robot.web.console.app import ConsoleServer
+
+
+@pytest.fixture(scope='session', autouse=True)
+def no_rest():
+    """Have the site make pictures and results without rests, so that tests need not wait."""
+    rest, renewed_values.REST = renewed_values.REST, 0.0
+    yield
+    renewed_values.REST = rest
 
 
 @pytest.fixture

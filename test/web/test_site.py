@@ -28,6 +28,7 @@ from arena_robot.server.store.policies import NewPolicy
 from arena_robot.web.site.example_data import fill
 from arena_robot.web.site.serve import SiteServer
 
+COMPUTED_S = 30.0    # pictures are drawn one after another, at a fifth of a processor
 VIDEO = b'not really a film, but bytes' * 1000
 NASTY = '<script>alert("x")</script> \'); DROP TABLE sessions;--'
 
@@ -59,7 +60,7 @@ def finished(server, caller, prompt, verdict, number, rollouts=2):
 class Place:
     """A server with a few finished sessions, and its site."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, verdicts=6):
         folder.mkdir(parents=True, exist_ok=True)
         logo = folder / 'logo.svg'
         logo.write_text('<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>')
@@ -85,15 +86,22 @@ class Place:
             self.server, self.caller, f'open the drawer {k}' if k else NASTY,
             Verdict(progress_a=0.75, progress_b=0.25, preference=list(Preference)[k % 3],
                     explanation=NASTY), k)
-            for k in range(6)]
+            for k in range(verdicts)]
         self.web = SiteServer(self.server, '127.0.0.1', 0)
         self.web.open()
         self.client = httpx.Client(base_url=self.web.address, timeout=20.0)
 
     def get(self, path, status=200):
-        answer = self.client.get(path)
-        assert answer.status_code == status, answer.text[:500]
-        return answer
+        """Ask for a page as a browser does: again while some of it is being computed."""
+        until_s = time.monotonic() + COMPUTED_S
+        while True:
+            answer = self.client.get(path)
+            pending = status == 200 and (
+                answer.status_code == 503 or 'Some of this page is' in answer.text)
+            if not pending or time.monotonic() > until_s:
+                assert answer.status_code == status, answer.text[:500]
+                return answer
+            time.sleep(0.05)
 
     def close(self):
         self.client.close()

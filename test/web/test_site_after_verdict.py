@@ -100,16 +100,71 @@ def test_a_verdict_is_on_every_page_within_the_stated_time(place):
         __file__).parents[2].joinpath('docs', 'site.md').read_text(encoding='utf-8')
 
 
-def test_the_bench_measures_every_page_of_the_site(place, monkeypatch):
+def bench_pages():
+    """Return the addresses that the bench asks for."""
     folder = Path(__file__).parents[2] / 'bench'
     spec = importlib.util.spec_from_file_location('server_site', folder / 'server_site.py')
     bench = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(bench)
-    measured = [path.partition('?')[0] for path in bench.PAGES]
+    return bench.PAGES
+
+
+def test_the_bench_measures_every_page_of_the_site(place):
+    measured = [path.partition('?')[0] for path in bench_pages()]
     for route in site(site_parts(place.server)).routes:
         if 'GET' not in getattr(route, 'methods', ()) or route.path in NOT_MEASURED:
             continue
         assert any(route.path_regex.match(path) for path in measured), route.path
+
+
+COMPUTING = ('/ranking/pairwise/', '/ranking/intervals/', '/ranking/evaluators/',
+             '/ranking/hierarchical/', '/core/figures.py', '/ranking/plots.py',
+             '/audit/aggregate.py', '/session/loop/match.py', '/store/redraws.py')
+# These only put what is computed into words, or look a pair up.
+READING = ('needed_words', '_about', 'between', '<genexpr>')
+
+
+@pytest.fixture
+def computed_in():
+    """Threads in which functions that compute were called, each with those functions."""
+    calls = {}
+
+    def profile(frame, event, _):
+        path = frame.f_code.co_filename
+        name = frame.f_code.co_name
+        if event == 'call' and name not in READING and any(part in path for part in COMPUTING):
+            calls.setdefault(threading.current_thread().name, set()).add(
+                f'{path.rpartition("/")[2]}:{name}')
+    threading.setprofile(profile)
+    yield calls
+    threading.setprofile(None)
+
+
+@pytest.mark.parametrize('verdicts', [12, 0])
+def test_no_page_computes_in_the_request(computed_in, tmp_path, verdicts):
+    """Fits, intervals, figures are made by threads of the results alone, at the first look too."""
+    made, path_of = Place(tmp_path, verdicts), {}
+    try:
+        for path in bench_pages():
+            for name, here in (('policy-03', 'crimson-7b'), ('policy-04', 'azure-fast'),
+                               ('policy-19', 'crimson-7b'), ('policy-00', 'azure-fast'),
+                               (f'{5:036}', (*made.sessions, 'none')[0])):
+                path = path.replace(name, here)
+            if '/reports/' in path or 'none' in path:    # no report or session is there
+                continue
+            before = set(computed_in)
+            answer = made.client.get(path)
+            assert answer.status_code in ((200, 503) if verdicts else (200, 409, 503)), path
+            path_of |= dict.fromkeys({*computed_in} - before, path)
+        assert made.server.results.settle()
+    finally:
+        made.close()
+    allowed = {'renewed values', 'chores'} | {name for name in computed_in
+                                              if name.startswith('recorded files')}
+    found = {path_of.get(name, name): calls for name, calls in computed_in.items()
+             if name not in allowed}
+    assert 'renewed values' in computed_in
+    assert found == {}
 
 
 def test_two_policies_that_nobody_compared_have_a_page(place):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_robot.core.episode import Comparison
-from arena_robot.core.errors import RankingError
+from arena_robot.core.errors import NotComputed, RankingError
 from arena_robot.core.task_categories import matched, objects
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.counts import mean_progress
@@ -34,6 +34,8 @@ from arena_robot.server.store.tallies import (
     PairTally,
     Score,
     TallyBy,
+    added,
+    against,
     between,
     by_pair,
     prompts,
@@ -50,6 +52,7 @@ from arena_robot.server.store.verdicts import (
 
 LABS = 20    # the largest, without each of which there are standings; each is a fit
 WORDS = 15    # verbs and objects that are shown, as in the paper's figure 10
+READY_S = 2.0    # a small server shows its standings as soon as it listens, a large one says when
 INTERVALS = 200    # bootstrap samples of standings that are made anew after every verdict
 # Their intervals need no bootstrap: milliseconds also for a million comparisons.
 QUICK = frozenset({'bt', 'bt_shrunk', 'davidson'})
@@ -75,11 +78,13 @@ class Results:
         self.kept.always(self._leaderboard)
         for by in TallyBy:
             self.kept.always(partial(self.tallies, by))
+        self.kept.always(self._differences, late=True)
 
     def open(self) -> None:
-        """Renew in the background from now on."""
+        """Renew in the background from now on; small results are there when this returns."""
         self.kept.open()
         self._others.open()
+        self.kept.ready(READY_S)
 
     def close(self) -> None:
         """Stop renewing; can be called twice."""
@@ -118,17 +123,19 @@ class Results:
         return self.kept.get('labs', lambda: LabWeights.of(self.votes(), self.owners()), slow=True,
                              late=True)
 
-    def met(self, first: str, second: str) -> dict[str, Score]:
-        """Return the score of ``first`` against ``second`` in each category where they met."""
-        pairs = self._tallied(TallyBy.CATEGORY).pairs
-        return between(pairs.get(frozenset((first, second)), []), first, second)
+    def met(self, first: str, second: str) -> tuple[Score, dict[str, Score]]:
+        """Return the score of ``first`` against ``second``, in all and in each category."""
+        return self.kept.get(('met', first, second), lambda: self._met(first, second), slow=True)
+
+    def against(self, policy: str) -> dict[str, Score]:
+        """Return the score of a policy against each that it met."""
+        return self.kept.get(('against', policy), lambda: against(
+            self.tallies(TallyBy.CATEGORY), policy), slow=True)
 
     def difference(self, first: str, second: str) -> tuple[float, float, float] | None:
         """Return by how much ``first`` is better, by the shrunk posterior."""
-        if not {first, second} <= set(self.votes().items):
-            return None
-        return self.kept.get('differences', lambda: Differences.of(
-            self.votes(), shrunk=True)).between(first, second)
+        differences = self._differences()
+        return differences.between(first, second) if differences else None
 
     def origins(self) -> dict[str, int]:
         """Return how many verdicts that count passed the relay, and how many are imported."""
@@ -163,12 +170,12 @@ class Results:
         return posterior_of(wins) if wins.any() else None
 
     def standings(self, method: str = RECOMMENDED, chosen: Selection = ALL,
-                  intervals: int = INTERVALS) -> tuple[Standings, list[str]]:
+                  intervals: int = INTERVALS, slow: bool = True) -> tuple[Standings, list[str]]:
         """
         Return the standings of the policies that can be compared, and the names of the others.
 
-        Raises RankingError when no two can be compared, NotComputed while the first standings by
-        a slow method, or of a part of the verdicts, are computed.
+        Raises RankingError when no two can be compared, NotComputed while the first of these
+        standings are computed; what is not ``slow`` is then computed at once.
         """
         METHODS.find_named(method)
         if chosen.since:
@@ -176,7 +183,7 @@ class Results:
         return self.renewed(method, chosen).get(
             ('standings', method, chosen, intervals),
             partial(self._compute, method, chosen, intervals),
-            slow=method not in QUICK or chosen.is_part)
+            slow=slow)
 
     def counts_by_name(self) -> dict[tuple[str, str, str], int]:
         """Return how often each verdict fell, by (policy A, policy B, preference)."""
@@ -184,13 +191,21 @@ class Results:
 
     def standings_json(self, method: str, open_source: bool) -> str:
         """Return the standings as `arena rank --json` prints them."""
-        standings, others = self.standings(method or RECOMMENDED,
-                                           Selection(open_source=open_source))
+        chosen, method = Selection(open_source=open_source), method or RECOMMENDED
+        standings, others = self.standings(method, chosen,
+                                           slow=method not in QUICK or chosen.is_part)
         return json.dumps({**as_json(standings), 'not_comparable': others}, allow_nan=False)
 
     def counted(self) -> tuple[int, int]:
-        """Return of how many verdicts the results are, and when the last was accepted (ns)."""
-        return self.kept.get('version', self.version)
+        """
+        Return of how many verdicts the results are, and when the last was accepted (ns).
+
+        Before the first results are there, these are of no verdict.
+        """
+        try:
+            return self._counted()
+        except NotComputed:
+            return 0, 0
 
     def forget(self) -> None:
         """Read the verdicts again: one was just stored."""
@@ -250,10 +265,26 @@ class Results:
         with suppress(RankingError):    # kept, and raised where somebody asks
             self.standings()
         self.origins()
-        self.counted()
+        self._counted()
 
     def _tallied(self, by: TallyBy) -> '_Grouped':
-        return self.kept.get(by, lambda: _Grouped.of(tallies(self._database, by)))
+        return self.kept.get(by, lambda: _Grouped.of(tallies(self._database, by)), slow=True)
+
+    def _counted(self) -> tuple[int, int]:
+        return self.kept.get('version', self.version, slow=True)
+
+    def _met(self, first: str, second: str) -> tuple[Score, dict[str, Score]]:
+        pairs = self._tallied(TallyBy.CATEGORY).pairs
+        scores = between(pairs.get(frozenset((first, second)), []), first, second)
+        total = added(scores.values())
+        for score in (total, *scores.values()):
+            score.compute()
+        return total, scores
+
+    def _differences(self) -> Differences | None:
+        """Return the differences of all pairs, None without verdicts; NotComputed at first."""
+        return self.kept.get('differences', lambda: Differences.of(
+            self.votes(), shrunk=True) if len(self.votes()) else None, slow=True, late=True)
 
 
 @dataclass(frozen=True)

@@ -42,13 +42,13 @@ from arena_robot.server.store.blobs import Blobs
 from arena_robot.server.store.browse import MARKS, ORIGINS, OUTCOMES, Browse, Filter
 from arena_robot.server.store.categories import Categories
 from arena_robot.server.store.reports import CitationChecks, Reports
-from arena_robot.server.store.tallies import TallyBy, against
 from arena_robot.server.transparency.log import TransparencyLog
 from arena_robot.server.upkeep.maintenance import Maintenance
 from arena_robot.web.bounds import HeadAsGet
 from arena_robot.web.site import view_models
 from arena_robot.web.site.audit_pages import (
     AuditIndex,
+    AuditProfile,
     add_audit_pages,
     add_citation_checks,
     add_report_pages,
@@ -84,6 +84,9 @@ HEADERS = {
 STATUS = {UnknownSession: 404, NotComputed: 503, Unauthorised: 403, DataError: 400,
           RankingError: 409, Conflict: 409, TooManyCalls: 429}
 AGAIN_S = 5    # when who asked for what is being computed should ask again
+DRAWN_LATER = ('<svg xmlns="http://www.w3.org/2000/svg" width="600" height="60">'
+               '<text x="10" y="36" fill="#888">'
+               f'This picture is being drawn; ask again in {AGAIN_S} s.</text></svg>')
 
 Wanted = Annotated[Filter, Depends()]
 
@@ -125,7 +128,9 @@ def site(parts: SiteParts) -> FastAPI:
         recommended=RECOMMENDED, least=LEAST, arena=parts.config, example=parts.example)
     _protect(app, pages)
     _leaderboard_page(app, pages, parts)
-    _public_pages(app, pages, parts)
+    audits = AuditCurves(parts.blobs, parts.browse)
+    index = AuditIndex(parts.browse, audits, parts.results.kept)
+    _public_pages(app, pages, parts, index.profile)
     _evaluation_pages(app, pages, parts)
     add_owner_page(app, pages, parts.caller, parts.mine, parts.credit, parts.review)
     add_admin_page(app, pages, parts.caller, parts.maintenance)
@@ -136,10 +141,7 @@ def site(parts: SiteParts) -> FastAPI:
     add_log(app, parts.log)
     add_result_pages(app, pages, parts.results, parts.browse)
     history = History(parts.results)
-    audits = AuditCurves(parts.blobs, parts.browse)
     add_session_page(app, pages, parts.browse, parts.blobs, audits, parts.log)
-    index = AuditIndex(parts.browse, audits, parts.results.kept)
-    pages.env.globals['audit_profile'] = index.profile
     add_audit_pages(app, pages, index)
     add_history(app, pages, parts.results, history)
     add_charts(app, pages, parts.results, parts.browse, history)
@@ -167,6 +169,8 @@ def _protect(app: FastAPI, pages: Jinja2Templates) -> None:
         headers = {'Retry-After': str(AGAIN_S)} if isinstance(error, NotComputed) else None
         if request.url.path.startswith('/api'):
             return JSONResponse({'code': error.code, 'message': str(error)}, status, headers)
+        if isinstance(error, NotComputed) and request.url.path.endswith('.svg'):
+            return Response(DRAWN_LATER, status, headers, 'image/svg+xml')
         return pages.TemplateResponse(request, 'error.html', {'error': error}, status, headers)
 
     @app.exception_handler(HTTPException)
@@ -193,7 +197,7 @@ def _leaderboard_page(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) ->
         for name in columns:
             known('show the column', name, view_models.COLUMNS)
         board = view_models.board(parts.results, method, chosen)
-        kept = parts.results.kept
+        kept, later = parts.results.kept, view_models.Gathered()
         labs, categories = kept.get('choices', parts.browse.choices)
         return pages.TemplateResponse(request, 'leaderboard.html', {
             'board': board, 'method': method, 'methods': methods, 'chosen': chosen,
@@ -201,21 +205,23 @@ def _leaderboard_page(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) ->
             'all_columns': view_models.COLUMNS, 'rows': board.sorted_by(sort), 'sort': sort,
             'query': view_models.board_query(method, chosen, columns),
             'data_query': view_models.board_query(board.method, chosen),
-            'leaders': kept.get('leaders', lambda: category_leaders(parts.results)),
+            'leaders': later(lambda: category_leaders(parts.results)), 'later': later,
             'films': kept.get('films', lambda: film_pairs(parts.browse, Filter(), 1), NEWEST_S),
             'newest': kept.get('newest', lambda: parts.browse.page(Filter(limit=NEWEST)),
                                NEWEST_S),
             'announcement': parts.methods.announcement()})
 
 
-def _public_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) -> None:
+def _public_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts,
+                  audits: Callable[[str], list[AuditProfile]]) -> None:
     @app.get('/matrix', response_class=HTMLResponse, include_in_schema=False)
     def matrix(request: Request) -> Response:
         return pages.TemplateResponse(request, 'matrix.html',
                                       {'matrix': view_models.matrix(parts.results)})
 
     def rules_now() -> dict[str, Any]:
-        return parts.results.kept.get('rules', parts.rules, RULES_S)
+        return parts.results.kept.get('rules', parts.rules, RULES_S, slow=True, late=True)
+    parts.results.kept.always(rules_now, late=True)
 
     @app.get('/rules', response_class=HTMLResponse, include_in_schema=False)
     def rules(request: Request) -> Response:
@@ -225,12 +231,14 @@ def _public_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) -> Non
     @app.get('/policies/{name}', response_class=HTMLResponse, include_in_schema=False)
     def policy(request: Request, name: str) -> Response:
         card, kept = parts.browse.card(name), parts.results.kept
+        later = view_models.Gathered()
         return pages.TemplateResponse(request, 'policy.html', {
             'card': card,
             'served': kept.get(('served', name), lambda: parts.browse.served(card), NEWEST_S),
             'clips': kept.get(('clips', name), lambda: clips(parts.browse, name), NEWEST_S),
             'row': view_models.row_of(parts.results, name),
-            'against': against(parts.results.tallies(TallyBy.CATEGORY), name),
+            'against': later(lambda: parts.results.against(name)), 'later': later,
+            'audits': later(lambda: audits(name)),
             'site': str(request.base_url).rstrip('/'),
             'page': parts.browse.page(Filter(policy=name, limit=10))})
 
@@ -268,7 +276,8 @@ def _standings_api(app: FastAPI, parts: SiteParts) -> None:
     @app.get('/api/rules')
     def rules() -> Response:
         """Return what counts, and what became of the sessions."""
-        return JSONResponse(parts.results.kept.get('rules', parts.rules, RULES_S))
+        return JSONResponse(parts.results.kept.get('rules', parts.rules, RULES_S, slow=True,
+                                                   late=True))
 
     @app.get('/api/policies')
     def policies() -> Response:

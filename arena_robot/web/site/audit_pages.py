@@ -46,6 +46,7 @@ from arena_robot.server.store.browse import MOST, Browse, Evaluation, Filter
 from arena_robot.server.store.reports import CitationChecks, CitationOpinion, Reports, StoredReport
 from arena_robot.web.bounds import FORM_BYTES
 from arena_robot.web.site.recorded import AuditCurves
+from arena_robot.web.site.view_models import Gathered
 
 PAGES = 5      # of the newest sessions, whose audits are compared with preferences
 LOOKS = 200    # into stored files at a renewal; the next one looks at more sessions
@@ -132,16 +133,20 @@ class AuditIndex:
 
     def by_judge(self) -> Mapping[str, list[AuditedEvaluation]]:
         """Return the audited evaluations by judge, newest first."""
-        return self._results.get('audits', self._look, RENEW_S)
+        return self._results.get('audits', self._look, RENEW_S, slow=True, late=True)
 
     def profile(self, policy: str) -> list[AuditProfile]:
         """Return what each judge says of a policy; nothing where it was not audited."""
-        return [profile for judge, rows in self.by_judge().items()
-                if (profile := _profile(judge, rows, policy)) is not None]
+        def profiles() -> list[AuditProfile]:
+            return [profile for judge, rows in self.by_judge().items()
+                    if (profile := _profile(judge, rows, policy)) is not None]
+        return self._results.get(('audits', policy), profiles, RENEW_S, slow=True, late=True)
 
     def agreement(self) -> list[JudgeAgreement]:
         """Return how far preferences and audits agree, by judge."""
-        return [_agreement(judge, rows) for judge, rows in self.by_judge().items()]
+        return self._results.get('agreement', lambda: [
+            _agreement(judge, rows) for judge, rows in self.by_judge().items()], RENEW_S,
+            slow=True, late=True)
 
     def _look(self) -> dict[str, list[AuditedEvaluation]]:
         by_judge: dict[str, list[AuditedEvaluation]] = {}
@@ -233,7 +238,9 @@ def add_audit_pages(app: FastAPI, pages: Jinja2Templates, index: AuditIndex) -> 
     """Add the pages to the site."""
     @app.get('/audit', response_class=HTMLResponse, include_in_schema=False)
     def audit(request: Request) -> Response:
-        return pages.TemplateResponse(request, 'audit.html', {'judges': index.agreement()})
+        later = Gathered()
+        return pages.TemplateResponse(request, 'audit.html', {
+            'judges': later(index.agreement) or [], 'later': later})
 
     @app.get('/api/audit')
     def audit_json() -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ Cards for links are PNG, badges are for other pages.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
@@ -45,6 +46,7 @@ from arena_robot.web.site.view_models import Chosen
 MAX_AGE = {'Cache-Control': 'public, max-age=300'}
 TITLE = 'Standings of robot policies'
 NOTHING = 'nothing to compare yet'
+PREPARED = 100    # cards of policies that are drawn before somebody asks; others when asked for
 LETTER, PAD = 6.6, 12    # px of a badge
 
 
@@ -55,9 +57,19 @@ class DrawnPictures:
         self._results = results
 
     def get(self, key: tuple[str, ...], draw: Callable[[], bytes],
-            method: str = RECOMMENDED, chosen: Selection = ALL, late: bool = False) -> bytes:
-        """Return the picture of ``key``; ``draw`` reads the results by ``method`` itself."""
-        return self._results.renewed(method, chosen).get(('picture', *key), draw, late=late)
+            method: str = RECOMMENDED, chosen: Selection = ALL) -> bytes:
+        """
+        Return the picture of ``key``; NotComputed at first.
+
+        ``draw`` reads the results by ``method`` itself.
+        """
+        return self._results.renewed(method, chosen).get(('picture', *key), draw, slow=True,
+                                                         late=True)
+
+    def ahead(self, name: str, get: Callable[[], object]) -> None:
+        """Have what ``get`` returns drawn before anybody asks for it."""
+        kept = self._results.kept
+        kept.always(partial(kept.prepare, ('ahead', name), get))
 
 
 @dataclass(frozen=True)
@@ -153,6 +165,8 @@ def _add_plots(app: FastAPI, pictures: DrawnPictures, results: Results, history:
             votes = results.votes().only(standings.items)
             return figure_bytes(win_matrix_figure(votes, standings), 'svg')
         return svg_response(pictures.get(('matrix',), draw))
+    pictures.ahead('standings', partial(standings, ALL))
+    pictures.ahead('matrix', matrix)
 
     @app.get('/plots/history.svg')
     def past() -> Response:
@@ -161,7 +175,8 @@ def _add_plots(app: FastAPI, pictures: DrawnPictures, results: Results, history:
             past = history.past()
             return figure_bytes(history_figure([entry.day for entry in past], curves(past),
                                                METHODS.find(RECOMMENDED).unit), 'svg')
-        return svg_response(pictures.get(('history', str(len(history.past()))), draw, late=True))
+        return svg_response(pictures.get(('history', str(len(history.past()))), draw))
+    pictures.ahead('history', past)
 
 
 def _add_shares(app: FastAPI, pages: Jinja2Templates, pictures: DrawnPictures, results: Results,
@@ -170,12 +185,22 @@ def _add_shares(app: FastAPI, pages: Jinja2Templates, pictures: DrawnPictures, r
     def card() -> Response:
         """Return the leaderboard as a picture for links."""
         return _png(pictures.get(('card',), lambda: board_card(latest(results))))
+    pictures.ahead('card', card)
 
     @app.get('/card/{name}.png')
     def card_of(name: str) -> Response:
         """Return a policy's standing as a picture for links."""
         browse.card(name)
-        return _png(pictures.get(('card', name), lambda: policy_card(latest(results), name)))
+        return _png(pictures.get(('card', name), partial(card_bytes, name)))
+
+    def card_bytes(name: str) -> bytes:
+        return policy_card(latest(results), name)
+
+    def prepared() -> None:
+        for shown_card in browse.cards()[:PREPARED]:
+            name = shown_card.name
+            results.kept.prepare(('picture', 'card', name), partial(card_bytes, name))
+    results.kept.always(prepared)
 
     @app.get('/badge/{name}.svg')
     def badge(request: Request, name: str) -> Response:
@@ -223,6 +248,8 @@ def add_share_charts(app: FastAPI, results: Results, browse: Browse) -> None:
                 raise RankingError(f'{NOTHING}: a plot needs a session that counts')
             return figure_bytes(shares_figure(groups), 'svg')
         return svg_response(pictures.get(('by', group.value), draw))
+    for group in TallyBy:
+        pictures.ahead(group.value, partial(by, group))
 
     @app.get('/plots/versus.svg')
     def versus(a: str, b: str) -> Response:

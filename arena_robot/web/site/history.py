@@ -74,7 +74,7 @@ class History:
 
     def renew(self) -> tuple[PastStandings, ...]:
         """Return all of them; NotComputed while some are not made yet."""
-        return self._results.kept.get('history', self._computed, late=True)
+        return self._results.kept.get('history', self._computed, slow=True, late=True)
 
     def _computed(self) -> tuple[PastStandings, ...]:
         votes, owners = self._results.dated(), self._results.owners()

@@ -4,6 +4,8 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotInTime
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 from arena_robot.audit.aggregate import Marks, marks_of
 from arena_robot.core.bounded import BoundedWorker
 from arena_robot.core.episode import Slot
-from arena_robot.core.errors import ArenaError, DataError
+from arena_robot.core.errors import ArenaError, DataError, NotComputed
 from arena_robot.core.observation import STILL_RAD_S
 from arena_robot.ranking.pairwise.progress import MARGIN
 from arena_robot.recording.episode.frames import first_picture
@@ -31,6 +33,7 @@ from arena_robot.records.episode_file import (
 )
 from arena_robot.reports.audit_agreement import audit_winner
 from arena_robot.server.files import FileId
+from arena_robot.server.renewed_values import FIRST_S
 from arena_robot.server.store.blobs import Blobs
 from arena_robot.server.store.browse import Browse
 from arena_robot.session.loop.match import compare
@@ -157,26 +160,41 @@ class RecordedSession:
 
 
 class RecordedFiles:
-    """Reads uploaded files, which never change, and audits; the last 200 sessions are kept."""
+    """
+    Reads uploaded files, which never change, and audits; the last 200 sessions are kept.
+
+    A thread reads them, as the first pictures of videos are decoded too.
+    """
 
     def __init__(self, blobs: Blobs, audits: AuditCurves) -> None:
         self._blobs = blobs
         self._audits = audits
         self._worker = BoundedWorker()
         self._lock = threading.Lock()
-        self._kept: OrderedDict[str, RecordedSession] = OrderedDict()
+        self._thread = ThreadPoolExecutor(1, 'recorded files')
+        self._kept: OrderedDict[str, Future[RecordedSession]] = OrderedDict()
 
-    def session(self, session_id: str, videos: Mapping[str, Sequence[str]]) -> RecordedSession:
-        """Return what the files of a session say; ``videos`` are its video files by slot."""
+    def session(self, session_id: str, videos: Mapping[str, Sequence[str]],
+                wait_s: float = FIRST_S) -> RecordedSession:
+        """
+        Return what the files of a session say; ``videos`` are its video files by slot.
+
+        NotComputed where they are not read within ``wait_s``.
+        """
         audits = {slot.value: self._audits.names(session_id, slot.value) for slot in Slot}
         key = f'{session_id} {videos} {audits}'
         with self._lock:
-            if key not in self._kept:
-                self._kept[key] = self._whole(session_id, videos, audits)
+            if key not in self._kept or (self._kept[key].done() and self._kept[key].exception()):
+                self._kept[key] = self._thread.submit(self._whole, session_id, videos, audits)
                 while len(self._kept) > KEPT:
-                    self._kept.popitem(last=False)
+                    self._kept.popitem(last=False)[1].cancel()
             self._kept.move_to_end(key)
-            return self._kept[key]
+            reading = self._kept[key]
+        try:
+            return reading.result(wait_s)
+        except NotInTime:
+            raise NotComputed('the recordings of this session are being read, which takes some '
+                              'seconds; ask for it again') from None
 
     def _rollout(self, session_id: str, slot: str) -> RecordedRollout:
         numbers = None

@@ -6,9 +6,8 @@ On the page of a category of tasks a maintainer corrects the category of a sessi
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
 from urllib.parse import parse_qs
 
 from fastapi import FastAPI, Request
@@ -16,7 +15,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from fastapi.templating import Jinja2Templates
 
-from arena_robot.core.errors import DataError, NotComputed, Unauthorised
+from arena_robot.core.errors import DataError, Unauthorised
 from arena_robot.core.task_categories import CATEGORIES, PERSON
 from arena_robot.ranking.intervals.choice import LEAST_SESSIONS
 from arena_robot.ranking.intervals.shares import PooledShare, pooled_shares
@@ -26,12 +25,11 @@ from arena_robot.server.base import Caller, Role
 from arena_robot.server.results.standings import LABS, Results
 from arena_robot.server.store.browse import Browse, Filter, PolicyCard
 from arena_robot.server.store.categories import Categories, StoredCategory
-from arena_robot.server.store.tallies import Score, TallyBy, added
+from arena_robot.server.store.tallies import Score, TallyBy
 from arena_robot.server.store.verdicts import Selection
 from arena_robot.web.bounds import FORM_BYTES
 from arena_robot.web.site import view_models
 
-T = TypeVar('T')
 SHOWN_PAIRS = 5    # sessions of two policies with both films, the newest
 LOOKED_AT = 40    # newest evaluations of a policy among which its clips are looked for
 CLIPS = 2    # of successes, and of failures
@@ -123,8 +121,7 @@ def group_views(results: Results, group: TallyBy) -> list[tuple[str, list[ScoreV
 
 def met_views(results: Results, first: str, second: str) -> tuple[ScoreView, list[ScoreView]]:
     """Return the score of ``first`` against ``second``, in all and in each category."""
-    met = results.met(first, second)
-    total = added(met.values())
+    total, met = results.met(first, second)
     return score_view(first, total), [score_view(name, score) for name, score in met.items()]
 
 
@@ -167,11 +164,15 @@ def add_result_pages(app: FastAPI, pages: Jinja2Templates, results: Results,
     @app.get('/versus', response_class=HTMLResponse, include_in_schema=False)
     def versus(request: Request, a: str = '', b: str = '') -> Response:
         names = [card.name for card in browse.cards()]
-        shown: dict[str, object] = {'policies': names, 'a': a, 'b': b, 'total': None}
+        later = view_models.Gathered()
+        shown: dict[str, object] = {'policies': names, 'a': a, 'b': b, 'total': None,
+                                    'later': later}
         if a and b and a != b:
             browse.card(a), browse.card(b)
+            chance = later(lambda: win_chance(results, a, b))
+            missing = later.pending
             total, by_category = met_views(results, a, b)
-            shown |= {'total': total, 'chance': win_chance(results, a, b),
+            shown |= {'total': total, 'chance': chance, 'chance_missing': missing,
                       'elsewhere': elsewhere(results, a, b),
                       'films': film_pairs(browse, Filter(policy=a, against=b)),
                       'by_category': by_category,
@@ -180,10 +181,12 @@ def add_result_pages(app: FastAPI, pages: Jinja2Templates, results: Results,
 
     @app.get('/by/{group}', response_class=HTMLResponse, include_in_schema=False)
     def by(request: Request, group: TallyBy) -> Response:
+        later = view_models.Gathered()
         return pages.TemplateResponse(request, 'groups.html', {
-            'by': group.value, 'groups': group_views(results, group), 'recommended': RECOMMENDED,
-            'words': computed(results.words) if group is TallyBy.CATEGORY else None,
-            'labs': lab_table(results) if group is TallyBy.INSTITUTION else None})
+            'later': later, 'by': group.value, 'groups': group_views(results, group),
+            'recommended': RECOMMENDED,
+            'words': later(results.words) if group is TallyBy.CATEGORY else None,
+            'labs': later(lambda: lab_table(results)) if group is TallyBy.INSTITUTION else None})
 
     @app.get('/api/by/{group}')
     def by_json(group: TallyBy) -> dict[str, dict[str, dict[str, int]]]:
@@ -191,14 +194,6 @@ def add_result_pages(app: FastAPI, pages: Jinja2Templates, results: Results,
         return {name: {policy: {'wins': s.wins, 'ties': s.ties, 'losses': s.losses}
                        for policy, s in scores.items()}
                 for name, scores in results.scores(group).items()}
-
-
-def computed(get: Callable[[], T]) -> T | None:
-    """Return what ``get`` returns; None while it is being computed."""
-    try:
-        return get()
-    except NotComputed:
-        return None
 
 
 @dataclass(frozen=True)
@@ -214,11 +209,9 @@ class LabTable:
     rows: tuple[tuple[str, str, tuple[str, ...]], ...]
 
 
-def lab_table(results: Results) -> LabTable | None:
-    """Return the table of the institutions; None while it is being computed."""
-    found, standings = computed(results.labs), view_models.board(results, RECOMMENDED)
-    if found is None:
-        return None
+def lab_table(results: Results) -> LabTable:
+    """Return the table of the institutions; NotComputed at first."""
+    found, standings = results.labs(), view_models.board(results, RECOMMENDED)
     total = sum(count for _, count, _ in found.labs)
     left_out = [without for *_, without in found.labs[:LABS]]
     places = [{} if s is None else {name: place_words(s, k) for k, name in enumerate(s.items)}
@@ -261,6 +254,12 @@ def category_rows(results: Results, category: str) -> list[CategoryRow]:
                                           row.view.name))
 
 
+def rows_by_category(results: Results) -> Mapping[str, list[CategoryRow]]:
+    """Return the rows of all categories; NotComputed at first."""
+    return results.kept.get('categories', lambda: {
+        category: category_rows(results, category) for category in CATEGORIES}, slow=True)
+
+
 def category_leaders(results: Results) -> list[tuple[str, str]]:
     """
     Return the categories in which one policy is best, and that policy.
@@ -268,9 +267,8 @@ def category_leaders(results: Results) -> list[tuple[str, str]]:
     Its pooled share is above that of every other policy there, the intervals apart.
     """
     leaders = []
-    for category in CATEGORIES:
-        shares = [(row.pooled, row.view.name) for row in category_rows(results, category)
-                  if row.pooled is not None]
+    for category, rows in rows_by_category(results).items():
+        shares = [(row.pooled, row.view.name) for row in rows if row.pooled is not None]
         if len(shares) > 1 and shares[0][0].low > max(share.high for share, _ in shares[1:]):
             leaders.append((category, shares[0][1]))
     return leaders
@@ -280,6 +278,7 @@ def add_category_pages(app: FastAPI, pages: Jinja2Templates, results: Results, b
                        categories: Categories, caller: Callable[[str], Caller]) -> None:
     """Add the pages to the site."""
     names = {slug(name): name for name in CATEGORIES}
+    results.kept.always(lambda: rows_by_category(results))
     pages.env.globals['category_slug'] = slug
     pages.env.globals['all_categories'] = CATEGORIES
     pages.env.globals['said_category'] = categories.of
@@ -288,10 +287,11 @@ def add_category_pages(app: FastAPI, pages: Jinja2Templates, results: Results, b
     def category(request: Request, name: str) -> Response:
         if name not in names:
             raise DataError(f"there is no category '{name:.60}'; known: {', '.join(names)}")
-        wanted = names[name]
+        wanted, later = names[name], view_models.Gathered()
         return pages.TemplateResponse(request, 'category.html', {
-            'name': wanted, 'slugs': names, 'rows': category_rows(results, wanted),
-            'board': computed(lambda: view_models.board(
+            'later': later, 'name': wanted, 'slugs': names,
+            'rows': rows_by_category(results)[wanted],
+            'board': later(lambda: view_models.board(
                 results, RECOMMENDED, Selection(category=wanted))),
             'page': browse.page(Filter(category=wanted, limit=10))})
 

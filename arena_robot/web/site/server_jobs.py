@@ -37,6 +37,7 @@ from arena_robot.server.store.verdicts import CountedSession, counted_sessions
 from arena_robot.server.upkeep.background_work import BackgroundFunctions, sessions_to_categorise
 from arena_robot.web.site.recorded import AuditCurves, AuditNote, RecordedFiles, RecordedRollout
 
+READ_S = 60.0    # for the recordings of a session: its worker gives up before
 VIEWS = 3                # of a start scene: left, right, wrist
 RECORDED = 500    # the newest sessions whose files are read
 _Files = Mapping[str, RecordedRollout]
@@ -143,7 +144,7 @@ def server_material(database: Database, blobs: Blobs | None = None) -> ReportMat
     browse = Browse(database)
     files = RecordedFiles(blobs, AuditCurves(blobs, browse)) if blobs is not None else None
     newest = [row.id for row in rows if not row.imported][-RECORDED:]
-    read = {name: files.session(name, {}).rollouts for name in newest} if files else {}
+    read = {name: files.session(name, {}, READ_S).rollouts for name in newest} if files else {}
     return ReportMaterial(tuple(_session(row, read.get(row.id, {})) for row in rows))
 
 

@@ -24,12 +24,19 @@ from arena_robot.server.base import UnknownSession
 from arena_robot.server.store.blobs import Blobs
 from arena_robot.server.store.browse import Browse, StoredRollout
 from arena_robot.server.transparency.log import TransparencyLog
-from arena_robot.web.site.recorded import AuditCurves, Curve, RecordedFiles, RecordedSession
-from arena_robot.web.site.view_models import ENDS
+from arena_robot.web.site.recorded import (
+    AuditCurves,
+    Curve,
+    RecordedFiles,
+    RecordedRollout,
+    RecordedSession,
+)
+from arena_robot.web.site.view_models import ENDS, Gathered
 
 WIDTH, HEIGHT = 640, 96
 LEFT, RIGHT, TOP, BOTTOM = 58, 8, 16, 16    # px around a panel's plot
 BY_JUDGE = 'Progress, by the judge '
+NOT_READ = RecordedSession({slot.value: RecordedRollout() for slot in Slot}, {})
 TIMES = {0: 'never', 1: 'once', 2: 'twice'}
 _RANGE = re.compile(r'bytes=(\d+)-(\d*)')
 
@@ -226,8 +233,9 @@ def add_session_page(app: FastAPI, pages: Jinja2Templates, browse: Browse, blobs
 def _shown(browse: Browse, files: RecordedFiles, session_id: str) -> dict[str, Any]:
     evaluation, rollouts = browse.evaluation(session_id)
     videos = browse.videos(session_id)
-    recorded = files.session(session_id, videos)
-    return {'e': evaluation, 'rollouts': {r.slot: r for r in rollouts if r.slot},
+    later = Gathered()
+    recorded = later(lambda: files.session(session_id, videos)) or NOT_READ
+    return {'later': later, 'e': evaluation, 'rollouts': {r.slot: r for r in rollouts if r.slot},
             'others': [r for r in rollouts if not r.slot], 'videos': videos,
             'has_both': {*videos} == {*Slot}, 'recorded': recorded, 'plot': curve_plot(recorded),
             'has_progress': has_progress(recorded), 'audit_metrics': METRICS,

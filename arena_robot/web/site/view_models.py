@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 from urllib.parse import urlencode
 
 from fastapi import Depends
@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 
 from arena_robot.core.clock import to_utc
 from arena_robot.core.episode import EndReason
-from arena_robot.core.errors import RankingError
+from arena_robot.core.errors import NotComputed, RankingError
 from arena_robot.ranking.intervals.needed import SessionsNeeded, needed_words
 from arena_robot.ranking.methods import METHODS
 from arena_robot.ranking.recommended import RECOMMENDED
@@ -21,6 +21,7 @@ from arena_robot.server.results.standings import Results
 from arena_robot.server.store.browse import Filter
 from arena_robot.server.store.verdicts import ALL, Selection
 
+T = TypeVar('T')
 Chosen = Annotated[Selection, Depends()]    # of an address's query
 # Columns of the leaderboard that a reader may leave out, and their words.
 COLUMNS = {'score': 'Score', 'plot': 'Plot', 'interval': '95 % interval', 'progress': 'Progress',
@@ -111,6 +112,21 @@ class Matrix:
 
     policies: tuple[str, ...]
     cells: tuple[tuple[Cell, ...], ...]
+
+
+class Gathered:
+    """What a page shows of values made in the background; ``pending``: some are not there yet."""
+
+    def __init__(self) -> None:
+        self.pending = False
+
+    def __call__(self, get: Callable[[], T]) -> T | None:
+        """Return what ``get`` returns; None while it is being computed."""
+        try:
+            return get()
+        except NotComputed:
+            self.pending = True
+            return None
 
 
 def board(results: Results, method: str, chosen: Selection = ALL) -> Board:
