@@ -32,7 +32,7 @@ class RenewedValues:
     for its rest. One that raises NotComputed has a part of its work done and goes on after the
     next look: the past days of a large arena never hold up the newest standings. So only who
     is the first to ask for a value waits for it, one that is ``slow`` for ``FIRST_S`` at most,
-    and pages and stations have the processor in between.
+    and pages and stations have the processor in between. What is prepared is made last.
     Without ``open``, ``get`` makes a value again when the version changed.
     """
 

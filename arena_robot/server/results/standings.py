@@ -64,8 +64,8 @@ class Results:
     Reads verdicts, and keeps what is computed of all of them until another counts.
 
     After ``open`` all of it is renewed in the background, and no call waits for that: a new
-    verdict is part of what ``kept`` gives some seconds later. Standings by other methods than the
-    recommended one, which may take minutes, are renewed in a thread of their own.
+    verdict is part of what ``kept`` gives some seconds later. Standings by slow methods, which may
+    take minutes, are renewed in a thread of their own.
     """
 
     def __init__(self, database: Database) -> None:
@@ -93,7 +93,8 @@ class Results:
 
     def renewed(self, method: str, chosen: Selection = ALL) -> RenewedValues:
         """Return where results by a method, of the chosen verdicts, are kept."""
-        return self.kept if method == RECOMMENDED and not chosen.is_part else self._others
+        is_quick = method in {RECOMMENDED, *QUICK} and not chosen.is_part
+        return self.kept if is_quick else self._others
 
     def settle(self) -> bool:
         """Wait until what was asked for has every verdict; tell whether it has."""
