@@ -252,6 +252,7 @@ def check_site(site, session_id, verdict):
         assert shown[field.name] == field.plain(value), field.name
         if field.on_site and field.is_said(value):
             where = (f'<b>{100 * value:.0f}</b> of 100' if field.key == 'progress'
+                     else value if field.key in ('explanation', 'invalid_reason')    # on top
                      else f'<dt>{field.label}</dt><dd>{field.words(value)}</dd>')
             assert where in page, field.name
     assert '<b> & ' in page

@@ -169,10 +169,8 @@ def add_result_pages(app: FastAPI, pages: Jinja2Templates, results: Results,
                                     'later': later}
         if a and b and a != b:
             browse.card(a), browse.card(b)
-            chance = later(lambda: win_chance(results, a, b))
-            missing = later.pending
             total, by_category = met_views(results, a, b)
-            shown |= {'total': total, 'chance': chance, 'chance_missing': missing,
+            shown |= {'total': total, 'chance': later(lambda: win_chance(results, a, b)),
                       'elsewhere': elsewhere(results, a, b),
                       'films': film_pairs(browse, Filter(policy=a, against=b)),
                       'by_category': by_category,
