@@ -29,10 +29,11 @@ class RenewedValues:
     it changed, the thread makes again what the calls of ``always`` get, and what was asked for
     since it was made, one after another. After each the thread rests ``REST`` times as long as
     the processor worked for it. What is ``late`` comes last, and only the next late value waits
-    for its rest. One that raises NotComputed has a part of its work done and goes on after the
-    next look: the past days of a large arena never hold up the newest standings. So only who
-    is the first to ask for a value waits for it, one that is ``slow`` for ``FIRST_S`` at most,
-    and pages and stations have the processor in between. What is prepared is made last.
+    for its rest; once the data have changed again, no further one is begun before the others are
+    renewed. One that raises NotComputed has a part of its work done and goes on after the next
+    look: the past days of a large arena never hold up the newest standings. So only who is the
+    first to ask for a value waits for it, one that is ``slow`` for ``FIRST_S`` at most, and pages
+    and stations have the processor in between. What is prepared is made last.
     Without ``open``, ``get`` makes a value again when the version changed.
     """
 
@@ -170,17 +171,25 @@ class RenewedValues:
 
     def _renew_part(self, late: bool, changed: bool) -> bool:
         """Make again what is late, or all else; False when some of it has to wait."""
-        for call, is_late in self._always if changed else ():
-            if is_late is late and not self._renew(call, late):
+        for call in [call for call in tuple(self._always) if changed and call[1] is late]:
+            if not self._renew(call[0], late):
                 return False
+            if late:
+                self._always.remove(call)   # the next round begins where this one ends
+                self._always.append(call)
+                if self._version() != self._seen:
+                    return False
         with self._lock:
             asked = [value for value in self._values.values()
                      if value.asked and value.late is late and value.is_old(self._seen)]
-        asked.sort(key=lambda value: value.asked_s == 0.0)    # what is prepared comes last
+        # What is prepared comes last, and of each kind what was made longest ago first.
+        asked.sort(key=lambda value: (value.asked_s == 0.0, value.made_s))
         for value in asked:
             value.asked = False
             if not self._renew(partial(value.renew, self._seen), late):
                 value.asked = True
+                return False
+            if late and self._version() != self._seen:
                 return False
         return not self._stop.is_set()
 
@@ -219,7 +228,7 @@ class _Value:
     def __init__(self, make: Callable[[], Any], longest_s: float, late: bool) -> None:
         self._make, self._longest_s, self.late = make, longest_s, late
         self._version: Hashable = None
-        self._made_s = self.took_s = 0.0
+        self.made_s = self.took_s = 0.0
         self._lock = threading.RLock()
         self._found: Any = None
         self._error: ArenaError | None = None
@@ -230,14 +239,14 @@ class _Value:
     def is_old(self, version: Hashable) -> bool:
         """Tell whether the value is of another version, or of too long ago."""
         return (not self.made or self._version != version
-                or time.monotonic() - self._made_s > self._longest_s)
+                or time.monotonic() - self.made_s > self._longest_s)
 
     def renew(self, version: Hashable) -> None:
         """Make the value if it is old."""
         with self._lock:
             if not self.is_old(version):
                 return
-            self._made_s = time.monotonic()
+            self.made_s = time.monotonic()
             try:
                 self._found, self._error = self._make(), None
             except NotComputed:
@@ -245,7 +254,7 @@ class _Value:
             except ArenaError as error:
                 self._error = error
             self._version, self.made = version, True
-            self.took_s = time.monotonic() - self._made_s
+            self.took_s = time.monotonic() - self.made_s
             self.first.set()
 
     def make_first(self, version: Hashable) -> None:

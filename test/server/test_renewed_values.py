@@ -2,6 +2,7 @@
 
 import threading
 import time
+from functools import partial
 
 import pytest
 
@@ -251,3 +252,20 @@ def test_the_rest_after_a_late_value_holds_up_no_other(data, values, monkeypatch
     while values.version() != 1:
         assert time.monotonic() < begin_s + 10.0, 'the rest of 50 s was waited for'
         time.sleep(0.01)
+
+
+def test_late_values_hold_up_no_change_and_take_turns(data, values, monkeypatch):
+    """The data change while the first late value is made: the newest comes before the others."""
+    monkeypatch.setattr(renewed_values, 'LOOK_S', 0.02)
+    monkeypatch.setattr(renewed_values, 'REST', 0.0)
+    order = []
+
+    def late(name):
+        order.append(name)
+        data.version += len(order) < 8
+    for name in 'abc':
+        values.always(partial(late, name), late=True)
+    values.always(lambda: order.append('newest'))
+    values.open()
+    eventually(lambda: len(order) >= 10)
+    assert order[:10] == ['newest', 'a', 'newest', 'b', 'newest', 'c', 'newest', 'a', 'b', 'c']
