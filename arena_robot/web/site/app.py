@@ -222,7 +222,6 @@ def _public_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts,
     def rules_now() -> dict[str, Any]:
         return parts.results.kept.get('rules', parts.rules, RULES_S, slow=True, late=True)
     parts.results.kept.always(rules_now, late=True)
-    parts.results.kept.always(parts.log.head, late=True)    # hashes what has come to the log
 
     @app.get('/rules', response_class=HTMLResponse, include_in_schema=False)
     def rules(request: Request) -> Response:
