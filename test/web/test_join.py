@@ -193,7 +193,7 @@ def test_one_subject_of_two_providers_is_two_accounts_and_stays_itself(place, pr
 
 @pytest.mark.parametrize('wrong', [
     {'nonce': 'another'}, {'iss': 'https://elsewhere.example'}, {'exp': int(time.time()) - 600},
-    {'aud': 'another', 'azp': 'arena'}, {'sub': ''}, {'sub': 'hub 1'}], ids=str)
+    {'aud': 'another', 'azp': 'arena'}, {'sub': ''}, {'sub': 'hub 1'}], ids=' and '.join)
 def test_a_wrong_claim_is_refused(place, visitor, provider, wrong):
     provider.wrong = wrong
     assert visitor.get('/join/hub').status_code == 403
