@@ -23,9 +23,17 @@ from arena_robot.core.errors import ArenaError, DataError
 from arena_robot.core.extensions import load_object
 from arena_robot.core.process import Process
 
+log = logging.getLogger(__name__)
+
 # Decoders map much that they never use; what an honest file takes is far below.
 MEMORY_BYTES = 4 << 30
 CALL_S = 20.0    # the caller waits meanwhile
+AUTOGROUP = Path('/proc/self/autogroup')
+LOWEST = 19
+FAILED, NO_MEMORY, INTERRUPTED = 1, 3, 130
+# An interrupt while Python still imports ends the process without words.
+_PROGRAM = ('import signal; signal.signal(signal.SIGINT, signal.SIG_DFL); '
+            f'from {__name__} import main; raise SystemExit(main(')
 
 P = ParamSpec('P')
 T = TypeVar('T')
@@ -77,16 +85,6 @@ def _timed(limit_s: float, work: Callable[[], T]) -> T:
         return work()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
-
-
-log = logging.getLogger(__name__)
-
-AUTOGROUP = Path('/proc/self/autogroup')
-LOWEST = 19
-FAILED, NO_MEMORY, INTERRUPTED = 1, 3, 130
-# An interrupt while Python still imports ends the process without words.
-_PROGRAM = ('import signal; signal.signal(signal.SIGINT, signal.SIG_DFL); '
-            f'from {__name__} import main; raise SystemExit(main(')
 
 
 def started(work: Callable[..., object], *arguments: object, memory_bytes: int = 0) -> Process:

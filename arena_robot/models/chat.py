@@ -34,6 +34,10 @@ CACHE = '~/.cache/arena_robot/chat'    # of the verbs and of the server
 ANSWER_TOKENS = 4096          # enough for reasons and one JSON object
 TOKENS_PER_PICTURE = 1100     # a cautious estimate, as the next one
 CHARACTERS_PER_TOKEN = 3.0    # English has about four
+_FENCED = re.compile(r'```(?:json)?[ \t]*\n(.*?)\n?[ \t]*```', re.DOTALL)
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    'object': (dict,), 'array': (list,), 'string': (str,), 'boolean': (bool,),
+    'null': (type(None),), 'integer': (int,), 'number': (int, float)}
 
 
 @dataclass(frozen=True)
@@ -359,12 +363,6 @@ def _part(part: Part) -> dict[str, Any]:
     data = base64.b64encode(part.jpeg).decode('ascii')
     return {'type': 'image_url', 'image_url': {'url': f'data:image/jpeg;base64,{data}',
                                                'detail': part.detail}}
-
-
-_FENCED = re.compile(r'```(?:json)?[ \t]*\n(.*?)\n?[ \t]*```', re.DOTALL)
-_KINDS: Mapping[str, tuple[type, ...]] = {
-    'object': (dict,), 'array': (list,), 'string': (str,), 'boolean': (bool,),
-    'null': (type(None),), 'integer': (int,), 'number': (int, float)}
 
 
 def parse_json(text: str, schema: Mapping[str, Any] | None = None) -> Any:

@@ -19,6 +19,9 @@ from arena_robot.core.files import replacing
 from arena_robot.core.jpeg import from_jpeg
 from arena_robot.core.observation import Floats, Pixels
 
+SUFFIX = '.clip.npz'
+VERSION = 1
+
 
 @dataclass(frozen=True)
 class Clip:
@@ -67,10 +70,6 @@ class Clip:
             self, times_s=self.times_s[chosen],
             frames={view: [frames[i] for i in chosen] for view, frames in self.frames.items()},
             potential=None if self.potential is None else self.potential[chosen])
-
-
-SUFFIX = '.clip.npz'
-VERSION = 1
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,7 @@ EPISODES_NEED = ('session_uuid', 'policy', 'partial_success')
 SESSIONS_FOLDER = 'evaluation_sessions'
 GLOBAL_FILE = 'global_metadata.yaml'
 SESSION_GLOB = '*/metadata.yaml'
+WRITERS = 4    # threads that wait for the disk
 
 
 def read_tables(sessions: Path | str, episodes: Path | str | None = None) -> RoboArenaData:
@@ -254,9 +255,6 @@ def _count(dump: Path, spaces: Mapping[str, str]) -> None:
 
 def _yaml(data: dict[str, Any]) -> str:
     return yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
-
-
-WRITERS = 4    # threads that wait for the disk
 
 
 def read_evaluations(source: Path) -> RoboArenaData:

@@ -27,6 +27,9 @@ from arena_robot.reports.audit_agreement import FULL, AuditedSession, task_words
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+SHOWN = 12
+_COLUMNS = 2
+
 
 @dataclass(frozen=True)
 class AuditJob:
@@ -151,10 +154,6 @@ def audited_sessions(episodes: Sequence[FoundEpisode], audits: Sequence[EpisodeA
             sessions.setdefault(episode.folder.parent, {})[episode.folder.name] = audit
     return [(read_session(folder), slots['A'], slots['B'])
             for folder, slots in sessions.items() if {'A', 'B'} <= set(slots)]
-
-
-SHOWN = 12
-_COLUMNS = 2
 
 
 def plot_curves(audits: Sequence[EpisodeAudit], path: Path | str) -> None:

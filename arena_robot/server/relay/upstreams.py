@@ -45,6 +45,13 @@ IDLE_S = 600.0    # longer than any call takes
 log = logging.getLogger(__name__)
 CALL_S = 20.0
 KEPT = 10_000
+SENTENCES: dict[type[PolicyError], str] = {
+    PolicyUnavailable: 'the policy cannot be reached',
+    PolicyTimeout: 'the policy did not answer in time',
+    PolicyRefused: 'the policy refused the observation',
+    BadReply: 'the policy answered with something that is no chunk of actions',
+    PolicyError: 'the policy failed',
+}
 
 
 class Upstream(Protocol):
@@ -319,15 +326,6 @@ class Preparing:
             log.warning('a policy was not prepared: %s: %s', error.code, error)
             return 0.0
         return slowest_s
-
-
-SENTENCES: dict[type[PolicyError], str] = {
-    PolicyUnavailable: 'the policy cannot be reached',
-    PolicyTimeout: 'the policy did not answer in time',
-    PolicyRefused: 'the policy refused the observation',
-    BadReply: 'the policy answered with something that is no chunk of actions',
-    PolicyError: 'the policy failed',
-}
 
 
 async def blind(work: Callable[[], Awaitable[T]]) -> T:

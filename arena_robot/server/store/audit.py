@@ -19,6 +19,12 @@ from arena_robot.server.store.database import Connection, Database
 from arena_robot.server.store.schema import audit, rate_counts
 
 DETAIL_CHARS = 1000    # an error that quotes its input must not fill the log
+PERIOD_S = 10       # a row per caller and ten seconds: the table stays small
+KEPT = 1            # whole periods beside the one that runs
+WAIT_MS = 2000      # for the database, then the counts of a second are given up
+
+CallerKey = tuple[str, str]       # kind of rate, hash of the caller
+CountKey = tuple[str, str, int]   # and period
 
 
 @dataclass(frozen=True)
@@ -80,14 +86,6 @@ class Audit:
         with self._database.read() as connection:
             rows = connection.execute(query).mappings().all()
         return [AuditLine(**{k: v for k, v in row.items() if k != 'id'}) for row in rows]
-
-
-PERIOD_S = 10       # a row per caller and ten seconds: the table stays small
-KEPT = 1            # whole periods beside the one that runs
-WAIT_MS = 2000      # for the database, then the counts of a second are given up
-
-CallerKey = tuple[str, str]       # kind of rate, hash of the caller
-CountKey = tuple[str, str, int]   # and period
 
 
 class RateCounts:

@@ -18,6 +18,10 @@ from arena_robot.session.loop.parts import LOOK_TIMEOUT_S, Parts
 AHEAD_S, BEHIND_S = 0.05, 1.0    # of a reading's stamp: clocks that differ, a part that stands
 FRAMES = 3              # a median needs three
 SERVER_CLOCK_S = 1.0    # times of the records differ by no more than a person notices
+NAME = 'camera positions'
+START = 'start'
+FIXED = tuple(role for role in ROLES if role != 'wrist')
+MOVED = 1.5 * MOVED_CAMERA    # less strict than within a session: the light differs by days
 
 
 def preflight(parts: Parts, clock: Clock, data: Path, min_free_gb: float) -> list[Check]:
@@ -117,12 +121,6 @@ def _disk(data: Path, min_free_gb: float) -> str:
         raise ArenaError(f'{free_gb:.1f} GB free at {existing}, a session needs {min_free_gb:g}; '
                          'free some space')
     return f'{free_gb:.0f} GB free'
-
-
-NAME = 'camera positions'
-START = 'start'
-FIXED = tuple(role for role in ROLES if role != 'wrist')
-MOVED = 1.5 * MOVED_CAMERA    # less strict than within a session: the light differs by days
 
 
 def newest_photos(sessions: Path) -> tuple[Path, dict[str, Pixels]] | None:
