@@ -11,11 +11,16 @@ one is below. Takes about 6 minutes; --scale 0.1 is quicker and coarser.
 With --arena it prints the table of the default method in simulated arenas instead: coverage, how
 often the best policy's ranks exclude the first place, and the width of the intervals over that of
 an oracle, who knows how much policies, evaluators and labs differ.
+
+With --robots it prints how often the test of `arena rank --robots` keeps robots apart that do not
+differ, stated at 5 %, and the processor time of a test; it fails where that is too often by two
+standard errors. Takes a minute.
 """
 
 import argparse
 import os
 import sys
+import time
 from functools import partial
 from pathlib import Path
 
@@ -25,11 +30,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / 'test' / 'ranking'))
 
 import numpy as np  # noqa: E402
 from arena_worlds import ArenaWorld, trial  # noqa: E402
-from ranking_worlds import scored_tally, tally  # noqa: E402
+from ranking_worlds import on_robots, scored_tally, tally  # noqa: E402
 from scipy.special import betaincinv, expit, logit, stdtrit  # noqa: E402
 from scipy.stats import binom  # noqa: E402
 
 from arena_robot.core.parallel import Workers  # noqa: E402
+from arena_robot.ranking.differences import ALPHA, across_robots  # noqa: E402
 
 KINDS = (('bt', 'bt', 1), ('davidson', 'davidson', 1), ('tasks', 'davidson', 1),
          ('evaluators', 'davidson', 20))
@@ -59,6 +65,11 @@ ARENAS = {
     'cycles of 0.5, `order`, 300': ArenaWorld(7, 300, 'order', cycles=0.5, verdicts='bt'),
 }
 FEW = 20
+# Kinds of robot, policies, sessions, evaluators (0: each session by itself), data sets
+ROBOTS = ((2, 6, 60, 0, 400), (2, 6, 240, 0, 400), (3, 10, 600, 0, 400), (2, 6, 240, 8, 400),
+          (2, 6, 240, 16, 400), (3, 10, 600, 24, 400), (3, 20, 10_000, 0, 20),
+          (3, 20, 10_000, 100, 40))
+NAMES = ('fr3', 'ur5e', 'gen3')
 
 
 def main(scale):
@@ -100,6 +111,26 @@ def arenas(scale, seed, jobs, method):
               f'{stated / policies:.2f} | {width / max(known, 1e-9):.2f} |', flush=True)
         bad += [name] if not LEAST - 2 * error <= cover <= MOST + 2 * error else []
     print('outside 0.93 to 0.97 by two standard errors: ' + ('; '.join(bad) or 'none'))
+    return 1 if bad else 0
+
+
+def robots(scale, seed):
+    """Print false alarms of the test of robots and its time; return 1 where they are too many."""
+    print('| robots | policies, sessions | by | kept apart at 5 % | a test takes |')
+    print('|---|---|---|---|---|')
+    rng, bad = np.random.default_rng(seed), []
+    for kinds, n, m, people, worlds in ROBOTS:
+        apart, start = [], time.process_time()
+        for _ in range(times(worlds, scale)):
+            votes = on_robots(rng, people=people, m=m, kinds=NAMES[:kinds], n=n)
+            apart.append(across_robots(votes, 'bt', intervals=0).p_value < ALPHA)
+        took_s, found = (time.process_time() - start) / len(apart), np.mean(apart)
+        by = f'{people} evaluators' if people else 'session'
+        error = np.sqrt(ALPHA * (1 - ALPHA) / len(apart))
+        print(f'| {kinds} | {n}, {m} | {by} | {found:.3f} ± {error:.3f} | '
+              f'{took_s * 1e3:.0f} ms |', flush=True)
+        bad += [f'{kinds} robots, {m}, {by}'] if found > ALPHA + 2 * error else []
+    print('kept apart too often: ' + ('; '.join(bad) or 'none'))
     return 1 if bad else 0
 
 
@@ -153,8 +184,13 @@ if __name__ == '__main__':
                         help='data sets per row, as a multiple of the usual (default 1)')
     parser.add_argument('--arena', metavar='METHOD', nargs='?', const='bt_shrunk',
                         help='print the table of arenas, by this method (default bt_shrunk)')
-    parser.add_argument('--seed', type=int, default=0, help='of the arenas (default 0)')
+    parser.add_argument('--robots', action='store_true',
+                        help='print how often equal robots are kept apart')
+    parser.add_argument('--seed', type=int, default=0,
+                        help='of the arenas and the robots (default 0)')
     parser.add_argument('--jobs', type=int, default=1, help='processes (default 1)')
     options = parser.parse_args()
+    if options.robots:
+        sys.exit(robots(options.scale, options.seed))
     sys.exit(arenas(options.scale, options.seed, options.jobs, options.arena) if options.arena
              else main(options.scale))

@@ -30,6 +30,7 @@ from arena_robot.core.observation import ArmState, GripperState, Image
 from arena_robot.drivers.base import ArmDescription, StereoFrame
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc.server import GrpcPolicyServer
+from arena_robot.robots.arms import PANDA
 from arena_robot.server.client import RemoteArena, ServerAddress
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.relayed import of_session
@@ -83,7 +84,7 @@ class Still:
         return []
 
     def description(self):
-        return ArmDescription('panda', 'still', (0.0,) * 7)
+        return ArmDescription(PANDA, 'still', (0.0,) * 7)
 
     def act(self, action, stamp_ns):
         accepted = Future()

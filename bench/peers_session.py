@@ -157,7 +157,7 @@ class Station(DemoStation):
 def sessions(server, station, processes):
     """Run blind sessions until every policy was in one."""
     processes.start(station.simulator(TASK, SEED), station.recorder(),
-                    station.session(server.target, server.station_token))
+                    station.session(server.target, server.station_token()))
     left = {name for name, _, _ in members()}
     for number in range(1, MOST_SESSIONS + 1):
         code, said = arena('session', '--auto', '--wait', '90', '--instruction', 'lift the cube',

@@ -13,7 +13,7 @@ SIZES = ((10, 100, 20), (100, 1000, 100), (1000, 10_000, 500))    # labs, statio
 # Measured on two cores: of a rollout, of an assignment (a verdict is about one), of a page.
 ROLLOUT_MBIT, ROLLOUT_CORES, CALL_S, PAGE_S = 1.5, 0.24 / 20.0, 0.033, 0.02
 UPLOAD_MB_PER_S, SESSION_MB, ROW_MB = 275.0, 15.0, 0.0011
-RENEWAL_S = 1.7e-5    # of all standings, for each session there is
+RENEWAL_S = 1.5e-5    # of all standings, for each session there is
 
 # Assumed: how stations are used (a peak is three times the mean), and what one machine has.
 SESSIONS_PER_DAY, ROLLOUT_S, PEAK, PAGES_PER_SESSION, KEPT_DAYS = 20, 30.0, 3.0, 5, 365

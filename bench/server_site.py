@@ -110,7 +110,7 @@ PAGES = (
     '/api/policies/policy-03', '/api/policies/policy-03/reports/1',
     '/api/policies/policy-03/audit', '/api/history', '/api/audit', '/api/by/category',
     '/api/evaluations?limit=100', f'/api/evaluations/{5:036}',
-    '/api/log/head', '/api/log/entries?start=0')
+    '/api/log/head', '/api/log/entries?start=0', '/api/releases')
 
 
 def ready(client, path, wait_s=300.0):

@@ -235,7 +235,8 @@ def spaces_table() -> str:
         row = space.row
         spans = dict.fromkeys(f'±{largest:.4g} {unit}'.strip()
                               for largest, unit in zip(row.largest, row.units, strict=True))
-        rows.append(f'| `{space.value}` | {space.size} | {row.meaning} | {", ".join(spans)} |')
+        rows.append(f'| `{space.value}` | {space.size(DOF)} | {row.meaning} | '
+                    f'{", ".join(spans)} |')
     return '\n'.join(rows)
 
 

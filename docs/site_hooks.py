@@ -3,7 +3,8 @@ What `make docs` adds to the pages of docs/; mkdocs calls the functions ``on_…
 
 The generated reference of :mod:`reference_pages` is added below ``reference/``. A link to a file
 of the repository outside docs/ leads to a copy below ``repository/``. Formulas become
-MathML, which needs no script.
+MathML, which needs no script. ``llms.txt`` lists all pages of the menu for programs that read
+text (https://llmstxt.org).
 """
 
 import re
@@ -15,6 +16,7 @@ import reference_pages
 from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,6 +25,7 @@ OUTSIDE = re.compile(r'\]\(\.\./([^)#]+)')
 COPIED = ('README.md', 'CONTRIBUTING.md')
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 # Roles of reStructuredText in docstrings, such as :func:`rank`.
+LINK = re.compile(r'!?\[([^\]]*)\]\([^)]*\)')
 ROLE = re.compile(r':(?:attr|class|data|exc|func|meth|mod):(?=<code>)')
 
 
@@ -56,3 +59,25 @@ def on_page_content(html: str, **_: Any) -> str:
     html = ROLE.sub('', html).replace('::</p>', ':</p>')
     return FORMULA.sub(lambda match: convert(
         unescape(match[2]), display='block' if match[1] == 'div' else 'inline'), html)
+
+
+def on_page_context(context: Any, page: Page, config: MkDocsConfig, nav: Navigation) -> Any:
+    """Write ``llms.txt`` beside the first page, when all pages of the menu have been read."""
+    if page.file.src_uri == 'index.md':
+        lines = [f'# {config.site_name}', '', f'> {config.site_description}']
+        for part in nav.items:
+            lines += ['', f'## {part.title}', '']
+            lines += [f"- [{item.title}]({item.canonical_url or item.url or './'}): "
+                      f'{first_sentence(item.markdown)}' for item in part.children]
+        path = Path(config.site_dir, 'llms.txt')
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text('\n'.join(lines) + '\n', encoding='utf-8')
+    return context
+
+
+def first_sentence(markdown: str) -> str:
+    """Return a page's first sentence of text, without links."""
+    text = re.sub(r'```.*?```', '', markdown, flags=re.DOTALL)
+    plain = ' '.join(LINK.sub(r'\1', block) for block in re.split(r'\n\s*\n', text)
+                     if re.match(r'[\w*\[`"]', block))
+    return re.split(r'(?<=[.?!])\s', ' '.join(plain.split()))[0]

@@ -34,12 +34,14 @@ from launch_ros.actions import Node
 from arena_robot.core.config import read_yaml
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.observation import ROLES
+from arena_robot.nodes.executables import PARTS
 from arena_robot.nodes.lib.parameters import require_prefix
 from arena_robot.nodes.lib.spin import SAID, local_only
 from arena_robot.nodes.station.files import (
     CONFIGURATION_ERROR,
     names_in,
     nodes_in,
+    part_names,
     refuse_unknown_arguments,
     require_matches,
     rviz_file,
@@ -50,7 +52,6 @@ from arena_robot.nodes.station.processes import (
     session_processes,
     start_file,
 )
-from arena_robot.robots.arms import ROBOTS
 from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
 
 PACKAGE = 'arena_robot'
@@ -60,8 +61,9 @@ ARGUMENTS = [
     DeclareLaunchArgument('namespace', default_value='', description='namespace of all nodes'),
     DeclareLaunchArgument('params_file', default_value=SIM,
                           description='station file; the simulated station by default'),
-    DeclareLaunchArgument('robot_type', default_value='', choices=['', *ROBOTS],
-                          description="which Franka; empty: the station file's"),
+    DeclareLaunchArgument('robot_type', default_value='',
+                          description="panda, fr3, an embodiment or its YAML file; empty: the "
+                                      "station file's"),
     DeclareLaunchArgument('robot_ip', default_value='',
                           description="address of the robot; empty: the station file's"),
     DeclareLaunchArgument('arm_prefix', default_value='',
@@ -97,7 +99,7 @@ ARGUMENTS = [
                           description="serve the evaluator's page too, http://localhost:8600/"),
 ]
 NUMBERS = ('joint_state_rate', 'respawn_delay')
-PREFIXED = ('arm_node', 'gripper_node', 'camera_node')
+PREFIXED = ('arm_node', 'gripper_node', 'camera_node', PARTS)
 BAD = '{name} has ended with a configuration error: the station ends'
 QUOTED_NOTHING = "''"    # rcl does not parse a value without any character
 REMAPPINGS = [('/tf', 'tf'), ('/tf_static', 'tf_static')]
@@ -179,7 +181,7 @@ def _arguments(context: LaunchContext, executable: str) -> list[str]:
         **(prefix if executable in PREFIXED else {})}
     if executable == 'arm_node':
         overrides |= _given(context, 'robot_type', 'robot_ip') | _arm(context)
-    if executable in ('arm_node', 'gripper_node', 'camera_node') and context.launch_configurations[
+    if executable in PREFIXED and context.launch_configurations[
             'use_fake_hardware'] == 'true':
         overrides['use_fake_hardware'] = 'true'
     for name, value in overrides.items():
@@ -203,10 +205,11 @@ def _node(context: LaunchContext, executable: str, name: str, arguments: list[st
             OpaqueFunction(function=lambda _: [] if STARTED.over else [start()])])]
 
     def start() -> Node:
-        # The composed station holds several nodes: giving it one name would rename them all.
-        naming = {} if executable == 'sim_station' else {'name': name}
+        # A process of several nodes: giving it one name would rename them all.
+        naming = {} if executable in ('sim_station', PARTS) else {'name': name}
         node = Node(package=PACKAGE, executable=executable, namespace=given['namespace'],
-                    arguments=arguments, remappings=REMAPPINGS, output='screen', on_exit=again,
+                    arguments=[*part_names(executable, name), *arguments],
+                    remappings=REMAPPINGS, output='screen', on_exit=again,
                     sigterm_timeout=sigterm_timeout, **naming,
                     additional_env=local_only(context.environment))
         STARTED.processes.append(node)
@@ -251,7 +254,8 @@ def _nodes(context: LaunchContext) -> list[LaunchDescriptionEntity]:
         if ('sim_station', 'sim_station') in found:
             raise ConfigError('load_gripper:=false is for a station whose file has no sim_station:'
                               ' the simulated station always has its gripper')
-        found = [one for one in found if one[0] != 'gripper_node']
+        found = [(program, kept) for program, name in found if (kept := ','.join(
+            node for node in name.split(',') if node != 'gripper_node'))]
     out = [_node(context, executable, name, _arguments(context, executable))
            for executable, name in found]
     if record and not session:

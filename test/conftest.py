@@ -10,19 +10,22 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from arena_robot.core.tuning import draw_without_window
+
 BROWSERS = ('chromium', 'chromium-browser', 'google-chrome')
 HERE = Path(__file__).parent
 # Threads of one product that wait for each other's core would take all cores; before numpy loads.
 os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
+draw_without_window()    # before a test imports MuJoCo
 
 
 def pytest_configure(config):
     # How long one example takes says more about the machine than about the code.
     hypothesis.settings.register_profile('any_machine', deadline=None)
     hypothesis.settings.load_profile('any_machine')
-    # Processes that share the cores do not hear each other's ROS.
+    # Processes that share the cores do not hear each other's ROS, nor those of another run.
     worker = os.environ.get('PYTEST_XDIST_WORKER', 'gw0').removeprefix('gw')
-    domain = int(os.environ.get('ROS_DOMAIN_ID', '64'))
+    domain = int(os.environ.get('ROS_DOMAIN_ID', os.getpid()))
     os.environ['ROS_DOMAIN_ID'] = str((domain + int(worker)) % 102)
 
 

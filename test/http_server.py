@@ -1,12 +1,20 @@
-"""An HTTP server on this machine whose answers a test makes, and a chat endpoint of it."""
+"""An HTTP server whose answers a test makes, a chat endpoint of it, and ports for restarts."""
 
 import json
+import random
+import socket
 import threading
+import time
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class HttpServer:
-    """Answers each GET and POST with ``answer(path, body)``, a status and a body in bytes."""
+    """
+    Answers each GET, POST and PUT with ``answer(path, body)``, a status and a body.
+
+    A body is bytes, or yields them piece by piece.
+    """
 
     def __init__(self, answer):
         self.answer = answer
@@ -17,12 +25,18 @@ class HttpServer:
                 body = self.rfile.read(int(self.headers.get('Content-Length', 0)))
                 code, headers, data = outer.respond(self.path, body, self.headers)
                 self.send_response(code)
-                for name, value in {'Content-Length': str(len(data)), **headers}.items():
+                length = {'Content-Length': str(len(data))} if isinstance(data, bytes) else {}
+                for name, value in {**length, **headers}.items():
                     self.send_header(name, value)
                 self.end_headers()
-                self.wfile.write(data)
+                with suppress(ConnectionError):    # the caller may have heard enough
+                    for piece in [data] if length else data:
+                        self.wfile.write(piece)
 
             def do_GET(self):
+                self.do_POST()
+
+            def do_PUT(self):
                 self.do_POST()
 
             def log_message(self, *args):
@@ -69,3 +83,35 @@ def said(text, **more):
     return 200, {'Content-Type': 'application/json'}, json.dumps({
         'id': 'x', 'object': 'chat.completion', 'choices': [choice],
         'usage': {'prompt_tokens': 100, 'completion_tokens': 20}}).encode()
+
+
+def streamed(text, written, pause_s=0.0, finish='stop', size=4):
+    """Return a good answer that comes in pieces; ``written`` counts those that were sent."""
+    def events():
+        parts = [text[k:k + size] for k in range(0, len(text), size)]
+        rows = [{'choices': [{'index': 0, 'delta': {'content': part}}]} for part in parts]
+        end = [{'choices': [{'index': 0, 'delta': {}, 'finish_reason': finish}]},
+               {'choices': [], 'usage': {'prompt_tokens': 100, 'completion_tokens': len(parts)}}]
+        for row in [*rows, *(end if finish else [])]:
+            written.append(row)
+            yield f'data: {json.dumps(row)}\n\n'.encode()
+            time.sleep(pause_s)
+        yield b'data: [DONE]\n\n'
+    return 200, {'Content-Type': 'text/event-stream'}, events()
+
+
+GIVEN: set[int] = set()
+
+
+def free_port():
+    """
+    Return a free port below those of outgoing calls, so that none takes it during a restart.
+
+    No port is returned twice: gRPC lets two servers listen at one.
+    """
+    while True:
+        port = random.SystemRandom().randrange(20000, 30000)
+        with suppress(OSError), socket.create_server(('127.0.0.1', port)):
+            if port not in GIVEN:
+                GIVEN.add(port)
+                return port

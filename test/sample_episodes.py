@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from scipy.spatial.transform import Rotation
 
 from arena_robot.core.episode import CONTROL_RATE_HZ, MAX_STEPS
@@ -22,8 +23,9 @@ from arena_robot.recording.bag.base import Message, Qos, Topic, read_definition,
 from arena_robot.recording.bag.codec import Codec
 from arena_robot.recording.bag.writer import BagWriter
 from arena_robot.recording.episode.views import TF
-from arena_robot.robots.arms import PANDA, ROBOTS, Robot
+from arena_robot.robots.arms import PANDA, ROBOTS, ArmLimits, Chain, Robot
 from arena_robot.robots.grippers import ROBOTIQ_2F85
+from arena_robot.safety import kinematics
 from arena_robot.safety.urdf import CameraMount, camera_frames, matrix_of
 
 _BASE = PANDA.base_frame()
@@ -41,16 +43,55 @@ def arm_joints(q: Sequence[float], robot: Robot = PANDA) -> dict[str, Any]:
             'tau': still, 'tau_ext': still}
 
 
+def _pose(rng: np.random.Generator, reach_m: float = 0.3) -> tuple[float, ...]:
+    """Return the 12 numbers of a random pose."""
+    rows = np.column_stack([Rotation.random(random_state=int(rng.integers(2 ** 31))).as_matrix(),
+                            rng.uniform(-reach_m, reach_m, 3)])
+    return tuple(map(float, rows.ravel()))
+
+
+def _floats(values: Any) -> tuple[float, ...]:
+    return tuple(map(float, values))
+
+
+def random_arm(joints: int, seed: int) -> Robot:
+    """Return the row of an arm that nobody built, which rests inside its workspace."""
+    rng = np.random.default_rng([joints, seed])
+    slides = rng.random(joints) < 0.3
+    axes = rng.normal(size=(joints, 3))
+    axes /= np.linalg.norm(axes, axis=1)[:, None]
+    low = np.where(slides, -rng.uniform(0.02, 0.6, joints), -rng.uniform(0.5, 3.0, joints))
+    high = -low * rng.uniform(0.7, 1.3, joints)
+    speed, spring = rng.uniform(0.3, 4.0, joints), rng.random() < 0.5
+    chain = Chain(tuple(_pose(rng) for _ in range(joints)), tuple(map(tuple, axes.tolist())),
+                  tuple(map(bool, slides)), _pose(rng), int(rng.integers(joints)))
+    rest = low + rng.uniform(0.3, 0.7, joints) * (high - low)
+    poses = kinematics.frames(rest, chain)
+    box = {f'{name}_{end}': _floats(poses[link, :3, 3] + way * rng.uniform(0.05, 1.0))
+           for name, link in (('workspace', kinematics.END), ('elbow', chain.elbow))
+           for end, way in (('lower', -1.0), ('upper', 1.0))}
+    limits = ArmLimits(
+        joint_lower=_floats(low), joint_upper=_floats(high), hardware_lower=_floats(low - 0.01),
+        hardware_upper=_floats(high + 0.01), velocity=_floats(0.9 * speed),
+        torque=_floats(rng.uniform(5.0, 80.0, joints)), chain=chain, **box,
+        stiffness=_floats(spring * rng.uniform(10.0, 60.0, joints)),
+        flange_stiffness=_floats(spring * np.array([400.0] * 3 + [15.0] * 3)))
+    return Robot('made', 'drawn arm', limits, _floats(speed), _floats(rng.uniform(2, 15, joints)),
+                 _floats(1.1 * np.array(limits.torque)), reset_joints=_floats(rest),
+                 own_joints=tuple(f'axis_{i}' for i in range(joints)))
+
+
 @dataclass(frozen=True)
 class SampleEpisode:
     """
     Settings of the synthetic episode.
 
-    ``steps`` ticks of ``rate_hz`` of a ``robot`` in the table of arms, arm states at ``state_hz``,
+    ``steps`` ticks of ``rate_hz`` of a ``robot``, a row or its name, arm states at ``state_hz``,
     pictures of ``width`` by ``height``; ``start_ns`` is the stamp of the first tick. With
     ``potential`` a simulated station's potential
     is recorded too: it rises, and falls by a quarter in the middle. With ``still`` arm and gripper
     rest at zero, that is requested, and all is dark. ``sent`` are hashes of observations, by step.
+    With a ``layout`` the chunks are in that, whose numbers are a hundred times those of the steps.
     """
 
     steps: int = 30
@@ -67,7 +108,8 @@ class SampleEpisode:
     cameras: tuple[str, ...] = ROLES
     still: bool = False
     sent: Mapping[int, str] = field(default_factory=dict)
-    robot: str = PANDA.name
+    robot: str | Robot = PANDA
+    layout: str = ''
     rate_hz: float = CONTROL_RATE_HZ
 
 
@@ -76,7 +118,8 @@ class SampleMaker:
 
     def __init__(self, sample: SampleEpisode, folders: Sequence[Path] | None = None) -> None:
         self.sample = sample
-        self.robot, self.tick_ns = ROBOTS[sample.robot], round(1e9 / sample.rate_hz)
+        self.robot = sample.robot if isinstance(sample.robot, Robot) else ROBOTS[sample.robot]
+        self.tick_ns = round(1e9 / sample.rate_hz)
         self.folders = share_folders() if folders is None else folders
         self.codec = Codec()
         self._topics: dict[str, Topic] = {}
@@ -130,7 +173,7 @@ class SampleMaker:
             q = self.q(stamp)
             yield '/arm_node/arm_state', stamp, {
                 'header': header(stamp, _BASE), 'robot_mode': 2, **arm_joints(q, self.robot),
-                'cartesian_position': [0.4, 0.0, 0.3 + 0.05 * q[0], 3.14, 0.0, q[6]],
+                'cartesian_position': [0.4, 0.0, 0.3 + 0.05 * q[0], 3.14, 0.0, q[-1]],
                 'control_command_success_rate': 1.0}
             yield '/joint_states', stamp, {
                 'header': header(stamp, ''), 'position': q,
@@ -157,9 +200,12 @@ class SampleMaker:
     def _chunk(self, k: int, stamp: int) -> dict[str, Any]:
         length = self.sample.chunk_length
         return {'header': header(stamp, _BASE), 'slot': self.sample.slot, 'step': k,
-                'chunk_index': k // length, 'action_space': self.sample.space, 'width': 8,
+                'chunk_index': k // length,
+                'action_space': self.sample.layout or self.sample.space,
+                'width': self.robot.joints + 1,
                 'observation_sha256': self.sample.sent.get(k, ''),
-                'actions': np.concatenate([self._action(k + j) for j in range(length)])}
+                'actions': np.concatenate([self._action(k + j) for j in range(length)])
+                * (100.0 if self.sample.layout else 1.0)}
 
     def _step(self, k: int, stamp: int, seen: int) -> dict[str, Any]:
         length = self.sample.chunk_length
@@ -170,8 +216,8 @@ class SampleMaker:
                 'observation_age_s': (stamp - seen) * 1e-9, 'skew_s': (stamp - seen) * 1e-9,
                 'action_space': self.sample.space, 'requested': action,
                 'chunk_index': k // length, 'chunk_step': k % length,
-                'joint_names': self.robot.joint_names(), 'q_sent': action[:7],
-                'gripper_sent': action[7], 'loop_s': self.tick_ns * 1e-9 if k else 0.0,
+                'joint_names': self.robot.joint_names(), 'q_sent': action[:-1],
+                'gripper_sent': action[-1], 'loop_s': self.tick_ns * 1e-9 if k else 0.0,
                 'inference_s': 0.0 if k % length else 0.05,
                 'clamps': [] if k % 10 else [{'reason': 'step_limit', 'asked': action,
                                               'sent': action, 'detail': 'made up'}]}
@@ -180,7 +226,7 @@ class SampleMaker:
         sample = self.sample
         end = sample.start_ns + (sample.steps - 1) * self.tick_ns
         base = {'session_id': sample.session_id, 'slot': sample.slot, 'prompt': sample.prompt,
-                'station': 'sample', 'robot_type': sample.robot, 'backend': 'sample',
+                'station': 'sample', 'robot_type': self.robot.name, 'backend': 'sample',
                 'control_rate_hz': sample.rate_hz, 'max_steps': MAX_STEPS,
                 'started': _time(sample.start_ns)}
         name = '/session_node/episode_info'
@@ -210,11 +256,11 @@ class SampleMaker:
         return start + (stamp_ns - start) * rate // 10**9 * 10**9 // rate
 
     def q(self, stamp_ns: int) -> list[float]:
-        """Return the joints (7,) in rad at a stamp."""
+        """Return the joints (n,) in rad at a stamp."""
         if self.sample.still:
-            return [0.0] * 7
+            return [0.0] * self.robot.joints
         t = (stamp_ns - self.sample.start_ns) * 1e-9
-        return [0.3 * float(np.sin(t + i)) for i in range(7)]
+        return [0.3 * float(np.sin(t + i)) for i in range(self.robot.joints)]
 
     def gripper(self, k: int) -> float:
         """Return the gripper's position at a tick."""
@@ -326,3 +372,17 @@ def header(stamp_ns: int, frame_id: str) -> dict[str, Any]:
 
 def _time(stamp_ns: int) -> dict[str, int]:
     return {'sec': stamp_ns // 10**9, 'nanosec': stamp_ns % 10**9}
+
+
+def rerun_rows(path):
+    """Return what Rerun's own reader finds: by entity and component, (seconds, value) of rows."""
+    reader = pytest.importorskip('rerun.chunk', reason="pip install 'droid-arena[rerun]'")
+    rows = {}
+    for chunk in reader.RrdReader(path).store().stream():
+        batch = chunk.to_record_batch()
+        times = batch.column(1).cast('int64').to_pylist() if not chunk.is_static else [None]
+        for name in batch.schema.names[1 if chunk.is_static else 2:]:
+            values = zip(times, batch.column(name).to_pylist(), strict=True)
+            rows.setdefault((chunk.entity_path, name), []).extend(
+                (None if ns is None else ns * 1e-9, value[0]) for ns, value in values)
+    return rows

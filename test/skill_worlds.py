@@ -62,7 +62,7 @@ class StructuralExecutor:
         goal = 1.0 - where[f'{target.name}/{joint.name}']
         grasped, results = '', []
         for place, step in enumerate(solution.subtasks):
-            ok, grasped = self.subtask(spec, facts_of(step), grasped, where,
+            ok, grasped = self.subtask(spec, facts_of(step, spec.objects), grasped, where,
                                        crc32(f'{solution.task}{place}{step.code}{seed}'.encode()))
             results.append(SubtaskResult(ok, 10, 0.0, '' if ok else 'failed'))
             if not ok:
@@ -80,7 +80,7 @@ class StructuralExecutor:
             return True, grasped[0][-1]
         if facts.about != 'joint':
             return True, '' if facts.names('release_grasp') else held
-        name, joint = facts.names('get_joint_state')[0]
+        name, joint = facts.of
         goal, now = {'upper': 1.0, 'lower': 0.0}.get(facts.goal, 0.5), where[f'{name}/{joint}']
         if abs(now - goal) < facts.tolerance:
             return True, held

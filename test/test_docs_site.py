@@ -84,14 +84,39 @@ def test_the_http_page_has_the_addresses_of_a_site(pages):
     assert '| `method` | query | `' in part(pages['http'], '## `/api/standings`')
 
 
-def test_the_menu_has_every_page_once():
+SCREEN = 66    # lines of a page that is read without turning
+
+
+def test_the_page_of_each_tool_is_under_a_screen_and_has_a_picture_of_its_own():
+    shown = {}
+    for tool in ('from_lerobot', 'rerun', 'foxglove', 'gymnasium', 'hub'):
+        text = (ROOT / 'docs' / f'{tool}.md').read_text(encoding='utf-8')
+        assert text.count('\n') <= SCREEN, tool
+        [shown[tool]] = re.findall(r'^!\[.+\]\((img/\S+)\)$', text, re.MULTILINE)
+        assert (ROOT / 'docs' / shown[tool]).stat().st_size < 400_000
+    others = ''.join(path.read_text(encoding='utf-8') for path in (ROOT / 'docs').glob('*.md')
+                     if path.stem not in shown)
+    assert len(set(shown.values())) == len(shown)
+    assert [picture for picture in shown.values() if f']({picture})' in others] == []
+    scripts = ''.join(path.read_text(encoding='utf-8') for path in (ROOT / 'docs').glob('*.py'))
+    # The viewer of Rerun takes its own picture.
+    assert [tool for tool, picture in shown.items() if tool != 'rerun'
+            and f'docs/{picture}' not in scripts] == []
+
+
+def menu():
+    """Return the pages of each part of the menu."""
     class Loader(yaml.SafeLoader):
         """Reads the file without what only mkdocs knows."""
 
     Loader.add_multi_constructor('', lambda loader, suffix, node: None)
     config = yaml.load((ROOT / 'mkdocs.yml').read_text(encoding='utf-8'), Loader)
-    listed = [page if isinstance(page, str) else next(iter(page.values()))
-              for tab in config['nav'] for page in next(iter(tab.values()))]
+    return {name: [page if isinstance(page, str) else next(iter(page.values())) for page in pages]
+            for tab in config['nav'] for name, pages in tab.items()}
+
+
+def test_the_menu_has_every_page_once():
+    listed = [page for pages in menu().values() for page in pages]
     assert len(listed) == len(set(listed))
     written = {path.name for path in (ROOT / 'docs').glob('*.md')}
     assert {page for page in listed if '/' not in page} == written
@@ -107,3 +132,16 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     assert '<math' in html
     assert 'class="arithmatex"' not in html
     assert not re.search(r'https?://[^"]+\.(?:js|css|woff2?)"', html), 'nothing from elsewhere'
+    programs_find_every_page((tmp_path / 'llms.txt').read_text(encoding='utf-8'), tmp_path)
+
+
+def programs_find_every_page(text, site):
+    """The list for programs has the parts of the menu, and a line that leads to each page."""
+    assert text.startswith('# arena_robot\n\n> Double-blind comparison')
+    parts = dict(part.split('\n\n', 1) for part in text.split('\n## ')[1:])
+    assert list(parts) == list(menu())
+    for name, pages in menu().items():
+        rows = re.findall(r'^- \[(.+)\]\((.*)\): (.{20,})$', parts[name], re.MULTILINE)
+        assert len(rows) == len(pages), parts[name]
+        assert all((site / address / 'index.html').is_file() for _, address, _ in rows)
+    assert '[Compare policies blind, on any robot](blind/): You have a robot and two' in text

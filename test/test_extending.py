@@ -10,11 +10,14 @@ import textwrap
 from pathlib import Path
 
 import pytest
+import yaml
 from installed_package import install
 
 from arena_robot.cli.main import main
+from arena_robot.cli.verbs import parser, typed
 from arena_robot.core.errors import ConfigError
 from arena_robot.drivers.table import GRIPPER_MODELS
+from arena_robot.safety.limits import limits_for
 from arena_robot.safety.urdf import urdf
 
 ROOT = Path(__file__).parents[1]
@@ -27,7 +30,8 @@ def blocks():
     for indent, language, body in BLOCK.findall(text):
         body = '\n'.join(line.removeprefix(indent) for line in body.split('\n'))
         first, _, rest = body.partition('\n')
-        yield language, first.removeprefix('# '), rest if first[:2] == '# ' else body
+        title = re.fullmatch('# (.*)|<!-- (.*) -->', first)
+        yield (language, title[1] or title[2], rest) if title else (language, first, body)
 
 
 FILES = {name: text for _, name, text in blocks() if name.startswith(('my_lab/', 'pyproject'))}
@@ -50,6 +54,7 @@ def my_lab(tmp_path, monkeypatch):
     for name in [name for name in sys.modules if name.split('.')[0] == 'my_lab']:
         del sys.modules[name]
     for where in ('arena_robot.drivers.table:GRIPPER_MODELS',
+                  'arena_robot.safety.embodiments:EMBODIMENTS',
                   'arena_robot.drivers.sim.tasks:TASKS', 'arena_robot.policy.examples:EXAMPLES',
                   'arena_robot.ranking.methods:METHODS', 'arena_robot.ranking.voting.rules:RULES'):
         module, name = where.split(':')
@@ -64,10 +69,37 @@ def command(start):
 
 
 def test_the_page_has_its_recipes():
-    assert set(FILES) == {'pyproject.toml', *(f'my_lab/{name}.py' for name in (
-        'camera', 'gripper', 'policy', 'task', 'voting', 'ranking'))}
+    assert set(FILES) == {'pyproject.toml', 'my_lab/lift.xml', 'my_lab/lift.yaml', *(
+        f'my_lab/{name}.py' for name in (
+            'arm', 'camera', 'gripper', 'policy', 'task', 'voting', 'ranking'))}
     assert len(CHANGES) == 4
-    assert len(COMMANDS) == 7
+    assert len(COMMANDS) == 12
+
+
+def test_the_arm_is_described_and_has_limits(my_lab, capsys):
+    words = command('arena embodiment propose')
+    assert main([*words[:2], str(my_lab / words[2]), *words[3:]]) == 0
+    begun = yaml.safe_load(capsys.readouterr().out)['arms']['arm']
+    written = yaml.safe_load(FILES['my_lab/lift.yaml'])['arms']['arm']
+    for key in ('joints', 'base', 'tool'):
+        assert begun[key] == written[key]
+    assert main(command('arena embodiment check')) == 0, capsys.readouterr().err
+    told = capsys.readouterr().out
+    assert 'arm arm: 4 joints from foot to hand; at reset its flange is at 0.435' in told
+    assert 'inverse kinematics finds 50 of 50 poses' in told
+    assert "layout joint_velocity: 5 numbers at 15 Hz, driven as DROID's" in told
+    assert limits_for('lift').chain.slides == (True, False, False, False)
+    assert '<joint name="lift" type="prismatic">' in urdf('lift')
+
+
+def test_the_arm_does_tasks_in_simulation_and_is_seen(my_lab, capsys):
+    assert main(command('arena sim expert --robot')) == 0
+    assert ' 4/4 ' in capsys.readouterr().out
+    sheet = [*command('arena sim contact-sheet'), '--width', '64', '--plain']
+    assert main(sheet) == 0
+    assert Path(sheet[2]).stat().st_size > 10_000
+    words = command('arena session')    # a walk runs it
+    assert parser(typed(words)).parse_args(words).robot_type == 'lift'
 
 
 def test_the_camera_passes_its_check(my_lab, capsys):
@@ -90,7 +122,7 @@ def test_the_policy_is_listed_and_passes_its_check(my_lab, capsys):
 
 
 def test_the_expert_does_the_task(my_lab, capsys):
-    assert main(command('arena sim expert')) == 0
+    assert main(command('arena sim expert --tasks')) == 0
     assert '2/2' in capsys.readouterr().out
     assert main(['sim', 'tasks']) == 0
     assert 'touch_cube' in capsys.readouterr().out

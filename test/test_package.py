@@ -119,7 +119,8 @@ def test_every_other_import_is_pinned():
         'typing_extensions': 'fastapi', 'anyio': 'fastapi', 'serial': 'pyserial', 'zmq': 'pyzmq',
         'prometheus_client': 'prometheus_client', 'markupsafe': 'jinja2', 'joserfc': 'authlib'}
     vendors = {'pyzed', 'pylibfranka', 'franka', 'franka_msgs', 'zerorpc', 'evalica', 'choix',
-               'pyspiel', 'pytest', 'keyring', 'rerun', 'gymnasium'}
+               'pyspiel', 'pytest', 'keyring', 'rerun', 'gymnasium',
+               'huggingface_hub'}
     own_names = {'arena_robot', *ROS_PACKAGES, *vendors}
     missing = {name for name in imported() - set(sys.stdlib_module_names) - own_names
                if distributions.get(name.lower(), name.lower().replace('_', '-')) not in pinned}

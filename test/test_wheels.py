@@ -7,8 +7,6 @@ empty folder; this takes minutes and a package index, so `make test` leaves it o
 
 import os
 import re
-import shlex
-import socket
 import subprocess
 import sys
 import time
@@ -23,6 +21,9 @@ from arena_robot.cli.main import EXTRAS, extra_of
 from arena_robot.cli.verbs import VERBS
 from arena_robot.nodes.executables import MODULES
 
+sys.path.insert(0, str(Path(__file__).parent / 'cli'))
+from page_walks import Walk, walks
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -33,13 +34,8 @@ PROJECT = tomllib.loads((ROOT / 'pyproject.toml').read_text(encoding='utf-8'))['
 OWN = PROJECT['optional-dependencies']
 INSTALLED = pytest.mark.skipif('ARENA_TEST_WHEELS' not in os.environ,
                                reason='installs from a package index: make install-check')
+WALKS = walks()
 FIRST_VERDICT_S = 300    # what docs/blind.md promises
-SESSIONS = """session_uuid,evaluator,institution,valid,preference,policy_a,policy_b
-1,e1,lab1,1,A,pi0,pi05
-2,e2,lab1,1,B,pi0,pi05
-3,e1,lab2,1,A,pi05,pi0
-4,e2,lab2,1,B,pi0,pi05
-"""
 
 
 def names(requirements):
@@ -121,7 +117,8 @@ def role(request, dist, tmp_path):
     size = sum(path.lstat().st_size for path in environment.rglob('*') if path.is_file())
     sys.stdout.write(f'\n{DISTRIBUTION}{extra}: {installed_s:.0f} s, {size / 1e6:.0f} MB\n')
     plain = {'PATH': f'{environment}/bin:/usr/bin:/bin', 'HOME': str(tmp_path),
-             'MUJOCO_GL': 'egl', 'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST',
+             'PYTHONUNBUFFERED': '1', 'MUJOCO_GL': 'egl',
+             'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST',
              'ROS_DOMAIN_ID': os.environ.get('ROS_DOMAIN_ID', '0')}
 
     def start(*words):
@@ -132,7 +129,8 @@ def role(request, dist, tmp_path):
         process = start(*words)
         text, _ = process.communicate(timeout=300)
         return process.returncode, text
-    run.start, run.folder, run.installed_s = start, tmp_path, installed_s
+    run.start, run.folder, run.environment, run.installed_s = (
+        start, tmp_path, plain, installed_s)
     return run
 
 
@@ -143,10 +141,9 @@ def roles(*extras):
 @INSTALLED
 @roles('', 'ranking')
 def test_core_ranks_sessions(role):
-    (role.folder / 'sessions.csv').write_text(SESSIONS)
-    code, text = role('arena', 'rank', '--sessions', 'sessions.csv', '--method', 'bt')
-    assert code == 0, text
-    assert 'pi05' in text
+    with Walk(role.folder, role.environment) as walk:
+        for block in WALKS['ranking'][1]:
+            walk.do(block)
     took = min(timed(role, 'arena', '--version') for _ in range(3))
     assert took < 0.3, f'arena --version took {took:.2f} s'
     code, text = role('arena', 'server', '--data', 'x')
@@ -169,19 +166,6 @@ def test_policy_serves_and_checks(role):
     assert ' 0 failed' in text
 
 
-def blind_words():
-    """Return what docs/blind.md prints for a study without a robot, with ports that are free."""
-    page = (ROOT / 'docs' / 'blind.md').read_text(encoding='utf-8').partition('Without a robot')[2]
-    for port in ('8000', '8100', '8101'):
-        with socket.create_server(('127.0.0.1', 0)) as free:
-            page = page.replace(f':{port}', f':{free.getsockname()[1]}').replace(
-                f'--port {port}', f'--port {free.getsockname()[1]}')
-    commands, program = re.findall(r'```(?:python)?\n(.*?)```', page, re.DOTALL)[:2]
-    router = re.search(r"openpi://localhost:(\d+)'", program)[1]
-    return [*commands.splitlines()[:2], f'{commands.splitlines()[2]} --port {router} '
-            '--grpc-port 0 --page-port 0'], program
-
-
 @INSTALLED
 @roles('policy')
 def test_the_first_blind_verdict_takes_five_minutes(role, browser, monkeypatch):
@@ -189,39 +173,12 @@ def test_the_first_blind_verdict_takes_five_minutes(role, browser, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / 'test' / 'blind')
     from test_blind_page import Phone
     begun = time.monotonic()
-    commands, program = blind_words()
-    (role.folder / 'robot.py').write_text(program)
-    running = [role.start(*shlex.split(command)) for command in commands[:2]]
-    try:
-        for process in running:
-            while 'serving' not in (line := process.stdout.readline()):
-                assert line, 'no policy is served'
-        running.append(role.start(*shlex.split(commands[2])))
-        while not (link := re.search(r'the page for the phone: (\S+)',
-                                     running[2].stdout.readline())):
-            assert running[2].poll() is None, 'the router ended'
-        phone = Phone(browser, link[1])
-        for success in ('true', 'false'):
-            phone.phase('ready')
-            phone.press('#start')
-            assert role('python', 'robot.py') == (0, '')
-            phone.press('#end')
-            phone.press(f'#success [data-value={success}]')
-            phone.until(lambda: phone.browser.execute_script(
-                "return document.querySelector('#clips video')?.videoWidth"), 'the video')
-            phone.press('#score')
-        phone.press('#preference [data-value=A]')
-        phone.press('#judge')
-        phone.until(lambda: 'Trial 3' in phone.find('#count').text, 'the next block')
-    finally:
-        for process in running:
-            process.terminate()
-            process.communicate(timeout=30)
+    with Walk(role.folder, role.environment, lambda link: Phone(browser, link)) as walk:
+        for block in WALKS['blind'][1]:
+            walk.do(block)
     seconds = role.installed_s + time.monotonic() - begun
     sys.stdout.write(f'from an empty environment to the first blind verdict: {seconds:.0f} s\n')
     assert seconds < FIRST_VERDICT_S
-    journal = (role.folder / 'waves' / 'journal.jsonl').read_text()
-    assert journal.count('"move": "trial"') == 2
 
 
 @INSTALLED

@@ -36,7 +36,8 @@ class Capabilities:
     that it takes, ``max_frames`` of one query (0: any); ``views`` that it requires (empty: any
     will do), ``max_views`` that it looks at (0: all). One that is not ``deterministic`` can give
     another answer when it is asked again. ``needs_record``: it reads what was recorded beside the
-    pictures, so it can judge no pictures from elsewhere.
+    pictures, so it can judge no pictures from elsewhere. ``trusted``: which of ``evaluators``,
+    ``mc``, ``str`` and ``sqs`` a judge that is not trusted by its name has proven itself for.
     """
 
     kind: JudgeKind = JudgeKind.ABSOLUTE
@@ -48,6 +49,7 @@ class Capabilities:
     max_frames: int = 0
     interval_s: float = 0.2
     needs_record: bool = False
+    trusted: tuple[str, ...] = ()
 
 
 class TraceStatus(str, Enum):
@@ -64,7 +66,9 @@ class Trace:
 
     ``raw_phi`` is what it said before clipping and smoothing, ``clipped`` how many values were
     clipped, ``model`` its identity, ``raw`` its replies, ``detail`` why it is invalid or not
-    calibrated here.
+    calibrated here. ``success`` (T+1,) is the probability that the task is done at each instant,
+    ``half_width`` (T+1,) that of an interval around ``phi`` which holds the true progress in 90 %;
+    empty where the judge says neither.
     """
 
     phi: Floats
@@ -78,6 +82,8 @@ class Trace:
     interval_s: float | None = None
     raw_phi: Floats = field(default_factory=lambda: np.zeros(0))
     raw: tuple[str, ...] = ()
+    success: Floats = field(default_factory=lambda: np.zeros(0))
+    half_width: Floats = field(default_factory=lambda: np.zeros(0))
 
     @property
     def valid(self) -> bool:
@@ -181,18 +187,23 @@ def refusals(capabilities: Capabilities, trace: Trace) -> dict[str, str]:
 
 
 def smoothed(trace: Trace) -> Trace:
+    """Return the trace with its values smoothed, see :func:`smoothed_values`."""
+    return replace(trace, phi=smoothed_values(trace.phi))
+
+
+def smoothed_values(phi: Floats) -> Floats:
     """
-    Return the trace with outliers of one frame replaced and neighbours averaged.
+    Return a curve with outliers of one frame replaced and neighbours averaged.
 
     A value farther than 0.35 from the median of its four neighbours becomes that median; then the
     weights are .1 .2 .4 .2 .1, normalised at the ends. It may still fall.
     """
-    phi = trace.phi.copy()
+    kept = phi.copy()
     for t in range(len(phi)):
-        around = np.delete(trace.phi[max(t - 2, 0):t + 3], min(t, 2))
-        if len(around) >= 2 and abs(trace.phi[t] - np.median(around)) > 0.35:
-            phi[t] = np.median(around)
-    return replace(trace, phi=np.clip(averaged(phi), 0.0, 1.0))
+        around = np.delete(phi[max(t - 2, 0):t + 3], min(t, 2))
+        if len(around) >= 2 and abs(phi[t] - np.median(around)) > 0.35:
+            kept[t] = np.median(around)
+    return np.clip(averaged(kept), 0.0, 1.0)
 
 
 def averaged(phi: Floats) -> Floats:

@@ -9,6 +9,8 @@ is kept and scored apart. Frame distances vary within each bin. A tie, or no ans
 
 Triples of instants ask whether a judge contradicts itself: where it puts the second before the
 third and the first before the second, it has to put the first before the third.
+
+Of episodes with a label alone (real robots), what a judge says of the end is compared with it.
 """
 
 import json
@@ -18,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import spearmanr
 
 from arena_robot.audit.aggregate import DRAWS
 from arena_robot.audit.base import Judge, Pair
@@ -169,7 +172,7 @@ def _made(clip: LabelledClip, before: int, after: int, hop: float, name: str, si
 
 
 def noisy(pair: Pair, alpha: float, rng: np.random.Generator) -> Pair:
-    """Return a pair whose two instants are (1 - α) I + α N(0, 1), clipped to [0, 1] (eq. 51)."""
+    """Return a pair with each picture (1 - α) I + α N(0, 1), clipped to [0, 1] (eq. 51)."""
     if not 0.0 <= alpha <= 1.0:
         raise DataError(f'the noise is a share from 0 to 1, found {alpha}')
 
@@ -177,7 +180,8 @@ def noisy(pair: Pair, alpha: float, rng: np.random.Generator) -> Pair:
         return {view: np.asarray(np.clip((1.0 - alpha) * p + 255.0 * alpha * rng.normal(
             size=p.shape), 0.0, 255.0), np.uint8) for view, p in views.items()}
 
-    return replace(pair, before=blurred(pair.before), after=blurred(pair.after)) if alpha else pair
+    return replace(pair, before=blurred(pair.before), after=blurred(pair.after),
+                   start=blurred(pair.start), goal=blurred(pair.goal)) if alpha else pair
 
 
 def answers(judge: Judge, pairs: Sequence[BenchPair], alpha: float = 0.0, seed: int = 0,
@@ -266,6 +270,72 @@ def _share_score(name: str, rows: Sequence[tuple[str, bool]], seed: int) -> Benc
     low, high = np.quantile(hits[drawn].sum(axis=1) / counts[drawn].sum(axis=1),
                             [0.025, 0.975]).tolist()
     return BenchScore(name, float(hits.sum() / counts.sum()), low, high, len(rows))
+
+
+@dataclass(frozen=True)
+class JudgedEnd:
+    """
+    An episode with a label and what a judge said of it.
+
+    ``label`` is higher for a better end. ``phi`` is the judge's curve, empty where it said
+    nothing; ``published`` is another judge's, at even times, empty without one.
+    """
+
+    instruction: str
+    label: int
+    phi: Floats
+    calibrated: bool = False
+    published: Floats = field(default_factory=lambda: np.zeros(0))
+
+
+def end_scores(rows: Sequence[JudgedEnd], seed: int = 0) -> list[BenchScore]:
+    """
+    Return how a judge's last values agree with labels, with bootstraps over episodes.
+
+    ``successes``: how often a success, the best label, ends above another episode; ``same task``:
+    how often the better of two episodes with one instruction does; equal ends count half.
+    ``curves``: the mean rank correlation with published curves.
+    """
+    said = [row for row in rows if len(row.phi)]
+    ends = np.array([row.phi[-1] for row in said])
+    labels = np.array([row.label for row in said])
+    better = labels[:, None] > labels[None, :] if said else np.zeros((0, 0), bool)
+    wins = 0.5 + 0.5 * np.sign(ends[:, None] - ends[None, :]) if said else better.astype(float)
+    best = max((row.label for row in rows), default=0)
+    same = np.array([[a.instruction == b.instruction for b in said] for a in said], bool)
+    rng = np.random.default_rng((seed, 11))
+    drawn = rng.multinomial(len(said), np.full(len(said), 1.0 / len(said)), size=DRAWS) \
+        if said else np.zeros((DRAWS, 0))
+    scores = [
+        _pair_score('successes', wins, better & (labels == best)[:, None], drawn),
+        _pair_score('same task', wins, better & same.reshape(better.shape), drawn)]
+    likes = np.array([_like(row) for row in said if len(row.published) > 1])
+    likes = likes[np.isfinite(likes)]
+    if len(likes):
+        spread = likes[rng.integers(len(likes), size=(DRAWS, len(likes)))].mean(axis=1)
+        low, high = np.quantile(spread, [0.025, 0.975]).tolist()
+        scores.append(BenchScore('curves', float(likes.mean()), low, high, len(likes)))
+    return scores
+
+
+def _pair_score(name: str, wins: Floats, asked: 'np.ndarray[tuple[int, int], np.dtype[np.bool_]]',
+                drawn: 'np.ndarray[tuple[int, int], np.dtype[Any]]') -> BenchScore:
+    """Return the mean of ``wins`` where ``asked``; ``drawn`` has the episodes of each draw."""
+    if not asked.any():
+        return BenchScore(name, float('nan'), float('nan'), float('nan'), 0)
+    sums = np.einsum('di,ij,dj->d', drawn, wins * asked, drawn)
+    counts = np.einsum('di,ij,dj->d', drawn, asked.astype(float), drawn)
+    low, high = np.quantile(sums[counts > 0] / counts[counts > 0], [0.025, 0.975]).tolist()
+    return BenchScore(name, float(wins[asked].mean()), low, high, int(asked.sum()))
+
+
+def _like(row: JudgedEnd) -> float:
+    """Return the rank correlation of a curve with the published one at the same shares of time."""
+    at = np.linspace(0.0, 1.0, len(row.published))
+    curve = np.interp(at, np.linspace(0.0, 1.0, len(row.phi)), row.phi)
+    if np.ptp(curve) == 0.0 or np.ptp(row.published) == 0.0:
+        return float('nan')
+    return float(spearmanr(curve, row.published).statistic)
 
 
 @dataclass(frozen=True)

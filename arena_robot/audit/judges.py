@@ -18,6 +18,7 @@ JUDGES: Table[JudgeMaker] = Table('judge', 'arena_robot.judges', {
     'local': 'arena_robot.audit.local.judge:LocalJudge',
     'oracle': 'arena_robot.audit.simple:OracleJudge',
     'recorded': 'arena_robot.audit.simple:RecordedJudge',
+    'lerobot': 'arena_robot.audit.simple:LeRobotJudge',
     'robometer': 'arena_robot.audit.wire.robometer:RobometerJudge',
     'gvl': 'arena_robot.audit.wire.gvl:GvlJudge',
     'hop': 'arena_robot.audit.wire.hop:HopJudge',

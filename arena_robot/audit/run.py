@@ -4,12 +4,20 @@ import hashlib
 import json
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
-from arena_robot.audit.base import SMOOTHING, Judge, Trace, TraceStatus, averaged, refusals
+from arena_robot.audit.base import (
+    SMOOTHING,
+    Judge,
+    Trace,
+    TraceStatus,
+    averaged,
+    refusals,
+    smoothed,
+)
 from arena_robot.audit.opd import (
     DELTA,
     EPSILON,
@@ -25,17 +33,22 @@ from arena_robot.core.observation import Pixels
 from arena_robot.records.audit_file import EpisodeAudit, withheld
 from arena_robot.records.clip import Clip
 
-CACHE_VERSION = 1
+CACHE_VERSION = 2
 
 
 @dataclass(frozen=True)
 class AuditSettings:
-    """How the metrics are counted; ``epsilon`` None is 0.005; ``milestones`` is K of MC."""
+    """
+    How the metrics are counted; ``epsilon`` None is 0.005; ``milestones`` is K of MC.
+
+    ``curve`` is ``raw``, what the judge said, or ``v1.5``, smoothed as the authors' second tool.
+    """
 
     convention: str = 'paper'
     epsilon: float | None = None
     delta: float = DELTA
     milestones: int = MILESTONES
+    curve: str = 'raw'
 
 
 @dataclass(frozen=True)
@@ -66,7 +79,8 @@ class TraceCache:
                 'version': CACHE_VERSION, 'phi': trace.phi.tolist(), 'model': trace.model,
                 'detail': trace.detail, 'mode': trace.mode, 'clipped': trace.clipped,
                 'calibrated': trace.calibrated, 'raw_phi': trace.raw_phi.tolist(),
-                'raw': list(trace.raw)})
+                'raw': list(trace.raw), 'success': trace.success.tolist(),
+                'half_width': trace.half_width.tolist()})
         return trace
 
 
@@ -94,6 +108,9 @@ def audit_trace(judge: Judge, clip: Clip, trace: Trace, settings: AuditSettings,
     rule = convention(settings.convention)
     metrics: dict[str, float | None] = {}
     refused = refusals(judge.capabilities, trace) if trace.valid else {}
+    if trace.valid and settings.curve != 'raw':
+        trace = replace(smoothed(trace), mode=', '.join(
+            filter(None, (trace.mode, f'curve {settings.curve}'))))
     if trace.valid:
         table = measure([trace.phi], rule, epsilon, settings.delta, [success], [clip.name],
                         settings.milestones)
@@ -106,7 +123,8 @@ def audit_trace(judge: Judge, clip: Clip, trace: Trace, settings: AuditSettings,
         trace.calibrated and judge.capabilities.calibrated,
         clip.interval_s, tuple(clip.frames), trace.clipped, success,
         tuple(np.round(clip.times_s, 6).tolist()), tuple(trace.phi.tolist()), metrics, refused,
-        trace.raw))
+        trace.raw, judge.capabilities.trusted, tuple(trace.success.tolist()),
+        tuple(trace.half_width.tolist())))
 
 
 def _key(identity: str, clip: Clip) -> str:
@@ -134,7 +152,9 @@ def _read(path: Path, clip: Clip) -> Trace | None:
             return None
         return Trace(phi, clip.times_s, str(data['model']), TraceStatus.OK, str(data['detail']),
                      str(data['mode']), int(data['clipped']), bool(data['calibrated']),
-                     clip.interval_s, np.array(data['raw_phi'], np.float64), tuple(data['raw']))
+                     clip.interval_s, np.array(data['raw_phi'], np.float64), tuple(data['raw']),
+                     np.array(data['success'], np.float64),
+                     np.array(data['half_width'], np.float64))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -1,8 +1,10 @@
-"""Judges without a model: recorded numbers, the simulator's potential, and baselines."""
+"""Judges without a model of their own: recorded numbers, the simulator, and baselines."""
 
 import hashlib
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -17,12 +19,15 @@ from arena_robot.audit.base import (
     trace_of,
 )
 from arena_robot.audit.opd import read_traces
-from arena_robot.core.errors import ConfigError
+from arena_robot.core.errors import ConfigError, DataError
 from arena_robot.core.observation import Floats, Pixels
 from arena_robot.records.clip import Clip
 
 SCALES: Mapping[str, float] = {'share': 1.0, 'percent': 100.0}
 _SMALL = (32, 18)
+# Where LeRobot's tools put progress: the first is of SARM, Robometer and TOPReward alike.
+SIGNALS = ('progress_sparse', 'progress_dense', 'reward.robometer.progress')
+_PROVENANCE = 'lerobot.reward_scoring.provenance'
 
 
 class OracleJudge:
@@ -79,6 +84,79 @@ class RecordedJudge:
     def compare(self, pair: Pair) -> float | None:
         """Return None: two pictures are not in the file."""
         return None
+
+
+class LeRobotJudge:
+    """
+    What a reward model of LeRobot (SARM, Robometer, TOPReward) said of an exported dataset.
+
+    ``file`` is the parquet that LeRobot's scoring of the dataset wrote, ``dataset`` the folder of
+    the dataset (by default that of the file), ``column`` the signal (by default the first of
+    ``SIGNALS``, else the first whose name has ``progress``). The values are spread over the clip
+    by the share of time.
+    """
+
+    name = 'lerobot'
+    capabilities = Capabilities(calibrated=False, needs_record=True)
+
+    def __init__(self, file: str, dataset: str = '', column: str = '') -> None:
+        path = Path(file).expanduser()
+        rows, about = _parquet([path])
+        known = [name for name in rows if 'progress' in name]
+        column = column or next((name for name in (*SIGNALS, *known) if name in known), '')
+        if column not in rows or not {'episode_index', 'frame_index'} <= rows.keys():
+            raise ConfigError(f"{path} needs the columns episode_index, frame_index and "
+                              f"'{column or 'progress_sparse'}'; it has {', '.join(rows)}")
+        self._file = path.name
+        self._numbers = [np.array(rows[name], np.float64)
+                         for name in ('episode_index', 'frame_index', column)]
+        root = Path(dataset).expanduser() if dataset else path.parent
+        episodes, _ = _parquet(sorted(root.glob('meta/episodes/*/*.parquet')))
+        counted = episodes.get('episode_index', [])
+        self._episodes = {f'{session or f"{root.resolve().name}_{number:06d}"}/{slot or "A"}':
+                          (number, length) for number, length, session, slot in zip(
+            counted, episodes.get('length', []), *(
+                episodes.get(name, [''] * len(counted)) for name in ('session_id', 'slot')),
+            strict=True)}
+        scored = json.loads(about.get(_PROVENANCE, '{}')).get('model', {})
+        model = (about.get('reward_model_path') or about.get('vlm_name') or scored.get('id')
+                 or 'unnamed model')
+        self.model = f'{model}: {column}'
+        self.identity = f'{self.model} {hashlib.sha256(path.read_bytes()).hexdigest()}'
+
+    def progress(self, clip: Clip) -> Trace:
+        """Return the signal of the clip's episode."""
+        number, length = self._episodes.get(clip.name, (-1, 0))
+        episode, frame, value = self._numbers
+        own = episode == number
+        if not own.any():
+            return invalid(clip, self.model, f"{self._file} has no episode '{clip.name}'")
+        at = (clip.times_s - clip.times_s[0]) / max(float(np.ptp(clip.times_s)), 1e-9)
+        return trace_of(clip, np.interp(at, frame[own] / max(length - 1, 1), value[own]),
+                        self.model, calibrated=False, detail="a reward model's scale is its own")
+
+    def compare(self, pair: Pair) -> float | None:
+        """Return None: two pictures are not in the file."""
+        return None
+
+
+def _parquet(paths: Sequence[Path]) -> tuple[dict[str, list[Any]], dict[str, str]]:
+    """Return the columns of parquet files in a row, and what the first says of itself."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise ConfigError("parquet files need pyarrow: pip install 'droid-arena[judges]'"
+                          ) from error
+    try:
+        tables = [pq.read_table(path) for path in paths]
+        rows = pa.concat_tables(tables, promote_options='default')
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise DataError(f'{", ".join(map(str, paths)) or "meta/episodes"} cannot be read as '
+                        f'parquet: {error}') from error
+    return ({name: rows[name].to_pylist() for name in rows.column_names
+             if not name.startswith('stats/')},
+            {key.decode(): text.decode() for key, text in (rows.schema.metadata or {}).items()})
 
 
 class ElapsedTime:

@@ -54,6 +54,10 @@ class TranslatedPolicy:
         """Answer a call of ``arena.policy.v1``."""
         return await asyncio.to_thread(self._call, method, request, timeout_s)
 
+    async def spec(self) -> PolicySpec:
+        """Connect, unless that is done, and return the policy's spec."""
+        return (await asyncio.to_thread(self._open)).spec
+
     async def close(self) -> None:
         """Close the connection; the next call makes it anew."""
         policy, self._policy = self._policy, None
@@ -81,7 +85,7 @@ class TranslatedPolicy:
 class RoutedPolicy(ABC):
     """A policy as the router calls it; every method raises PolicyError."""
 
-    _line: FrameLine | CallLine
+    _line: FrameLine | CallLine | None = None
 
     def __init__(self, address: PolicyAddress, options: CallOptions) -> None:
         self._address, self._options = address, options
@@ -105,7 +109,8 @@ class RoutedPolicy(ABC):
 
     async def close(self) -> None:
         """Close all connections; can be called twice."""
-        await self._line.close()
+        if self._line is not None:
+            await self._line.close()
         await self._other.close()
 
 
@@ -176,9 +181,35 @@ class GrpcArm(RoutedPolicy):
         return await self._line.call(method, request, timeout_s)
 
 
+class TranslatedArm(RoutedPolicy):
+    """A policy behind a server of another protocol, which the package's own client calls."""
+
+    async def open(self) -> None:
+        """
+        Connect, or let the server forget what it was asked before.
+
+        Its checkpoint is not loaded anew before each trial: how long that takes would tell which
+        policy it is.
+        """
+        if self.spec is not None:
+            await self.call('Reset', b'', self._options.reset_timeout_s)
+        self.spec = await self._other.spec()
+        self.metadata = openpi_wire.metadata_of(self.spec)
+
+    async def frame(self, frame: Message, timeout_s: float) -> Message:
+        """Answer a client of openpi's protocol."""
+        return await self._other.frame(frame, timeout_s)
+
+    async def call(self, method: str, request: bytes, timeout_s: float) -> bytes:
+        """Answer a gRPC client."""
+        return await self._other.call(method, request, timeout_s)
+
+
 def arm_at(address: str, options: CallOptions) -> RoutedPolicy:
     """Return the policy at an address, not open yet; ConfigError for an unknown protocol."""
     place = parse_address(address)
+    if place.is_translated:
+        return TranslatedArm(place, options)
     return OpenpiArm(place, options) if place.is_openpi else GrpcArm(place, options)
 
 

@@ -31,9 +31,11 @@ from arena_robot.core.errors import (
     PolicyUnavailable,
 )
 from arena_robot.core.openable import Openable
+from arena_robot.policy.address import parse_address
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc import wire
 from arena_robot.policy.grpc.passing import CallServer
+from arena_robot.policy.lerobot_client import LOAD_S
 from arena_robot.policy.openpi import wire as openpi_wire
 from arena_robot.policy.openpi.passing import TRACEBACK, FrameServer, LoopThread, Message
 from arena_robot.policy.options import CallOptions, ServeOptions
@@ -71,7 +73,9 @@ class ArmPool(Openable):
         """
         self._loop = LoopThread('blind-router')
         try:
-            self.run(self._open(), OPEN_S * len(self._addresses))
+            self.run(self._open(), sum(
+                LOAD_S if parse_address(address).is_translated else OPEN_S
+                for address in self._addresses.values()))
             self.metadata = common_metadata([arm.metadata for arm in self.policies.values()])
             specs = [arm.spec for arm in self.policies.values() if arm.spec is not None]
             self.why_no_spec = next((arm.why_no_spec for arm in self.policies.values()

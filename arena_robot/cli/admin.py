@@ -11,7 +11,6 @@ from arena_robot.cli.arguments import add_place, add_server_arguments, calls, co
 from arena_robot.cli.policy.submit import policy_values, review_lines
 from arena_robot.cli.terminal import ProgressBar, json_text, sentences
 from arena_robot.core.errors import DataError
-from arena_robot.robots.arms import ROBOTS
 
 if TYPE_CHECKING:
     from arena_robot.server.config import ServerConfig
@@ -49,7 +48,9 @@ def station_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
     parser.add_argument('name')
     parser.add_argument('--institution', required=True, help='its evaluators belong to it too')
-    parser.add_argument('--robot', choices=tuple(ROBOTS), default='fr3')
+    parser.add_argument('--robot', metavar='ARM', default='fr3',
+                        help='panda, fr3, an embodiment of `arena embodiment list`, or its YAML '
+                             'file (%(default)s)')
     parser.add_argument('--external-cameras', type=int, choices=(0, 1, 2), default=2)
     parser.add_argument('--no-wrist-camera', action='store_true')
     parser.add_argument('--no-stereo', action='store_true')
@@ -64,9 +65,10 @@ def run_station(args: argparse.Namespace) -> int:
 
         arena admin station nyu-1 --institution NYU --robot fr3
     """
+    from arena_robot.safety.limits import robot_of
     from arena_robot.server.proto import arena_server_pb2 as pb
     reply = calls(args)('AddStation', pb.Station(
-        name=args.name, institution=args.institution, robot=args.robot,
+        name=args.name, institution=args.institution, robot=robot_of(args.robot).name,
         external_cameras=args.external_cameras, wrist_camera=not args.no_wrist_camera,
         stereo=not args.no_stereo, test_driver=args.test_driver))
     _print_token(args, reply.token)
@@ -329,6 +331,43 @@ def run_hide(args: argparse.Namespace) -> int:
             args.reason)
     print(json_text({'session': args.session, 'hidden': not args.undo}) if args.json else
           f"the texts of session {args.session} are {'shown' if args.undo else 'hidden'}")
+    return 0
+
+
+def release_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument('name', help='its month, such as 2026-11; 2026-11b for another in it')
+    parser.add_argument('--doi', default='', help='reserved for it before; it is in the citation')
+    parser.add_argument('--by', required=True, metavar='NAME', help='who freezes, for the log')
+    add_place(parser)
+
+
+def run_release(args: argparse.Namespace) -> int:
+    """
+    Freeze the results of today for citations, on the server's own machine, for good.
+
+        arena admin release 2026-11 --doi 10.5281/zenodo.123 --by ada --data arena-data
+
+    The site shows the release at /data/2026-11 with its files: the log, the standings, the results
+    of each task, the methods so far, and the table of sessions. The log gets their hashes. A
+    release cannot be changed or removed, so hide texts that name a person before.
+    `arena results verify log.json --release release.json` checks one.
+    """
+    from arena_robot.core.clock import SystemClock
+    from arena_robot.server.store.audit import Audit
+    from arena_robot.server.store.snapshot import require_database
+    from arena_robot.web.site.downloads import ReleaseFreezer
+    from arena_robot.web.site.server_jobs import opened
+
+    config, clock = config_at(args), SystemClock()
+    require_database(config.database_url())
+    with opened(config) as (database, blobs):
+        entry = ReleaseFreezer(database, blobs, config.data, clock).freeze(
+            args.name, args.doi, args.by)
+        Audit(database, clock).write(f'local:{args.by}', 'release', args.name, 'ok', args.doi)
+    lines = [f"release {args.name} has {entry['size']} entries of the log; /data/{args.name}",
+             *(f"{file['sha256']}  {name}" for name, file in entry['files'].items())]
+    print(json_text(entry) if args.json else '\n'.join(lines))
     return 0
 
 

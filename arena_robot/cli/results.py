@@ -75,40 +75,54 @@ def verify_arguments(parser: argparse.ArgumentParser) -> None:
                         help='a head saved before, JSON; can be repeated')
     parser.add_argument('--receipts', type=Path, metavar='DIR',
                         help="the folder of a station's sessions: receipts, records, promises")
+    parser.add_argument('--release', type=Path, action='append', default=[], metavar='FILE',
+                        help='a file of a frozen release; can be repeated')
 
 
 def run_verify(args: argparse.Namespace) -> int:
     """
     Check a server's leaderboard offline, from its log.
 
-        curl -o log.json https://arena.example.org/api/log
+        curl --fail --retry 99 -o log.json https://arena.example.org/api/log
         arena results verify log.json --key 3f2a... --head head_of_march.json
         arena results verify log.json --receipts ~/arena/sessions
+        arena results verify log.json --release release.json
 
     The log holds every session that counts. Its hashes, signed head, commitments, reveals and the
     standings are computed anew. Heads that were saved before (`/api/log/head`) and the sessions of
     a station show that nothing was removed or changed since: its receipts, its own record of each
     verdict, and what the server signed when it gave the pair and when it took the verdict.
+    A file of a release must have a hash that is in the log; of its release.json entries,
+    standings and results by task are checked as well, and that the log only grew since.
     """
     from arena_robot.records.session_file import RECEIPT_FILE, read_session, session_paths
-    from arena_robot.server.transparency.verify import check_bundle
+    from arena_robot.server.files import digest_of
+    from arena_robot.server.transparency.verify import check_bundle, check_release
+    frozen = [_read(path) for path in args.release if path.suffix == '.json']
     receipts = sorted(args.receipts.glob(f'*/{RECEIPT_FILE}')) if args.receipts else []
-    checked = check_bundle(_read(args.log), args.key, [_read(path) for path in args.head],
+    checked = check_bundle(_read(args.log), args.key, [
+        *map(_read, args.head), *(values.get('head', {}) for values in frozen)],
                            [_read(path) for path in receipts],
                            [read_session(path.parent) for path in session_paths(args.receipts)]
                            if args.receipts else [])
-    if args.json:
-        print(json_text({
-            'entries': checked.head.size, 'comparisons': len(checked.comparisons),
+    for values in frozen:
+        check_bundle(values, checked.head.key)
+    releases = {str(path): check_release(checked, digest_of(path), str(path))
+                for path in args.release}
+    print(json_text({**_plain(checked), 'releases': releases}) if args.json else '\n'.join(
+        [*_checked_lines(checked, bool(args.key)), *(
+            f'{path} is of release {name}, unchanged' for path, name in releases.items())]))
+    return 0
+
+
+def _plain(checked: 'Checked') -> dict[str, Any]:
+    return {'entries': checked.head.size, 'comparisons': len(checked.comparisons),
             'chosen': checked.chosen, 'withdrawn': checked.withdrawn, 'erased': checked.erased,
             'erased_files': checked.erased_files, 'origins': dict(checked.origins),
             'root': checked.head.root, 'key': checked.head.key, 'method': checked.method,
             'omitted': [session for session, _ in checked.omitted],
             'late_probation': list(checked.late_probation), 'heads': checked.heads,
-            'receipts': checked.receipts}))
-    else:
-        print('\n'.join(_checked_lines(checked, bool(args.key))))
-    return 0
+            'receipts': checked.receipts}
 
 
 def _checked_lines(checked: 'Checked', key_known: bool) -> Iterator[str]:

@@ -7,7 +7,6 @@ from typing import Any
 
 from arena_robot.cli.terminal import json_text, sentences
 from arena_robot.core.episode import CONTROL_RATE_HZ
-from arena_robot.robots.arms import ROBOTS
 
 _SEEDS = 12    # scenes of a task that are looked at for wordings of its instruction
 
@@ -41,7 +40,8 @@ def expert_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--seeds', type=int, default=5, metavar='N',
                         help='episodes of each task (%(default)s)')
     parser.add_argument('--first-seed', type=int, default=0, metavar='N', help='(%(default)s)')
-    parser.add_argument('--robot', choices=tuple(ROBOTS), default='panda', help='(%(default)s)')
+    parser.add_argument('--robot', default='panda', metavar='ROBOT',
+                        help='panda, fr3, an embodiment or its YAML file (%(default)s)')
     parser.add_argument('--at-least', type=float, default=0.95, metavar='SHARE',
                         help='share of successes for exit code 0 (%(default)s)')
 
@@ -50,10 +50,11 @@ def run_expert(args: argparse.Namespace) -> int:
     """
     Run the scripted expert on tasks of the simulated station and print the results.
 
-    The expert uses only the Arm and Gripper interfaces; object poses come from the simulator. Exit
+    The expert uses only the Arm and Gripper interfaces; object poses come from the simulator. Of a
+    task that fails because the arm does not reach a place it says how far away the arm stays. Exit
     code 1 when fewer than ``--at-least`` of the episodes succeed.
     """
-    from arena_robot.drivers.sim.expert import run_expert
+    from arena_robot.drivers.sim.expert import NEAR_M, run_expert
     from arena_robot.drivers.sim.station import SimStation
     from arena_robot.drivers.sim.tasks import TASKS
     names = TASKS.names() if args.tasks == 'all' else args.tasks.split(',')
@@ -71,8 +72,11 @@ def run_expert(args: argparse.Namespace) -> int:
                 run.seed for run in runs if not run.succeeded]
             say(f'{name:14} {len(runs) - len(failed):>4}/{len(runs):<3} {steps / len(runs):6.0f} '
                 f"{steps / CONTROL_RATE_HZ / spent_s:7.1f}  {' '.join(map(str, failed))}")
+            short_mm = max(1e3 * run.short_m for run in runs)
+            if failed and short_mm > 1e3 * NEAR_M:
+                say(f"{'':14} the arm stays {short_mm:.0f} mm away from a place of this task")
             rows.append({'task': name, 'episodes': len(runs), 'failed_seeds': failed,
-                         'steps': steps / len(runs)})
+                         'steps': steps / len(runs), 'short_mm': short_mm})
     count = len(rows) * args.seeds
     done = count - sum(len(row['failed_seeds']) for row in rows)
     say(f"{'all':14} {done:>4}/{count:<3} {done / count:6.1%}")
@@ -90,6 +94,9 @@ def contact_sheet_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--width', type=int, default=384, help='of one view, px (%(default)s)')
     parser.add_argument('--columns', type=int, default=2, help='tasks in a row (%(default)s)')
     parser.add_argument('--plain', action='store_true', help='without shadows, as for policies')
+    parser.add_argument('--robots', default='panda', metavar='A,B',
+                        help='robots of the tasks in turn: panda, fr3, embodiments or their YAML '
+                             'files (%(default)s)')
 
 
 def run_contact_sheet(args: argparse.Namespace) -> int:
@@ -97,7 +104,8 @@ def run_contact_sheet(args: argparse.Namespace) -> int:
     from arena_robot.drivers.sim.expert import contact_sheet, write_picture
     from arena_robot.drivers.sim.tasks import TASKS
     names = TASKS.names() if args.tasks == 'all' else args.tasks.split(',')
-    sheet = contact_sheet(names, args.seed, args.width, args.columns, beauty=not args.plain)
+    sheet = contact_sheet(names, args.seed, args.width, args.columns, beauty=not args.plain,
+                          robots=args.robots.split(','))
     write_picture(args.out, sheet)
     height, width = sheet.shape[:2]
     print(json_text({'file': args.out, 'tasks': list(names), 'width': width, 'height': height})
@@ -126,6 +134,9 @@ def demo_arguments(parser: argparse.ArgumentParser) -> None:
                         help='length of a rollout, 15 a second (default %(default)s)')
     parser.add_argument('--pool', default='four', metavar='NAME',
                         help='which policies (default %(default)s)')
+    parser.add_argument('--robots', default='panda', metavar='A,B,…',
+                        help='all tasks on each in turn: panda, fr3, embodiments or their '
+                             'YAML files (default %(default)s)')
     parser.add_argument('--keep', action='store_true',
                         help='keep the site and the policies running until Ctrl-C')
     parser.add_argument('--no-console', action='store_true',
@@ -144,11 +155,12 @@ def run_demo(args: argparse.Namespace) -> int:
         arena demo                              ten sessions, in some minutes
         arena demo --keep                       keep the site running afterwards
         arena demo --sessions 4 --tasks press_button,lift_cube --speed 1
+        arena demo --robots panda,so101 --pool walkers --sessions 32
     """
     from arena_robot.demo.plan import DemoOptions
     from arena_robot.demo.run import Demo
     options = DemoOptions(
         sessions=args.sessions, tasks=tuple(args.tasks.split(',')), speed=args.speed,
         data=args.data, seed=args.seed, max_steps=args.max_steps, pool=args.pool,
-        keep=args.keep, console=not args.no_console)
+        keep=args.keep, console=not args.no_console, robots=tuple(args.robots.split(',')))
     return Demo(options).run()

@@ -160,6 +160,10 @@ MAP: tuple[tuple[str, tuple[Verb | VerbGroup, ...]], ...] = (
                    'read a RoboArena data dump or CSV tables into session records')))),
     ('For authors', (
         Verb('driver check', 'driver', 'check an arm, gripper or camera driver'),
+        group('embodiment', 'what a robot is: arms, grippers, cameras, layouts of actions',
+              Verb('check', 'embodiment', 'explain every mistake in the file of an embodiment'),
+              Verb('list', 'embodiment', 'list the embodiments by name'),
+              Verb('propose', 'embodiment', "write an embodiment's file for the arm in a model")),
         group('emulate', "devices without the hardware: DROID's NUC, FR3, Robotiq, ZED",
               program('droid-nuc', 'emulate',
                       "emulate DROID's server on the NUC: a simulated arm and gripper"),
@@ -196,6 +200,7 @@ MAP: tuple[tuple[str, tuple[Verb | VerbGroup, ...]], ...] = (
               Verb('restore', 'admin', 'restore a backup of a server, and check it'),
               Verb('rescue', 'admin', "make a maintainer's token on the server's own machine"),
               Verb('hide', 'admin', 'hide what people typed in a session, or show it again'),
+              Verb('release', 'admin', 'freeze the results for citations, with hashes in the log'),
               Verb('erase', 'admin', 'delete the files of a session; the log keeps their hashes'),
               Verb('blur', 'admin', 'blur a part of a video of a session, for good')),
         Verb('login', 'login', 'keep which server you use, and your token there'),
@@ -211,6 +216,7 @@ MAP: tuple[tuple[str, tuple[Verb | VerbGroup, ...]], ...] = (
         Verb('vote', 'rank.vote', 'aggregate ranked ballots with a voting rule'),
         Verb('game', 'rank.vote', 'rate the strategies of a game, or models and tasks by '
              'their scores'),
+        Verb('publish', 'study.declared', 'put a study or an export on the Hugging Face Hub'),
         Verb('report', 'rank.report', 'report on a policy with checked claims and citations'),
         group('study', 'declare a study, plan, check, report it; how far to trust a ranking',
               Verb('new', 'study.declared', 'ask six questions and write a study'),
@@ -229,6 +235,7 @@ MAP: tuple[tuple[str, tuple[Verb | VerbGroup, ...]], ...] = (
         group('judge', 'judges of progress: list, train, measure, serve',
               Verb('bench', 'judge.judges',
                    'measure judges on pairs of instants with known order'),
+              program('label', 'judge.judges', "serve a page to label a lab's own episodes"),
               Verb('list', 'judge.judges', 'list the judges'),
               Verb('noise', 'judge.judges', 'measure a judge on static clips: sigma and epsilon'),
               program('serve', 'judge.judges', "serve a judge under RoboMeter's HTTP protocol"),
@@ -236,6 +243,7 @@ MAP: tuple[tuple[str, tuple[Verb | VerbGroup, ...]], ...] = (
                    'train the local judge on episodes with known progress')),
         group('skill', 'generated skills: specify, generate, run, label, verify, measure',
               Verb('spec', 'skill.spec', 'list the tasks of generated skills, or show one'),
+              Verb('propose', 'skill.spec', 'have a language model propose tasks of a scene'),
               Verb('generate', 'skill.solutions',
                    'have a policy model write solutions of a task'),
               Verb('run', 'skill.solutions',
@@ -246,6 +254,8 @@ MAP: tuple[tuple[str, tuple[Verb | VerbGroup, ...]], ...] = (
               Verb('pool', 'skill.datasets', 'show or grow the pool of exemplar solutions'),
               Verb('train', 'skill.datasets', 'train the verifier of solutions'),
               Verb('verify', 'skill.solutions', 'score solutions before they are executed'),
+              Verb('solve', 'skill.solutions',
+                   'solve a task, verified while it is written and while it runs'),
               Verb('export', 'skill.solutions', 'make a policy of a verified solution'),
               Verb('bench', 'skill.bench', 'measure exemplars and verifier on held-out tasks')))),
     ('', (
@@ -267,15 +277,15 @@ class MapParser(VerbParser):
 
     def format_help(self) -> str:
         """Return usage and description, a line for each verb or group, and where more is said."""
-        lines = [f'usage: arena VERB …    {self.description}', '']
+        lines = [f'usage: arena VERB …    {self.description}']
         for title, rows in MAP[:-1]:
             for number, row in enumerate(rows):
                 name = row.words if isinstance(row, Verb) else f'{row.word} …'
                 lines.append(f'{"" if number else title:<{TITLE}}{name:<{COLUMN}}{row.help}')
-        lines += ['', *textwrap.wrap(
+        lines += textwrap.wrap(
             '`arena VERB --help` and `arena help VERB` say more, with examples; `arena '
             'completion` is for your shell. Exit codes: 0 done, 1 failed or no, 2 wrong usage or '
-            'input, 130 interrupted.', WIDTH)]
+            'input, 130 interrupted.', WIDTH)
         return '\n'.join(lines) + '\n'
 
 

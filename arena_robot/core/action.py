@@ -27,10 +27,9 @@ class ActionSpace(str, Enum):
         """What is known of this space."""
         return ROWS[self]
 
-    @property
-    def size(self) -> int:
-        """Length of an action: the arm's numbers and the gripper's."""
-        return len(ROWS[self].names) + 1
+    def size(self, joints: int) -> int:
+        """Return the length of an action of an arm with so many joints, the gripper's included."""
+        return (joints if self.row.of_joints else len(self.row.names)) + 1
 
     @property
     def is_velocity(self) -> bool:
@@ -70,7 +69,8 @@ class Chunk:
     """
     The N actions of one inference: ``actions`` (N, size) float32 in ``space``.
 
-    The next four say how it is executed, from a relay, which keeps them out of the spec; 0 and
+    With a ``layout`` they are in that, ROBOT/NAME, and a station turns each into ``space``. The
+    next four say how it is executed, from a relay, which keeps them out of the spec; 0 and
     False: as the spec says. ``observation_sha256`` is of the observation that was sent for it; ''
     when none was sent.
     """
@@ -83,6 +83,7 @@ class Chunk:
     pipelined: bool = False
     real_time_chunking: bool = False
     observation_sha256: str = ''
+    layout: str = ''
 
     def __len__(self) -> int:
         return len(self.actions)
@@ -90,7 +91,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class ArmCommand:
-    """A joint target: ``q`` (7,) rad, made at ``stamp_ns``."""
+    """A joint target: ``q`` (n,) rad, made at ``stamp_ns``."""
 
     q: Floats
     stamp_ns: int
@@ -115,6 +116,7 @@ class ClampReason(str, Enum):
     VELOCITY_LIMIT = 'velocity_limit'
     TORQUE_LIMIT = 'torque_limit'
     WORKSPACE = 'workspace'
+    SELF_COLLISION = 'self_collision'
     SINGULARITY = 'singularity'
     NOT_TAKEN = 'not_taken'
 
@@ -131,7 +133,7 @@ class Clamp:
 
 @dataclass(frozen=True)
 class SafeCommand:
-    """An allowed joint target (7,) rad, and every clamp that made it so."""
+    """An allowed joint target (n,) rad, and every clamp that made it so."""
 
     q: Floats
     clamps: tuple[Clamp, ...] = ()

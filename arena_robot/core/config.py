@@ -86,6 +86,37 @@ def build(cls: type[T], data: Mapping[str, Any], where: str = 'config') -> T:
         raise ConfigError(f'{where}: {error}') from error
 
 
+def mistakes(cls: type[Any], data: Mapping[str, Any], where: str) -> list[str]:
+    """Return a line for every mistake for which :func:`build` would raise, not only the first."""
+    fields = {f.name: f for f in dataclasses.fields(cls) if f.init}
+    out, values = [], {}
+    for key, value in data.items():
+        if key not in fields:
+            out.append(f"{where}: unknown key '{key}'.{nearest(str(key), fields)}")
+            continue
+        hint, inside = typing.get_type_hints(cls)[key], f'{where}.{key}'
+        kind = (typing.get_args(hint) or (None, None))[-1]
+        if dataclasses.is_dataclass(kind) and isinstance(value, Mapping) and all(
+                isinstance(part, Mapping) for part in value.values()):
+            out += [line for name, part in value.items()
+                    for line in mistakes(typing.cast('type[Any]', kind), part, f'{inside}.{name}')]
+            continue
+        try:
+            values[key] = _convert(hint, value, inside)
+        except ConfigError as error:
+            out.append(str(error))
+    missing = [name for name, f in fields.items() if name not in data
+               and f.default is f.default_factory is dataclasses.MISSING]
+    if missing:
+        out.append(f"{where}: missing {', '.join(missing)}")
+    if not out:
+        try:
+            build(cls, data, where)
+        except ConfigError as error:
+            out.append(str(error))
+    return out
+
+
 @functools.cache
 def _hints(cls: Hashable) -> dict[str, Any]:
     return typing.get_type_hints(cls)
@@ -104,6 +135,8 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
     if origin in (dict, Mapping):
         return _convert_mapping(hint, value, where)
     if dataclasses.is_dataclass(hint):
+        if isinstance(hint, type) and isinstance(value, hint):
+            return value
         if not isinstance(value, Mapping):
             raise _wrong(where, 'a mapping', value)
         return build(hint, value, where)  # type: ignore[arg-type]

@@ -44,7 +44,7 @@ class Step:
     """
     One control tick.
 
-    ``requested`` (8,) or (7,) as requested by the policy, ``q_sent`` (7,) rad as the arm's driver
+    ``requested`` (size,) as requested by the policy, ``q_sent`` (n,) rad as the arm's driver
     accepted it, ``gripper_sent`` 0..1. ``image_stamps_ns`` are the stamps of the images this tick
     used, by view; ``chunk_index`` and ``chunk_step`` say which action of which inference it was.
     """
@@ -94,7 +94,8 @@ class Comparison:
     ``origin`` tells whether a server saw it: 'relayed', 'imported', 'local' (a station without a
     server), 'before the log'; '' when that is not known. ``waited_a`` and ``waited_b`` are the
     shares of the time in which the arm waited for the policy's answer. ``chosen`` tells whether
-    the pair was chosen by earlier verdicts; None: not known.
+    the pair was chosen by earlier verdicts; None: not known. ``robot`` is the
+    kind of the station's, empty if not known.
     """
 
     session_id: str
@@ -111,6 +112,7 @@ class Comparison:
     waited_a: float | None = None
     waited_b: float | None = None
     chosen: bool | None = None
+    robot: str = ''
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""RGB pixels to JPEG and back: the only place that encodes or decodes JPEG."""
+"""RGB pixels to JPEG and depth to PNG, and back: the only place that encodes or decodes them."""
 
 import io
 from collections.abc import Sequence
@@ -10,9 +10,11 @@ import PIL.Image
 from numpy.typing import NDArray
 
 from arena_robot.core.errors import DataError
-from arena_robot.core.observation import Pixels
+from arena_robot.core.observation import Millimetres, Pixels
 
 QUALITY = 90          # of streams
+# Of a CompressedImage with depth: its format, and 12 bytes before the PNG that say nothing of it.
+DEPTH_FORMAT, DEPTH_HEADER = '16UC1; compressedDepth png', bytes(12)
 PHOTO_QUALITY = 95    # of start photographs, which people and the match of the scene compare
 
 
@@ -46,6 +48,34 @@ def from_jpeg(data: 'bytes | Sequence[int] | NDArray[Any]', most_pixels: int = 0
     if rgb is None:
         raise DataError(f'{raw.size} bytes are not a picture that can be read')
     return np.asarray(rgb, np.uint8)
+
+
+def to_png(millimetres: Millimetres) -> bytes:
+    """Return depth (H, W) as a PNG of 16 bits, without loss. Raises DataError."""
+    if millimetres.ndim != 2 or millimetres.dtype != np.uint16 or not millimetres.size:
+        raise DataError(f'depth of shape {millimetres.shape} and type {millimetres.dtype} cannot '
+                        'be encoded as PNG; it takes (height, width) of uint16')
+    # The fastest level: a higher one takes five times as long for a tenth of the size.
+    return cv2.imencode('.png', millimetres, [cv2.IMWRITE_PNG_COMPRESSION, 1])[1].tobytes()
+
+
+def from_png(data: 'bytes | Sequence[int] | NDArray[Any]', most_pixels: int = 0) -> Millimetres:
+    """Return the depth (H, W) of a PNG of 16 bits. Raises DataError as :func:`from_jpeg`."""
+    raw = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else np.asarray(data, np.uint8)
+    if most_pixels:
+        _check_header(raw, most_pixels)
+    depth = cv2.imdecode(raw, cv2.IMREAD_UNCHANGED) if raw.size else None
+    if depth is None or depth.ndim != 2 or depth.dtype != np.uint16:
+        raise DataError(f'{raw.size} bytes are not depth that can be read: a PNG of 16 bits')
+    return np.asarray(depth, np.uint16)
+
+
+def from_depth_message(data: 'bytes | Sequence[int] | NDArray[Any]', form: str,
+                       most_pixels: int = 0) -> Millimetres:
+    """Return the depth (H, W) of a CompressedImage's data and format. Raises DataError."""
+    if not form.startswith('16UC1') or 'rvl' in form:
+        raise DataError(f"its depth is '{form}', usable is '{DEPTH_FORMAT}'")
+    return from_png(data[len(DEPTH_HEADER):], most_pixels)
 
 
 def thumbnail_of_jpeg(data: bytes) -> Pixels:

@@ -9,18 +9,22 @@ angles, DROID's ``cartesian_position``. Gripper positions run from 0 (open) to 1
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Pixels = NDArray[np.uint8]
+Millimetres = NDArray[np.uint16]
+Picture = NDArray[Any]    # Pixels (H, W, 3) or Millimetres (H, W)
 
 # Below this, of its fastest joint, an arm counts as at rest: 1 cm/s at half a metre.
 STILL_RAD_S = 0.02
 ROLES = ('left', 'right', 'wrist')
 OUTSIDE = ROLES[:2]
 EYES = ('left', 'right')
+DEPTH = 'depth'    # beside the eyes of a camera that measures it
 
 
 def view(role: str, eye: str = 'left') -> str:
@@ -61,12 +65,24 @@ class Image:
 
 
 @dataclass(frozen=True)
+class DepthImage:
+    """
+    Distances along the optical axis of a left eye, one for each of its pixels.
+
+    ``millimetres`` (H, W) uint16, 0 where nothing was measured, captured at ``stamp_ns``.
+    """
+
+    millimetres: Millimetres
+    stamp_ns: int
+
+
+@dataclass(frozen=True)
 class ArmState:
     """
     One reading of the arm.
 
-    Shapes: ``q`` (7,) rad, ``dq`` (7,) rad/s, ``tau`` (7,) N m measured, ``tau_ext`` (7,) N m,
-    ``pose`` (6,) flange in the base frame. ``q_desired`` (7,) rad is the target being tracked.
+    Shapes: ``q`` (n,) rad, ``dq`` (n,) rad/s, ``tau`` (n,) N m measured, ``tau_ext`` (n,) N m,
+    ``pose`` (6,) flange in the base frame. ``q_desired`` (n,) rad is the target being tracked.
     ``joint_names`` are in the same order; empty from a driver, which does not know its prefix.
     """
 
@@ -120,6 +136,8 @@ class Observation:
     """
     The input of a policy at one step; ``images`` is keyed by :func:`view`.
 
+    ``depths`` are of cameras that measure it, by keys such as ``wrist_depth``.
+
     A policy that samples seeds its random generator with ``episode_seed``, the same in all queries
     of a rollout and of its repetition; 0: the caller sent none. ``left_over`` is for policies with
     ``real_time_chunking``; None: no chunk is being executed. ``third_person`` is the role of the
@@ -135,6 +153,7 @@ class Observation:
     episode_seed: int = 0
     left_over: LeftOver | None = None
     third_person: str = 'left'
+    depths: Mapping[str, DepthImage] = field(default_factory=dict)
 
     def age_ns(self) -> int:
         """Return how much older than ``stamp_ns`` the oldest part of this observation is."""

@@ -20,7 +20,8 @@ class StationInfo:
     """
     Description of a station for the arena; nothing in it differs between slots.
 
-    ``equal_latency``: both policies of a pair are to take as long as the slower one.
+    ``stereo``: a session uses both eyes of all cameras; ``depths``: roles of those whose depth it
+    uses. ``equal_latency``: both policies of a pair are to take as long as the slower one.
     """
 
     station: str
@@ -29,6 +30,7 @@ class StationInfo:
     wrist_camera: bool = True
     stereo: bool = True
     equal_latency: bool = False
+    depths: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

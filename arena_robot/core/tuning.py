@@ -35,6 +35,15 @@ def keep_freed_memory() -> None:
             ctypes.CDLL(None).mallopt(option, size)
 
 
+def draw_without_window() -> None:
+    """Have MuJoCo draw with EGL where it is and nobody chose; before MuJoCo is imported."""
+    try:
+        ctypes.CDLL('libEGL.so.1')
+    except OSError:
+        os.environ.setdefault('MUJOCO_GL', 'disabled')
+    os.environ.setdefault('MUJOCO_GL', 'egl')
+
+
 def poll_sockets_in_one_thread() -> None:
     """
     Let gRPC read and write all sockets in the thread that waits for them; before it is imported.

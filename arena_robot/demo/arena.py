@@ -4,6 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,12 @@ from arena_robot.demo.processes import Processes
 from arena_robot.nodes.executables import MODULES
 from arena_robot.nodes.simulation.governor import SessionPace
 from arena_robot.nodes.station.processes import AS_A_PERSON, start_file
+from arena_robot.safety.limits import robot_of
 from arena_robot.server.client import Calls, ServerAddress
 from arena_robot.server.proto import arena_server_pb2 as pb
 
 HOST = '127.0.0.1'
-INSTITUTION, OWNER, EVALUATOR, STATION = 'demo-lab', 'olga', 'ada', 'sim-1'
+INSTITUTION, OWNER, EVALUATOR = 'demo-lab', 'olga', 'ada'
 OWNERS_INSTITUTION = 'policy-lab'
 READY_S = 60.0    # until every policy has passed its check and is in the pool
 # A public server's limits are too strict for ten sessions in three minutes.
@@ -38,16 +40,22 @@ def arena_command(*words: object) -> list[str]:
     return [sys.executable, '-m', 'arena_robot.cli.main', *map(str, words)]
 
 
+def stations(robots: Sequence[str]) -> dict[str, str]:
+    """Return the name of the station of each robot."""
+    return {robot: f'sim-{k}' for k, robot in enumerate(dict.fromkeys(robots), 1)}
+
+
 class DemoArena:
     """The server's process and one process per policy; accounts and tokens in ``folder``."""
 
     def __init__(self, folder: Path, logs: Path, ports: Ports, entries: Sequence[PoolMember],
-                 seed: int) -> None:
+                 seed: int, robots: Sequence[str] = ('panda',)) -> None:
         self._folder = folder
         self._logs = logs
         self._ports = ports
         self._entries = entries
         self._seed = seed
+        self._stations = stations(robots)
         self._server: Process | None = None
         self._serving: list[Process] = []
         # After ten sessions some policies have not lost: exact methods cannot rank those.
@@ -58,10 +66,9 @@ class DemoArena:
         """Return the server's gRPC address."""
         return f'{HOST}:{self._ports.server}'
 
-    @property
-    def station_token(self) -> Path:
-        """Return the file that holds the station's token."""
-        return self._folder / 'station.token'
+    def station_token(self, robot: str = 'panda') -> Path:
+        """Return the file that holds the token of a robot's station."""
+        return self._folder / f'{self._stations[robot]}.token'
 
     @property
     def uploaded(self) -> Path:
@@ -106,9 +113,10 @@ class DemoArena:
         with self._calls('maintainer') as maintainer:
             self._account(maintainer, OWNER, 'owner', OWNERS_INSTITUTION)
             self._account(maintainer, EVALUATOR, 'evaluator', INSTITUTION)
-            self._token('station', lambda: maintainer('AddStation', pb.Station(
-                name=STATION, institution=INSTITUTION, robot='panda', external_cameras=2,
-                wrist_camera=True, stereo=True)))
+            for robot, name in self._stations.items():
+                self._token(name, partial(maintainer, 'AddStation', pb.Station(
+                    name=name, institution=INSTITUTION, robot=robot_of(robot).name,
+                    external_cameras=2, wrist_camera=True, stereo=True)))
         for process in self._serving:
             process.wait_for('serving ')
         with self._calls(OWNER) as owner:
@@ -159,8 +167,7 @@ class DemoArena:
             # An earlier run was interrupted between the server's answer and this file.
             with self._calls('maintainer') as maintainer:
                 token = maintainer('RotateToken', pb.HolderRequest(
-                    name=STATION if name == 'station' else name,
-                    station=name == 'station')).token
+                    name=name, station=name in self._stations.values())).token
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, 'w', encoding='utf-8') as file:
             file.write(token + '\n')
@@ -180,10 +187,12 @@ def _policy(entry: PoolMember, address: str) -> pb.Policy:
 
 
 class DemoStation:
-    """The processes of one station, simulated ``speed`` times as fast as the real one."""
+    """The processes of a robot's station, simulated ``speed`` times as fast as a real one."""
 
     def __init__(self, folder: Path, logs: Path, speed: float, max_steps: int,
-                 size: tuple[int, int] = (WIDTH, HEIGHT)) -> None:
+                 size: tuple[int, int] = (WIDTH, HEIGHT), robot: str = 'panda',
+                 name: str = 'sim-1') -> None:
+        self._robot, self._name = robot, name
         self._folder = folder
         self._logs = logs
         self._pace = SessionPace(speed)
@@ -199,7 +208,8 @@ class DemoStation:
         """Return the station's parts around one simulated world."""
         nodes = self._pace.station()
         nodes['sim_station'] |= {
-            'task': task, 'seed': seed, 'eyes': EYES, 'image_width': self._size[0],
+            'robot_type': self._robot, 'task': task, 'seed': seed, 'eyes': EYES,
+            'image_width': self._size[0],
             'image_height': self._size[1], 'start_file': start_file(data=self._folder),
             **AS_A_PERSON}
         return self._node('sim_station', nodes)
@@ -212,7 +222,7 @@ class DemoStation:
     def session(self, arena: str, token: Path) -> Process:
         """Return the session node, as a client of the server at ``arena``."""
         return self._node('session_node', {'session_node': {
-            'station': STATION, 'data_dir': str(self._folder), 'arena': arena,
+            'station': self._name, 'data_dir': str(self._folder), 'arena': arena,
             'token_file': str(token), 'scene': 'sim_station', 'eyes': EYES,
             'max_steps': self._max_steps, 'min_free_gb': 0.5, **self._pace.session()}})
 

@@ -9,6 +9,7 @@ from arena_robot.demo.display import BOLD, DIM, GREEN, RED, Display
 from arena_robot.demo.plan import Plan, PoolMember
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.counts import mean_progress
+from arena_robot.ranking.differences import AcrossRobots, across_robots
 from arena_robot.ranking.intervals.choice import difference
 from arena_robot.ranking.methods import METHODS, rank_comparable
 from arena_robot.ranking.recommended import RECOMMENDED
@@ -36,6 +37,7 @@ class DemoOutcome:
     standings: Standings
     gap: Gap | None
     problems: tuple[str, ...]
+    robots: AcrossRobots | None = None
 
 
 def gather(folder: Path, plan: Plan, entries: Sequence[PoolMember],
@@ -63,7 +65,8 @@ def gather(folder: Path, plan: Plan, entries: Sequence[PoolMember],
     standings = ranked(comparisons)
     return DemoOutcome(tuple(records), comparisons, standings,
                    gap(comparisons, entries[0].name, entries[-1].name),
-                   tuple(problems))
+                   tuple(problems), across_robots(comparisons, seed=SEED) if len(
+                       {record.session.robot for record in records}) > 1 else None)
 
 
 def ranked(comparisons: Comparisons) -> Standings:
@@ -115,5 +118,13 @@ def tell(display: Display, outcome: DemoOutcome) -> None:
         word = show(GREEN, 'clear') if g.clear else show(RED, 'not clear yet')
         display.line(f'\n  {g.better} against {g.worse}: {g.score:+.2f}, 95 % interval '
                      f'{g.words}: {word}')
+    if outcome.robots is not None:
+        display.line()
+        for robot, only in outcome.robots.standings.items():
+            display.line(f'  {robot}: ' + ', '.join(
+                f'{only.items[k]} {only.scores[k]:+.2f}' for k in shown_order(only)))
+        for robot, why in outcome.robots.unranked.items():
+            display.line(f'  {robot}: {why}')
+        display.line(f'  the table has all robots together; {outcome.robots.words}')
     for problem in outcome.problems:
         display.line(f"  {show(RED, '✗')} {problem}")

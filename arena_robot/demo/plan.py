@@ -1,7 +1,9 @@
 """Options and policies of a demonstration, and its plan, kept in its folder to be continued."""
 
 import dataclasses
+import itertools
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,8 @@ from arena_robot.core.errors import ConfigError, DataError
 from arena_robot.core.files import write_json
 from arena_robot.drivers.sim.tasks import TASKS
 from arena_robot.nodes.simulation.governor import SessionPace
+from arena_robot.robots.arms import ROBOTS
+from arena_robot.safety.limits import robot_of
 
 FILE = 'demo.json'
 VERSION = 1
@@ -18,12 +22,19 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class SessionPlan:
-    """One A/B session: the task, the seed of its scene, and the session's id once it has one."""
+    """One A/B session: task, seed of its scene, its robot, and its id once it has one."""
 
     task: str
     seed: int
     session_id: str = ''
     done: bool = False
+    robot: str = 'panda'
+
+    @property
+    def scene(self) -> str:
+        """What the session is of, in words."""
+        robot = '' if self.robot == 'panda' else f' on {self.robot}'
+        return f'{self.task}{robot} with seed {self.seed}'
 
 
 @dataclass(frozen=True)
@@ -51,6 +62,12 @@ class Plan:
         """Return the indices of the sessions that are not done."""
         return [k for k, job in enumerate(self.jobs) if not job.done]
 
+    @property
+    def by_station(self) -> list[tuple[str, list[int]]]:
+        """Return the open sessions in order: a robot, and those that its station then plays."""
+        return [(robot, list(jobs)) for robot, jobs in itertools.groupby(
+            self.open, lambda k: self.jobs[k].robot)]
+
     def begin(self, index: int) -> None:
         """Mark a session as begun; the id of an earlier attempt is stored in ``lost``."""
         before = self.jobs[index].session_id
@@ -64,25 +81,28 @@ class Plan:
         self.jobs[index] = dataclasses.replace(self.jobs[index], session_id=session_id, done=done)
 
 
-def new_plan(tasks: tuple[str, ...], sessions: int, seed: int, pool: str) -> Plan:
-    """Return a plan that uses the tasks in turn, each time with another scene."""
-    return Plan([SessionPlan(tasks[k % len(tasks)], seed + k) for k in range(sessions)], pool)
+def new_plan(tasks: tuple[str, ...], sessions: int, seed: int, pool: str,
+             robots: tuple[str, ...] = ('panda',)) -> Plan:
+    """Return a plan of all tasks in turn on each robot in turn, each time with another scene."""
+    return Plan([SessionPlan(tasks[k % len(tasks)], seed + k,
+                             robot=robots[k // len(tasks) % len(robots)])
+                 for k in range(sessions)], pool)
 
 
-def grown(plan: Plan, tasks: tuple[str, ...], sessions: int, seed: int) -> Plan:
+def grown(plan: Plan, tasks: tuple[str, ...], sessions: int, seed: int,
+          robots: tuple[str, ...] = ('panda',)) -> Plan:
     """
     Return ``plan`` with the requested number of sessions; finished ones stay.
 
-    Raises ConfigError when finished sessions had other tasks or scenes.
+    Raises ConfigError when finished sessions had other tasks, scenes or robots.
     """
-    wanted = new_plan(tasks, sessions, seed, plan.pool).jobs
+    wanted = new_plan(tasks, sessions, seed, plan.pool, robots).jobs
     for number, (old, new) in enumerate(zip(plan.jobs, wanted, strict=False), 1):
-        if old.done and (old.task, old.seed) != (new.task, new.seed):
+        if old.done and old.scene != new.scene:
             raise ConfigError(
-                f'session {number} in this folder is {old.task} with seed {old.seed}, asked for '
-                f'is {new.task} with seed {new.seed}; take another --data, or the same --tasks '
-                'and --seed as before')
-    finished_jobs = [old if (old.task, old.seed) == (new.task, new.seed) else new
+                f'session {number} in this folder is {old.scene}, asked for is {new.scene}; take '
+                'another --data, or the same --tasks, --seed and --robots as before')
+    finished_jobs = [old if old.scene == new.scene else new
                      for old, new in zip(plan.jobs, wanted, strict=False)]
     beyond = [job for job in plan.jobs[len(wanted):] if job.done]
     return dataclasses.replace(plan, jobs=[*finished_jobs, *wanted[len(finished_jobs):], *beyond])
@@ -131,9 +151,16 @@ class DemoOptions:
     pool: str
     keep: bool = False
     console: bool = True
+    robots: tuple[str, ...] = ('panda',)
 
     def check(self) -> None:
         """Raise ConfigError for invalid options."""
+        for robot in self.robots:
+            robot_of(robot)
+            drives = len(driving(pool(self.pool), robot))
+            if drives < 2:
+                raise ConfigError(f"{drives} of the policies of the pool '{self.pool}' drive a "
+                                  f'{robot}, two are needed; take --pool walkers')
         for task in self.tasks:
             TASKS.find(task)
         if not 1 <= self.sessions <= 1000:
@@ -195,3 +222,12 @@ def pool(name: str) -> tuple[PoolMember, ...]:
     if name not in POOLS:
         raise ConfigError(f"no pool '{name}'.{nearest(name, POOLS)}")
     return POOLS[name]
+
+
+def driving(entries: Sequence[PoolMember], robot: str) -> list[PoolMember]:
+    """Return the policies that drive a robot; to an embodiment's arm that is one of any joints."""
+    if robot in ROBOTS:
+        return list(entries)
+    from arena_robot.policy.connect import load_policy, parse_kwargs  # takes 0.3 s to import
+    return [entry for entry in entries
+            if not load_policy(entry.example, parse_kwargs(entry.options)).spec.joints]

@@ -55,6 +55,11 @@ class Processes:
             born = {p.pid: birth(p.pid) for p in self.running if p.pid}
             write_json(self._file, born)
 
+    def end(self, *processes: Process) -> None:
+        """End some of them; the others keep running."""
+        self.running = [process for process in self.running if process not in processes]
+        end_all(list(reversed(processes)), END_S)
+
     def require(self) -> None:
         """Raise ProcessFailed when one has ended by itself."""
         for process in self.running:

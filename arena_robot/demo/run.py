@@ -11,9 +11,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from arena_robot.core.errors import ConfigError, SessionError
-from arena_robot.core.process import end_signals
+from arena_robot.core.process import Process, end_signals
 from arena_robot.demo import outcome as outcomes
-from arena_robot.demo.arena import EVALUATOR, FIND_S, DemoArena, DemoStation
+from arena_robot.demo.arena import EVALUATOR, FIND_S, DemoArena, DemoStation, stations
 from arena_robot.demo.audits import BackgroundAudits, audit_sessions
 from arena_robot.demo.display import LiveStatus, ProgressText, Stopwatch, minutes
 from arena_robot.demo.plan import (
@@ -53,6 +53,10 @@ class Demo:
         self._display = self._progress.display
         self._clock = Stopwatch()
         self._played = 0
+        self._stations = {robot: DemoStation(self._folder, self._logs, options.speed,
+                                             options.max_steps, robot=robot, name=name)
+                          for robot, name in stations(options.robots).items()}
+        self._station: list[Process] = []    # the processes of the one that plays
 
     def run(self) -> int:
         """Run to the end; 0 when every session is complete and without problems."""
@@ -76,8 +80,7 @@ class Demo:
                 Videos(self._folder / 'sessions', self._logs / 'videos.log'))
             audits = stack.enter_context(
                 BackgroundAudits(arena.uploaded, self._logs / 'audits.log'))
-            with ExitStack() as station:
-                self._play(station, processes, plan, arena, videos, audits)
+            self._play(processes, plan, arena, videos, audits)
             self._progress.step('audits')
             audits.finish()
             return self._end(plan, entries, usage, arena, processes, videos)
@@ -86,12 +89,13 @@ class Demo:
         options = self._options
         plan = read_plan(self._folder)
         if plan is None:
-            plan = new_plan(options.tasks, options.sessions, options.seed, options.pool)
+            plan = new_plan(options.tasks, options.sessions, options.seed, options.pool,
+                            options.robots)
         elif plan.pool != options.pool:
             raise ConfigError(f"{self._folder} was begun with the pool '{plan.pool}', not "
                               f"'{options.pool}'; take another --data")
         else:
-            plan = grown(plan, options.tasks, options.sessions, options.seed)
+            plan = grown(plan, options.tasks, options.sessions, options.seed, options.robots)
         plan.ports = ports(plan.ports, policies)
         write_plan(self._folder, plan)
         return plan
@@ -99,13 +103,15 @@ class Demo:
     def _arena(self, plan: Plan, entries: tuple[PoolMember, ...]) -> DemoArena:
         assert plan.ports is not None
         return DemoArena(self._folder / 'server', self._logs, plan.ports, entries,
-                         self._options.seed)
+                         self._options.seed, self._options.robots)
 
     def _say_hello(self, plan: Plan, entries: tuple[PoolMember, ...]) -> None:
         options, line = self._options, self._display.line
         self._progress.sessions = len(plan.jobs)
+        stands = 'a simulated station' if len(self._stations) == 1 else (
+            f"simulated stations of {' and '.join(self._stations)}")
         line(f'  {len(plan.jobs)} double-blind A/B sessions over {len(options.tasks)} tasks, '
-             f'{len(entries)} policies, a simulated station at {options.speed:g}× real time')
+             f'{len(entries)} policies, {stands} at {options.speed:g}× real time')
         done = len(plan.jobs) - len(plan.open)
         if done:
             line(f'  continues in {self._folder}: {done} sessions are done')
@@ -114,45 +120,63 @@ class Demo:
         self._progress.footer = (f'logs: {self._logs}', 'Ctrl-C stops everything; the same '
                                  'command continues from there')
 
-    def _play(self, stack: ExitStack, processes: Processes, plan: Plan, arena: DemoArena,
-              videos: Videos, audits: BackgroundAudits) -> None:
+    def _play(self, processes: Processes, plan: Plan, arena: DemoArena, videos: Videos,
+              audits: BackgroundAudits) -> None:
         """Start everything, and run the sessions that are open."""
-        progress, options = self._progress, self._options
-        station = DemoStation(self._folder, self._logs, options.speed, options.max_steps)
-        first = plan.jobs[(plan.open or [0])[0]]
+        progress, blocks = self._progress, plan.by_station
         progress.step('arena server and policies start')
         arena.start(processes)
-        if plan.open:
-            processes.start(station.simulator(first.task, first.seed), station.recorder())
+        if blocks:
+            self._simulate(processes, plan, *blocks[0])
         arena.register()
         progress.step_done(f'site: {arena.site}')
-        if not plan.open:
-            return
-        progress.step('policies are checked by the arena')
-        processes.start(station.session(arena.target, arena.station_token))
-        arena.wait_for_pool(processes.require)
-        progress.step('simulated station, recorder, session')
-        scene = stack.enter_context(SceneClient(patience_s=FIND_S))
-        desk = stack.enter_context(RemoteDesk(patience_s=FIND_S))
-        desk.take('arena demo', take_over=True)
-        desk.press(Button.SIGN_IN, arena.evaluator_token)
-        if options.console:
-            console = station.console(plan.ports.console if plan.ports else 0)
-            processes.start(console)
-            progress.footer = (f"site: {arena.site}   evaluator's page: "
-                            f'http://127.0.0.1:{plan.ports.console if plan.ports else 0}/',
-                            *progress.footer)
-        progress.step_done()
-        self._display.line()
-        tournament = DemoTournament(desk, scene, EVALUATOR, processes.require, videos)
-        with progress.watching(lambda: LiveStatus(desk.state(), desk.running(),
-                                                  scene.last_progress)):
-            self._sessions(plan, tournament, processes, audits)
+        for number, (robot, jobs) in enumerate(blocks):
+            if number:
+                processes.end(*self._station)
+                progress.step(f'simulated station of {robot}')
+                self._simulate(processes, plan, robot, jobs)
+            else:
+                progress.step('policies are checked by the arena')
+            self._start(processes, self._stations[robot].session(
+                arena.target, arena.station_token(robot)))
+            if not number:
+                arena.wait_for_pool(processes.require)
+                progress.step('simulated station, recorder, session')
+            self._tournament(processes, plan, jobs, arena, videos, audits)
 
-    def _sessions(self, plan: Plan, tournament: DemoTournament, processes: Processes,
-                  audits: BackgroundAudits) -> None:
+    def _simulate(self, processes: Processes, plan: Plan, robot: str, jobs: list[int]) -> None:
+        """Start the simulated station of a robot, with a recorder."""
+        station, first = self._stations[robot], plan.jobs[jobs[0]]
+        self._station = []
+        self._start(processes, station.simulator(first.task, first.seed), station.recorder())
+
+    def _start(self, processes: Processes, *of_station: Process) -> None:
+        self._station += of_station
+        processes.start(*of_station)
+
+    def _tournament(self, processes: Processes, plan: Plan, jobs: list[int], arena: DemoArena,
+                    videos: Videos, audits: BackgroundAudits) -> None:
+        """Run the sessions of one station, whose processes are started."""
+        progress, robot = self._progress, plan.jobs[jobs[0]].robot
+        port = plan.ports.console if plan.ports else 0
+        with SceneClient(patience_s=FIND_S) as scene, RemoteDesk(patience_s=FIND_S) as desk:
+            desk.take('arena demo', take_over=True)
+            desk.press(Button.SIGN_IN, arena.evaluator_token)
+            if self._options.console:
+                self._start(processes, self._stations[robot].console(port))
+                progress.footer = (f"site: {arena.site}   evaluator's page: "
+                                   f'http://127.0.0.1:{port}/', *progress.footer[-2:])
+            progress.step_done()
+            self._display.line()
+            tournament = DemoTournament(desk, scene, EVALUATOR, processes.require, videos)
+            with progress.watching(lambda: LiveStatus(desk.state(), desk.running(),
+                                                      scene.last_progress)):
+                self._sessions(plan, jobs, tournament, processes, audits)
+
+    def _sessions(self, plan: Plan, jobs: list[int], tournament: DemoTournament,
+                  processes: Processes, audits: BackgroundAudits) -> None:
         last = plan.current
-        for index in plan.open:
+        for index in jobs:
             self._progress.begins(index + 1, len(plan.jobs) - len(plan.open))
             earlier = plan.jobs[index].session_id
             end = delivered(self._folder / 'sessions' / earlier, processes.require) \
@@ -230,7 +254,8 @@ class Demo:
         options = self._options
         return [('Sessions', str(len(plan.jobs))), ('Tasks', str(len(options.tasks))),
                 ('Simulation', f'{options.speed:g}× real time'), ('Took', minutes(took_s)),
-                ('Peak memory', f'{usage.peak_bytes / GIB:.2f} GiB')]
+                ('Peak memory', f'{usage.peak_bytes / GIB:.2f} GiB'),
+                *([('Robots', ', '.join(options.robots))] if len(options.robots) > 1 else [])]
 
 
 def _until_interrupted(processes: Processes) -> None:

@@ -16,7 +16,15 @@ from typing import Protocol, runtime_checkable
 from typing_extensions import Self
 
 from arena_robot.core.action import Action, ArmCommand, GripperCommand, SafeCommand
-from arena_robot.core.observation import ArmState, CameraInfo, Floats, GripperState, Image
+from arena_robot.core.observation import (
+    ArmState,
+    CameraInfo,
+    DepthImage,
+    Floats,
+    GripperState,
+    Image,
+)
+from arena_robot.robots.arms import Robot
 from arena_robot.safety.reflexes import CollisionThresholds
 
 
@@ -36,7 +44,7 @@ class Part(Protocol):
 
 
 class Arm(Part, Protocol):
-    """A seven-joint arm that tracks joint targets."""
+    """An arm with n joints that tracks joint targets."""
 
     def state(self, max_age_s: float = 0.1) -> ArmState:
         """Return the newest state; StaleData when it is older than ``max_age_s``."""
@@ -49,13 +57,13 @@ class Arm(Part, Protocol):
         Track ``command.q`` from now on; return the target that is really tracked.
 
         Never blocks. When no further command comes within the driver's command timeout the arm
-        holds its position. Raises SafetyError for a command that is not finite or not (7,), and
+        holds its position. Raises SafetyError for a command that is not finite or not (n,), and
         DriverError while ``recovery_required``.
         """
 
     def move_to(self, q: Floats, duration_s: float | None = None) -> float:
         """
-        Start a min-jerk motion to ``q`` (7,) rad and return how long it takes in seconds.
+        Start a min-jerk motion to ``q`` (n,) rad and return how long it takes in seconds.
 
         ``duration_s`` None is DROID's: clamp(max(1, max|dq| * 8 / v_limit), 0, 4) s. Does not
         block; a ``command`` or ``stop`` replaces the motion.
@@ -70,11 +78,16 @@ class Arm(Part, Protocol):
 
 @dataclass(frozen=True)
 class ArmDescription:
-    """What an arm is: a row of ROBOTS, the driver behind it, its reset pose (7,) rad."""
+    """
+    What an arm is: its row, the driver behind it, its reset pose (n,) rad.
 
-    robot_type: str
+    ``robot_type`` is the embodiment that it was started as, a name or a file; '': the row's name.
+    """
+
+    robot: Robot
     backend: str
     reset_joints: tuple[float, ...]
+    robot_type: str = ''
 
 
 class ActingArm(Arm, Protocol):
@@ -128,12 +141,17 @@ class Gripper(Part, Protocol):
 
 @dataclass(frozen=True)
 class StereoFrame:
-    """Both eyes of one grab, with one stamp; ``dropped`` counts grabs lost since open."""
+    """
+    Both eyes of one grab, with one stamp; ``dropped`` counts grabs lost since open.
+
+    A camera with one eye has a right image of shape (0, 0, 3), one that measures it ``depth``.
+    """
 
     left: Image
     right: Image
     sequence: int
     dropped: int = 0
+    depth: DepthImage | None = None
 
 
 @dataclass(frozen=True)
@@ -163,12 +181,12 @@ class AdjustsPicture(Protocol):
 
 
 class Camera(Part, Protocol):
-    """A stereo camera; ``serial`` names the device."""
+    """A camera with both eyes, one, or one and depth; ``serial`` names the device."""
 
     serial: str
 
     def info(self) -> Mapping[str, CameraInfo]:
-        """Return the geometry of the eyes ``'left'`` and ``'right'``."""
+        """Return the geometry of the eyes that it has, of ``'left'`` and ``'right'``."""
 
     def frame(self, max_age_s: float = 0.2) -> StereoFrame:
         """Return the newest frame; StaleData when it is older than ``max_age_s``."""

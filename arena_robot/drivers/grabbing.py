@@ -38,7 +38,7 @@ from arena_robot.core.errors import (
     ReadTimeout,
     StaleData,
 )
-from arena_robot.core.observation import EYES, CameraInfo, Image, Pixels
+from arena_robot.core.observation import EYES, CameraInfo, DepthImage, Image, Millimetres, Pixels
 from arena_robot.core.process import Process
 from arena_robot.drivers.base import Setting, StereoFrame
 from arena_robot.drivers.part import Opened
@@ -64,13 +64,15 @@ class Grab:
     What the library handed over: both eyes, (H, W, 3) RGB each, copied out of its memory.
 
     ``age_s`` is how long ago the library stamped it, ``dropped`` counts frames lost since the
-    device was connected. A camera with one eye has a right picture of shape (0, 0, 3).
+    device was connected. A camera with one eye has a right picture of shape (0, 0, 3), one that
+    measures it ``depth`` (H, W) mm of the left picture's pixels.
     """
 
     left: Pixels
     right: Pixels
     age_s: float
     dropped: int = 0
+    depth: Millimetres | None = None
 
 
 class FrameSource(Protocol):
@@ -463,8 +465,10 @@ class GrabbingCamera(Opened):
             if ended.is_set():
                 return
             self._sequence += 1
-            self._frame = StereoFrame(Image(grab.left, stamp_ns), Image(grab.right, stamp_ns),
-                                      self._sequence, self._lost + grab.dropped)
+            self._frame = StereoFrame(
+                Image(grab.left, stamp_ns), Image(grab.right, stamp_ns), self._sequence,
+                self._lost + grab.dropped,
+                None if grab.depth is None else DepthImage(grab.depth, stamp_ns))
             self._problem = ''
             self._arrivals.note(stamp_ns, now_ns)
             self._new.notify_all()

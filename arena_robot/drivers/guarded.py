@@ -29,14 +29,17 @@ class GuardedArm(Opened):
     An :class:`ActingArm` over another arm; no command reaches that arm unchecked.
 
     ``watchdog`` latches stops and refuses stale commands, ``safety`` limits targets; ``robot`` is
-    the arm's row. ``clamp_count`` counts the commands that were changed.
+    the arm's row, ``robot_type`` its embodiment. ``clamp_count`` counts the commands that were
+    changed.
     """
 
-    def __init__(self, arm: Arm, safety: Safety, watchdog: CommandWatchdog, robot: Robot) -> None:
+    def __init__(self, arm: Arm, safety: Safety, watchdog: CommandWatchdog, robot: Robot,
+                 robot_type: str = '') -> None:
         self.arm = arm
         self.safety = safety
         self.watchdog = watchdog
         self.robot = robot
+        self.robot_type = robot_type
         self.clamp_count = 0
         self._stops = 0
         self._lock = threading.Lock()
@@ -63,7 +66,8 @@ class GuardedArm(Opened):
 
     def description(self) -> ArmDescription:
         """Return the robot's row, the driver's class, and the row's reset pose."""
-        return ArmDescription(self.robot.name, type(self.arm).__name__, self.robot.reset_joints)
+        return ArmDescription(self.robot, type(self.arm).__name__, self.robot.reset_joints,
+                              self.robot_type)
 
     def act(self, action: Action, stamp_ns: int) -> 'Future[SafeCommand]':
         """Carry out an action; the future is done."""
@@ -136,7 +140,7 @@ class GuardedArm(Opened):
 
         Raises SafetyError for thresholds that it cannot have, DriverError where it has none.
         """
-        checked = thresholds.checked()
+        checked = thresholds.checked(self.robot.joints)
         if not isinstance(self.arm, StopsInCollision):
             raise DriverError(f'{type(self.arm).__name__} has no thresholds that can be set; set '
                               "them at the robot's own controller")
@@ -171,7 +175,7 @@ class GuardedArm(Opened):
             raise SafetyError('a stop came while the driver took the command: the arm holds')
 
 
-def guarded(arm: Arm, robot: Robot, clock: Clock) -> GuardedArm:
+def guarded(arm: Arm, robot: Robot, clock: Clock, robot_type: str = '') -> GuardedArm:
     """Return ``arm`` behind the safety layer, in one process with its commander."""
     return GuardedArm(arm, Safety(robot.limits, clock),
-                      CommandWatchdog(clock, math.inf), robot)
+                      CommandWatchdog(clock, math.inf), robot, robot_type)

@@ -1,6 +1,7 @@
 """A RealSense camera through librealsense, the library ``pyrealsense2``."""
 
 import importlib
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,11 +13,11 @@ import numpy as np
 from arena_robot.core.clock import Clock
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import ConfigError, DriverError, NotConnected
-from arena_robot.core.observation import EYES, CameraInfo, Pixels
+from arena_robot.core.observation import EYES, CameraInfo, Millimetres, Pixels
 from arena_robot.drivers.base import Setting
 from arena_robot.drivers.grabbing import AUTO, Grab, GrabbingCamera
 
-COLOR, INFRARED = 'color', 'infrared'
+COLOR, INFRARED, DEPTH = STREAMS = 'color', 'infrared', 'depth'
 # While only one of exposure and gain is automatic, it keeps what the camera had chosen.
 KEEPS = 'automatic together; alone it keeps its value'
 SETTINGS = {    # the largest of all models; what the camera has is asked of the camera
@@ -54,9 +55,9 @@ class RealsenseSettings:
 
     def size(self) -> tuple[int, int]:
         """Return the size of a picture. Raises ConfigError for what cannot be."""
-        if self.stream not in (COLOR, INFRARED):
+        if self.stream not in STREAMS:
             raise ConfigError(f"no driver.stream '{self.stream}'."
-                              f'{nearest(self.stream, (COLOR, INFRARED))}')
+                              f'{nearest(self.stream, STREAMS)}')
         words = self.resolution.split('x')
         if len(words) != 2 or not all(word.isdigit() and int(word) for word in words):
             raise ConfigError(f"driver.resolution '{self.resolution}' is not WIDTHxHEIGHT")
@@ -73,6 +74,8 @@ class RealsenseSource:
         self._rs: Any = None
         self._pipeline: Any = None
         self._sensor: Any = None
+        self._align: Any = None
+        self._unit_mm = 1.0
         self._last, self._dropped = 0, 0
         self._was_lost = False
 
@@ -122,7 +125,11 @@ class RealsenseSource:
         except RuntimeError as error:
             self._was_lost = True
             raise DriverError(f'RealSense {self.serial} has stopped: {_why(error)}') from error
-        if self._settings.stream == COLOR:
+        depth = None
+        if self._settings.stream != INFRARED:
+            if self._settings.stream == DEPTH:
+                frames = self._align.process(frames)
+                depth = self._depth_of(frames.get_depth_frame())
             first = frames.get_color_frame()
             left, right = np.array(first.get_data(), np.uint8), NO_EYE
         else:
@@ -134,7 +141,7 @@ class RealsenseSource:
         if self._last:
             self._dropped += max(0, number - self._last - 1)
         self._last = number
-        return Grab(left, right, self._age_s(first), self._dropped)
+        return Grab(left, right, self._age_s(first), self._dropped, depth)
 
     def set_picture(self, values: Mapping[str, float]) -> Mapping[str, float]:
         """Change exposure, gain and white balance."""
@@ -154,6 +161,17 @@ class RealsenseSource:
         return asked
 
     # -- inside --------------------------------------------------------------------------------
+
+    def _depth_of(self, frame: Any) -> Millimetres | None:
+        """Return depth in mm, copied out of the library's memory; None where it was lost."""
+        if not frame:
+            return None
+        raw: Millimetres = np.array(frame.get_data(), np.uint16)
+        if math.isclose(self._unit_mm, 1.0, rel_tol=1e-3):
+            return raw
+        most = np.iinfo(np.uint16).max
+        out: Millimetres = np.minimum(np.rint(raw * self._unit_mm), most).astype(np.uint16)
+        return out
 
     def _found(self) -> Any:
         """Return the device to open. Raises NotConnected."""
@@ -176,18 +194,24 @@ class RealsenseSource:
         rs, fps = self._rs, self._settings.fps
         config = rs.config()
         config.enable_device(self.serial)
-        if self._settings.stream == COLOR:
+        if self._settings.stream != INFRARED:
             config.enable_stream(rs.stream.color, *size, rs.format.rgb8, fps)
+            if self._settings.stream == DEPTH:    # in the size that the camera prefers
+                config.enable_stream(rs.stream.depth, rs.format.z16, fps)
         else:
             for index in (1, 2):
                 config.enable_stream(rs.stream.infrared, index, *size, rs.format.y8, fps)
         pipeline = rs.pipeline()
         profile = pipeline.start(config)
         self._pipeline, self._last, self._dropped = pipeline, 0, 0
+        if self._settings.stream == DEPTH:
+            self._align = rs.align(rs.stream.color)
+            scale = profile.get_device().first_depth_sensor().get_depth_scale()
+            self._unit_mm = 1e3 * float(scale)
         return profile
 
     def _set_picture(self, wanted: RealsenseSettings) -> None:
-        """Set exposure, gain, white balance; without the projector, whose dots would be seen."""
+        """Set exposure, gain, white balance; infrared without the projector's dots."""
         option = self._rs.option
         auto = wanted.exposure_us == AUTO
         values = [(option.enable_auto_exposure, float(auto))]
@@ -224,14 +248,15 @@ class RealsenseSource:
 
     def _sensor_of(self, device: Any) -> Any:
         """Return the sensor with the stream: a D405's color is one of its Stereo Module."""
-        kind = getattr(self._rs.stream, self._settings.stream)
+        streams = self._rs.stream
+        kind = streams.infrared if self._settings.stream == INFRARED else streams.color
         return next(sensor for sensor in device.query_sensors() if any(
             each.stream_type() == kind for each in sensor.get_stream_profiles()))
 
     def _geometry(self, profile: Any, model: str) -> Mapping[str, CameraInfo]:
         rs = self._rs
-        streams = [profile.get_stream(rs.stream.color)] if self._settings.stream == COLOR else [
-            profile.get_stream(rs.stream.infrared, index) for index in (1, 2)]
+        streams = [profile.get_stream(rs.stream.color)] if self._settings.stream != INFRARED \
+            else [profile.get_stream(rs.stream.infrared, index) for index in (1, 2)]
         videos = [stream.as_video_stream_profile() for stream in streams]
         extras = {'model': model, 'serial': self.serial}
         infos = {}
@@ -261,9 +286,9 @@ class RealsenseCamera(GrabbingCamera):
     """
     A RealSense D400 camera.
 
-    ``stream`` is ``color``, one eye, or ``infrared``, both eyes in grey, rectified by the camera,
-    with its projector off. ``exposure_us`` with ``gain``, and ``white_balance`` in K, are -1 for
-    automatic.
+    ``stream`` is ``color``, one eye, ``depth``, that eye and the depth of its pixels, or
+    ``infrared``, both eyes in grey, rectified by the camera, with its projector off.
+    ``exposure_us`` with ``gain``, and ``white_balance`` in K, are -1 for automatic.
     """
 
     adjustable = SETTINGS

@@ -33,7 +33,6 @@ from arena_robot.core.observation import (
 from arena_robot.drivers.base import StereoFrame
 from arena_robot.drivers.grabbing import KEPT
 from arena_robot.drivers.part import Opened
-from arena_robot.robots.arms import DOF
 from arena_robot.robots.grippers import ROBOTIQ_2F85
 from arena_robot.safety.filter import clipped, finite
 
@@ -59,7 +58,7 @@ class Track:
 @dataclass(frozen=True)
 class Recorded:
     """
-    An episode in arrays; stamps in ns ascending, shapes of the arm's (N, 7) and pose (N, 6).
+    An episode in arrays; stamps in ns ascending, shapes of the arm's (N, n) and pose (N, 6).
 
     ``views`` is keyed like an observation's images, such as ``'wrist_left'``. Raises DataError
     when lengths or shapes do not fit.
@@ -77,8 +76,9 @@ class Recorded:
 
     def __post_init__(self) -> None:
         count = len(self.arm_stamps)
-        for name, width in (('q', DOF), ('dq', DOF), ('tau', DOF), ('pose', 6),
-                            ('q_desired', DOF)):
+        joints = max(1, self.joints)
+        for name, width in (('q', joints), ('dq', joints), ('tau', joints), ('pose', 6),
+                            ('q_desired', joints)):
             shape = np.shape(getattr(self, name))
             if shape != (count, width):
                 raise DataError(f"recorded arm '{name}' must be ({count}, {width}) like its "
@@ -90,6 +90,11 @@ class Recorded:
                              *((name, track.stamps) for name, track in self.views.items())):
             if len(stamps) == 0 or np.any(np.diff(stamps) <= 0):
                 raise DataError(f'recorded {name} stamps must be ascending and not empty')
+
+    @property
+    def joints(self) -> int:
+        """The number of joints of the recorded arm; 0 where its ``q`` is no table."""
+        return int(np.shape(self.q)[1]) if np.ndim(self.q) == 2 else 0
 
     @property
     def start_ns(self) -> int:
@@ -285,7 +290,7 @@ class ReplayArm(Opened):
     def command(self, command: ArmCommand) -> ArmCommand:
         """Store a command; return the recording's target."""
         self._require_open('the replayed arm')
-        finite(command.q, DOF, 'arm target')
+        finite(command.q, self._player.recorded.joints, 'arm target')
         self.commands.append(command)
         row = self._player.newest(self._stamps)
         return ArmCommand(self._player.recorded.q_desired[row].copy(), command.stamp_ns)
@@ -293,7 +298,7 @@ class ReplayArm(Opened):
     def move_to(self, q: Floats, duration_s: float | None = None) -> float:
         """Raise DriverError: a recording cannot be moved."""
         self._require_open('the replayed arm')
-        finite(q, DOF, 'goal')
+        finite(q, self._player.recorded.joints, 'goal')
         raise DriverError('a replayed arm does not move; use the simulated one to try motions')
 
     def stop(self) -> None:
@@ -310,7 +315,7 @@ class ReplayArm(Opened):
     def _state(self, row: int) -> ArmState:
         r = self._player.recorded
         return ArmState(int(self._stamps[row]) + self._player.offset_ns, q=r.q[row].copy(),
-                        dq=r.dq[row].copy(), tau=r.tau[row].copy(), tau_ext=np.zeros(DOF),
+                        dq=r.dq[row].copy(), tau=r.tau[row].copy(), tau_ext=np.zeros(r.joints),
                         pose=r.pose[row].copy(), q_desired=r.q_desired[row].copy())
 
 

@@ -21,7 +21,9 @@ DriverClass = type[Any]     # called with the driver's own arguments
 
 PROTOCOLS: dict[str, type] = {'arm': Arm, 'gripper': Gripper, 'camera': Camera}
 SCALARS = (bool, int, float, str)
-CLOCK = 'clock'
+CLOCK, BACKEND = 'clock', 'backend'
+# What a backend begins with that names a robot of LeRobot too; the driver gets the whole name.
+LEROBOT = 'lerobot:'
 
 
 def _checked(part: str, cls: object, backend: str) -> DriverClass:
@@ -46,12 +48,14 @@ DRIVERS: dict[str, Table[DriverClass]] = {
         'droid_nuc': 'arena_robot.drivers.droid_nuc.arm:DroidNucArm',
         'franka_rs': 'arena_robot.drivers.franka.arm:FrankaRsArm',
         'libfranka': 'arena_robot.drivers.franka.arm:LibfrankaArm',
+        'lerobot': 'arena_robot.drivers.lerobot_parts:LeRobotArm',
     }),
     'gripper': _table('gripper', {
         'sim': 'arena_robot.drivers.sim.parts:SimGripper',
         'replay': 'arena_robot.drivers.replay:ReplayGripper',
         'robotiq': 'arena_robot.drivers.robotiq:RobotiqGripper',
         'droid_nuc': 'arena_robot.drivers.droid_nuc.gripper:DroidNucGripper',
+        'lerobot': 'arena_robot.drivers.lerobot_parts:LeRobotGripper',
     }),
     'camera': _table('camera', {
         'sim': 'arena_robot.drivers.sim.camera:SimCamera',
@@ -59,6 +63,7 @@ DRIVERS: dict[str, Table[DriverClass]] = {
         'zed': 'arena_robot.drivers.zed:ZedCamera',
         'uvc': 'arena_robot.drivers.uvc:UvcCamera',
         'realsense': 'arena_robot.drivers.realsense:RealsenseCamera',
+        'lerobot': 'arena_robot.drivers.lerobot_parts:LeRobotCamera',
     }),
 }
 
@@ -79,12 +84,13 @@ def driver(part: str, backend: str) -> DriverClass:
     Return the class behind ``backend`` for ``part`` ('arm', 'gripper' or 'camera').
 
     ``backend`` is a built-in name, one that an installed package adds in the entry point group
-    ``arena_robot.drivers.<part>``, or ``module:Class``. Raises ConfigError that names the nearest
-    known word, what cannot be imported, or what the class lacks of the part's protocol.
+    ``arena_robot.drivers.<part>``, ``lerobot:TYPE``, or ``module:Class``. Raises ConfigError that
+    names the nearest known word, what cannot be imported, or what the class lacks of the part's
+    protocol.
     """
     if part not in DRIVERS:
         raise ConfigError(f"no robot part '{part}'.{nearest(part, DRIVERS)}")
-    return DRIVERS[part].find(backend)
+    return DRIVERS[part].find('lerobot' if backend.startswith(LEROBOT) else backend)
 
 
 def require_part(part: str, instance: object) -> None:

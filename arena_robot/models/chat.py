@@ -15,7 +15,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from arena_robot.core.errors import BudgetSpent, ConfigError, ModelBadReply, Mod
 from arena_robot.core.files import write_json
 from arena_robot.core.jpeg import to_jpeg
 from arena_robot.core.observation import Pixels
-from arena_robot.models.http import HttpCaller, HttpSettings, Secret
+from arena_robot.models.http import HttpCaller, HttpSettings, Secret, StreamedChat
 
 URL, MODEL, KEY = 'ARENA_MODEL_URL', 'ARENA_MODEL', 'ARENA_MODEL_KEY'
 CACHE_VERSION = 1
@@ -136,7 +136,11 @@ class ChatSettings:
 
 @dataclass(frozen=True)
 class ChatReply:
-    """An answer with its tokens and cost; ``counted`` is False where tokens are an estimate."""
+    """
+    An answer with its tokens and cost; ``counted`` is False where tokens are an estimate.
+
+    ``cut``: the rest was not wanted.
+    """
 
     text: str
     model: str
@@ -145,6 +149,7 @@ class ChatReply:
     cost: float
     cached: bool = False
     counted: bool = True
+    cut: bool = False
 
 
 @dataclass
@@ -169,7 +174,7 @@ class ChatClient:
         self._key = Secret(os.environ.get(self.settings.key_variable, ''))
         self.http = HttpCaller(self.url, self._key, self.settings.http, transport)
         self.usage = Usage()
-        self._schema_output = self.settings.schema_output
+        self._schema_output, self._streams = self.settings.schema_output, True
         self._lock = threading.Lock()
 
     def close(self) -> None:
@@ -196,9 +201,12 @@ class ChatClient:
                 f'{self.settings.max_tokens} out, cost at most {self.cost_bound(messages):.4f}')
 
     def ask(self, messages: Sequence[ChatMessage], schema: Mapping[str, Any] | None = None,
-            attempt: int = 0) -> ChatReply:
+            attempt: int = 0, enough: Callable[[str], bool] | None = None) -> ChatReply:
         """
         Return the answer to ``messages``; ``attempt`` above 0 asks the same anew.
+
+        With ``enough`` it is streamed where the server can, and ends when that says so of the
+        text so far.
 
         Raises BudgetSpent before a call that could exceed the budget, ModelBadReply when the
         answer is cut, refused or no chat completion, ModelUnavailable and ModelError.
@@ -212,12 +220,12 @@ class ChatClient:
         bound = self.cost_bound(messages)
         self._reserve(bound)
         try:
-            reply = self._send(messages, schema)
+            reply = self._send(messages, schema, enough)
         finally:
             with self._lock:
                 self.usage.held -= bound
         self._note(messages, reply)
-        if path is not None:
+        if path is not None and not reply.cut:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_json(path, {'version': CACHE_VERSION, 'text': reply.text, 'model': reply.model,
                               'tokens_in': reply.tokens_in, 'tokens_out': reply.tokens_out})
@@ -247,24 +255,25 @@ class ChatClient:
                                   f'cost {bound:.4f}; raise the budget to go on')
             self.usage.held += bound
 
-    def _send(self, messages: Sequence[ChatMessage], schema: Mapping[str, Any] | None
-              ) -> ChatReply:
+    def _send(self, messages: Sequence[ChatMessage], schema: Mapping[str, Any] | None,
+              enough: Callable[[str], bool] | None) -> ChatReply:
         asked = {'model': self.model, 'messages': on_the_wire(messages),
                  'temperature': self.settings.temperature, 'max_tokens': self.settings.max_tokens}
-        body: bytes | None = None
-        if schema is not None and self._schema_output:
+        wanted = schema is not None and self._schema_output, enough is not None and self._streams
+        # A server that refuses the request may not know streams, or not schemas.
+        for formed, streamed in dict.fromkeys((wanted, (wanted[0], False), (False, False))):
             try:
-                body = self.http.call('POST', '/chat/completions', json={
-                    **asked, 'response_format': {'type': 'json_schema', 'json_schema': {
-                        'name': 'reply', 'strict': True, 'schema': dict(schema)}}})
+                body, written = self._posted(asked, schema if formed else None,
+                                             enough if streamed else None)
+                break
             except ModelError as error:
-                if 'HTTP 400' not in str(error) and 'HTTP 422' not in str(error):
+                if not (formed or streamed) or not re.search('HTTP 4(00|22)', str(error)):
                     raise
-                self._schema_output = False
-        if body is None:
-            body = self.http.call('POST', '/chat/completions', json=asked)
+        self._schema_output &= formed == wanted[0]
+        self._streams &= streamed == wanted[1]
         used = tokens_of(body)
-        tokens_in, tokens_out = used or (token_bound(messages), self.settings.max_tokens)
+        tokens_in, tokens_out = used or (
+            token_bound(messages), written.tokens if written else self.settings.max_tokens)
         cost = self._price(tokens_in, tokens_out)
         with self._lock:    # also for an answer that cannot be used: it is paid for
             self.usage.calls += 1
@@ -276,7 +285,24 @@ class ChatClient:
         except ModelBadReply as error:
             self._note(messages, ChatReply('', self.model, tokens_in, tokens_out, cost), error)
             raise
-        return ChatReply(text, self.model, tokens_in, tokens_out, cost, counted=used is not None)
+        return ChatReply(text, self.model, tokens_in, tokens_out, cost, counted=used is not None,
+                         cut=written is not None and written.cut)
+
+    def _posted(self, asked: Mapping[str, Any], schema: Mapping[str, Any] | None,
+                enough: Callable[[str], bool] | None) -> tuple[bytes, StreamedChat | None]:
+        request = dict(asked) if schema is None else {
+            **asked, 'response_format': {'type': 'json_schema', 'json_schema': {
+                'name': 'reply', 'strict': True, 'schema': dict(schema)}}}
+        if enough is None:
+            return self.http.call('POST', '/chat/completions', json=request), None
+        tried: list[StreamedChat] = []
+
+        def watch() -> Callable[[bytes], bool]:
+            tried.append(StreamedChat(enough))
+            return tried[-1].add
+        body = self.http.call('POST', '/chat/completions', watch, json={
+            **request, 'stream': True, 'stream_options': {'include_usage': True}})
+        return (body, None) if body.lstrip()[:1] == b'{' else (tried[-1].body(), tried[-1])
 
     def _price(self, tokens_in: int, tokens_out: int) -> float:
         s = self.settings

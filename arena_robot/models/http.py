@@ -5,6 +5,7 @@ No redirect is followed: the key goes to the configured address alone.
 """
 
 import contextlib
+import json
 import logging
 import random
 import socket
@@ -99,6 +100,50 @@ class _Connection:
 
 
 @dataclass
+class StreamedChat:
+    """
+    A chat completion that comes as server-sent events; ``enough`` ends it by the text so far.
+
+    ``tokens`` counts the pieces of text; ``cut``: the rest was not wanted.
+    """
+
+    enough: Callable[[str], bool]
+    text: str = ''
+    tokens: int = 0
+    finish: str = ''
+    usage: Any = None
+    cut: bool = False
+    _rest: bytes = b''
+
+    def add(self, part: bytes) -> bool:
+        """Take the next bytes; return whether the rest is not wanted."""
+        *lines, self._rest = (self._rest + part).split(b'\n')
+        try:
+            for line in lines:
+                if line.startswith(b'data:') and line[5:].strip() not in (b'', b'[DONE]'):
+                    self._take(json.loads(line[5:]))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            self.text, self.finish = '', 'broken'
+            return True
+        self.cut = bool(self.text) and not self.finish and self.enough(self.text)
+        return self.cut
+
+    def _take(self, event: Any) -> None:
+        self.usage = event.get('usage') or self.usage
+        for choice in event.get('choices') or ():
+            new = choice['delta'].get('content') or ''
+            self.text, self.tokens = self.text + new, self.tokens + bool(new)
+            self.finish = choice.get('finish_reason') or self.finish
+
+    def body(self) -> bytes:
+        """Return the answer in the form of one that came whole; without its end it is cut off."""
+        return json.dumps({
+            'choices': [{'message': {'content': self.text},
+                         'finish_reason': 'stop' if self.cut else self.finish or 'length'}],
+            'usage': self.usage}).encode()
+
+
+@dataclass
 class HttpCaller:
     """Calls one address; may be used by several threads."""
 
@@ -125,10 +170,12 @@ class HttpCaller:
         """Close the connections; can be called twice."""
         self._client.close()
 
-    def call(self, method: str, path: str, **request: Any) -> bytes:
+    def call(self, method: str, path: str,
+             watch: Callable[[], Callable[[bytes], bool]] | None = None, **request: Any) -> bytes:
         """
         Return the body of the first good answer; ``request`` as httpx takes it.
 
+        What ``watch`` makes for each attempt gets the body piece by piece, and ends it by True.
         Raises ModelUnavailable when no attempt succeeded, ModelError when the server refuses.
         """
         last, asked_s = '', 0.0
@@ -138,7 +185,8 @@ class HttpCaller:
             asked_s = 0.0
             self._wait_for_turn()
             try:
-                code, body, headers = self._once(method, path, request)
+                code, body, headers = self._once(
+                    method, path, request, watch() if watch else lambda part: False)
             except httpx.HTTPError as error:
                 last = self.key.shown(f'{type(error).__name__}: {error}')
                 log.info('%s%s, attempt %d: %s', self.base_url, path, attempt + 1, last)
@@ -153,8 +201,8 @@ class HttpCaller:
         raise ModelUnavailable(f'{self.base_url}{path} gave no answer in '
                                f'{self.settings.attempts} attempts; the last: {last}')
 
-    def _once(self, method: str, path: str, request: Mapping[str, Any]
-              ) -> tuple[int, bytes, Mapping[str, str]]:
+    def _once(self, method: str, path: str, request: Mapping[str, Any],
+              enough: Callable[[bytes], bool]) -> tuple[int, bytes, Mapping[str, str]]:
         connection = _Connection()
         alarm = threading.Timer(self.settings.timeout_s, connection.cut)
         alarm.daemon = True
@@ -169,6 +217,8 @@ class HttpCaller:
                         raise ModelError(f'{self.base_url}{path} answers more than '
                                          f'{LARGEST_REPLY} bytes')
                     parts.append(part)
+                    if enough(part):
+                        break
                 code, headers = reply.status_code, dict(reply.headers)
         except httpx.HTTPError as error:
             if connection.late:

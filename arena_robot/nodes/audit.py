@@ -31,7 +31,7 @@ from arena_robot.core.errors import ArenaError, DataError, DriverError
 from arena_robot.core.observation import ROLES, Pixels
 from arena_robot.drivers.base import Camera
 from arena_robot.nodes.lib import diagnostics, qos
-from arena_robot.nodes.lib.images import RAW, TRANSPORTS
+from arena_robot.nodes.lib.images import RAW, TRANSPORTS, styles_of
 from arena_robot.nodes.lib.listener import Listening
 from arena_robot.nodes.lib.parameters import Parameters, declare, param, refuse_unknown
 from arena_robot.nodes.lib.spin import run_node
@@ -69,6 +69,8 @@ class AuditParams(Parameters):
     roles: tuple[str, ...] = param(ROLES, 'role of each camera node')
     topic_style: str = param(
         'zed5', 'topic names of the camera nodes', choices=tuple(STYLES))
+    topic_styles: tuple[str, ...] = param(
+        (), 'topic names of each camera node, as for the session node', choices=tuple(STYLES))
     image_transport: str = param(
         RAW, 'how the camera nodes send images, as for the session node',
         choices=tuple(TRANSPORTS))
@@ -220,9 +222,10 @@ class AuditNode(Listening):
         progress = qos.publisher(self, Float64, '~/progress')
         views = judge.capabilities.views
         return LiveProgress(judge, {
-            role: RemoteCamera(self, camera, style=v.topic_style, eyes=('left',),
+            role: RemoteCamera(self, camera, style=style, eyes=('left',),
                                transport=v.image_transport)
-            for role, camera in zip(v.roles, v.cameras, strict=True)
+            for role, camera, style in zip(v.roles, v.cameras, styles_of(
+                v.topic_style, v.topic_styles, v.cameras), strict=True)
             if not views or role in views},
             v.live_rate, lambda value: progress.publish(Float64(data=value)))
 

@@ -40,7 +40,8 @@ from arena_robot.nodes.lib.part_params import (
     RosControlGripperParams,
 )
 from arena_robot.nodes.lib.timeline import RosClock, ShiftedTime, Timeline
-from arena_robot.robots.grippers import prefixed
+from arena_robot.robots.arms import prefixed
+from arena_robot.robots.cameras import STYLE_OF, CameraKind
 from arena_robot.safety.limits import robot_of
 from arena_robot.safety.reflexes import CollisionThresholds
 
@@ -158,7 +159,10 @@ def _simulated(node: AnyPartNode, kind: str) -> Maker:
     """Return a function that makes one simulated part in its own world."""
     v = declare(node, SimBackend(), 'sim.')
     clock = RosClock(node.get_clock(), node.context)
-    cameras = (_role(node),) if kind == 'camera' else ()
+    cameras = {}
+    if isinstance(node.params, CameraParams):
+        cameras[node.params.role] = next((each for each, style in STYLE_OF.items()
+                                          if style == node.params.topic_style), CameraKind.STEREO)
     arm = node.params if isinstance(node.params, ArmParams) else ArmParams()
 
     def make() -> Part:
@@ -170,7 +174,7 @@ def _simulated(node: AnyPartNode, kind: str) -> Maker:
         station.world.on_tick.append(timeline.tick)
         station.world.start()
         parts: dict[str, Part] = {'arm': station.arm, 'gripper': station.gripper}
-        return Alone(station.cameras[cameras[0]] if cameras else parts[kind], timeline,
+        return Alone({**parts, **station.cameras}[next(iter(cameras), kind)], timeline,
                      station.close)
     return make
 

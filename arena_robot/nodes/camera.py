@@ -1,4 +1,4 @@
-"""Lifecycle node of a stereo camera, with the topics and frames of the ZED wrapper."""
+"""Lifecycle node of a camera, with the topics and frames of the ZED wrapper."""
 
 import sys
 from array import array
@@ -16,16 +16,22 @@ from sensor_msgs.msg import Image as ImageMessage
 from tf2_msgs.msg import TFMessage
 
 from arena_robot.core.errors import NotConnected
-from arena_robot.core.jpeg import to_jpeg
-from arena_robot.core.observation import CameraInfo, Pixels
+from arena_robot.core.jpeg import DEPTH_FORMAT, DEPTH_HEADER, to_jpeg, to_png
+from arena_robot.core.observation import DEPTH, EYES, CameraInfo, Picture
 from arena_robot.drivers.base import Camera, Part
 from arena_robot.nodes import backends
 from arena_robot.nodes.lib import convert, diagnostics, qos
-from arena_robot.nodes.lib.images import ENCODINGS, eyes_of
+from arena_robot.nodes.lib.images import (
+    COMPRESSED,
+    DEPTH_ENCODING,
+    ENCODINGS,
+    eyes_of,
+    topic_of,
+)
 from arena_robot.nodes.lib.part_node import PartNode
 from arena_robot.nodes.lib.part_params import CameraParams
 from arena_robot.nodes.lib.spin import run_node
-from arena_robot.robots.cameras import STYLES
+from arena_robot.robots.cameras import topics_of
 from arena_robot.safety.urdf import CameraMount, FixedFrame, camera_frames
 
 
@@ -42,7 +48,7 @@ class Eye:
 
 class CameraNode(PartNode[CameraParams]):
     """
-    Publishes both eyes of every grab with the same stamp.
+    Publishes both eyes of every grab, or one and its depth, with the same stamp.
 
     ``mount_of`` tells where the camera is when no parameter does, as a simulation knows.
     """
@@ -76,10 +82,12 @@ class CameraNode(PartNode[CameraParams]):
         self.rate = diagnostics.Rate(lambda: self.params.pub_frame_rate)
         self.dropped = 0
         geometry = self.camera.info()
+        # Depth is of the left eye's pixels.
+        geometry = {**geometry, DEPTH: geometry[EYES[0]]} if EYES[0] in geometry else geometry
         self.eyes = {eye: self._eye(eye, geometry[eye])
-                     for eye in eyes_of(self.params.topic_style)}
+                     for eye in eyes_of(self.params.topic_style) if eye in geometry}
         self.transforms = CameraTransforms(
-            self, {name: eye.frame_id for name, eye in self.eyes.items()},
+            self, {name: eye.frame_id for name, eye in self.eyes.items() if name != DEPTH},
             max(info.baseline_m for info in geometry.values()))
         self.transforms.publish(self._mount or self._mount_of())
 
@@ -98,9 +106,11 @@ class CameraNode(PartNode[CameraParams]):
         late = stamp_ns - self._next_ns > period_ns
         self._next_ns = (stamp_ns if late else self._next_ns) + period_ns
         self.rate.tick()
-        pictures = [(self.eyes[eye], self._resized(image.pixels))
-                    for eye, image in (('left', frame.left), ('right', frame.right))
-                    if image.pixels.size and eye in self.eyes]
+        taken: dict[str, Picture] = {
+            'left': frame.left.pixels, 'right': frame.right.pixels,
+            **({DEPTH: frame.depth.millimetres} if frame.depth else {})}
+        pictures = [(self.eyes[eye], self._resized(pixels)) for eye, pixels in taken.items()
+                    if pixels.size and eye in self.eyes]
         # Raw images first: a control loop waits for them; JPEGs take longer.
         for eye, pixels in pictures:
             self._publish(eye, pixels, stamp_ns)
@@ -121,47 +131,54 @@ class CameraNode(PartNode[CameraParams]):
     # -- inside ------------------------------------------------------------------------------
 
     def _eye(self, eye: str, info: CameraInfo) -> Eye:
-        names = STYLES[self.params.topic_style]
-        image, about, frame = (
-            text.format(eye=eye, name=self.params.frame_name) for text in names)
+        style = self.params.topic_style
+        image, about, frame = topics_of(style, eye, self.params.frame_name)
         if self.size:
             info = scaled(info, *self.size)
         return Eye(frame, self.keep(qos.publisher(self, ImageMessage, image)),
                    self.keep(qos.publisher(self, CameraInfoMessage, about)),
-                   self.keep(qos.publisher(self, CompressedImage, f'{image}/compressed')),
+                   self.keep(qos.publisher(self, CompressedImage,
+                                           f'~/{topic_of(style, eye, COMPRESSED)}')),
                    convert.camera_info_message(info, 0, frame))
 
-    def _resized(self, pixels: Pixels) -> Pixels:
+    def _resized(self, pixels: Picture) -> Picture:
         if not self.size or pixels.shape[1::-1] == self.size:
             return pixels
-        return np.asarray(cv2.resize(pixels, self.size, interpolation=cv2.INTER_AREA), np.uint8)
+        # Between two depths there is nothing.
+        how = cv2.INTER_AREA if pixels.ndim == 3 else cv2.INTER_NEAREST
+        return np.asarray(cv2.resize(pixels, self.size, interpolation=how), pixels.dtype)
 
-    def _publish(self, eye: Eye, pixels: Pixels, stamp_ns: int) -> None:
+    def _publish(self, eye: Eye, pixels: Picture, stamp_ns: int) -> None:
         if eye.image.get_subscription_count():
             eye.image.publish(image_message(pixels, stamp_ns, eye.frame_id,
                                             self.params.encoding))
 
-    def _publish_jpeg(self, eye: Eye, pixels: Pixels, stamp_ns: int) -> None:
+    def _publish_jpeg(self, eye: Eye, pixels: Picture, stamp_ns: int) -> None:
         if eye.compressed.get_subscription_count():
             eye.compressed.publish(jpeg_message(pixels, stamp_ns, eye.frame_id,
                                                 self.params.jpeg_quality))
 
 
-def image_message(pixels: Pixels, stamp_ns: int, frame_id: str, encoding: str) -> ImageMessage:
-    """Return (H, W, 3) RGB pixels as an Image in one of ENCODINGS."""
+def image_message(pixels: Picture, stamp_ns: int, frame_id: str, encoding: str) -> ImageMessage:
+    """Return (H, W, 3) RGB pixels as an Image in one of ENCODINGS, or depth (H, W) in mm."""
     height, width = pixels.shape[:2]
-    if encoding != 'rgb8':
+    if pixels.ndim == 2:
+        encoding = DEPTH_ENCODING
+    elif encoding != 'rgb8':
         pixels = pixels[:, :, ENCODINGS[encoding]]
     if encoding == 'bgra8':
         pixels = np.dstack([pixels, np.full((height, width), 255, np.uint8)])
     data = array('B')
-    data.frombytes(np.ascontiguousarray(pixels).data)
+    data.frombytes(np.ascontiguousarray(pixels).view(np.uint8).data)
     return ImageMessage(header=convert.header(stamp_ns, frame_id), height=height, width=width,
-                        encoding=encoding, step=width * pixels.shape[2], data=data)
+                        encoding=encoding, step=len(data) // height, data=data)
 
 
-def jpeg_message(pixels: Pixels, stamp_ns: int, frame_id: str, quality: int) -> CompressedImage:
-    """Return (H, W, 3) RGB pixels as JPEG, with the format text of image_transport."""
+def jpeg_message(pixels: Picture, stamp_ns: int, frame_id: str, quality: int) -> CompressedImage:
+    """Return RGB pixels as JPEG, or depth as PNG, with the format text of image_transport."""
+    if pixels.ndim == 2:
+        return CompressedImage(header=convert.header(stamp_ns, frame_id), format=DEPTH_FORMAT,
+                               data=array('B', DEPTH_HEADER + to_png(pixels)))
     return CompressedImage(header=convert.header(stamp_ns, frame_id),
                            format='rgb8; jpeg compressed bgr8',
                            data=array('B', to_jpeg(pixels, quality)))

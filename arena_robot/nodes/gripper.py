@@ -7,6 +7,7 @@ control_msgs has both; where it is not installed, arena_msgs has the first, with
 
 import importlib
 import math
+import posixpath
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -24,8 +25,8 @@ from std_msgs.msg import Float64, Float64MultiArray
 from tf2_msgs.msg import TFMessage
 
 from arena_msgs.action import GripperCommand as GripperCommandAction
+from arena_msgs.msg import ArmLimits, GripperTarget, PolicyAction
 from arena_msgs.msg import GripperState as GripperStateMessage
-from arena_msgs.msg import GripperTarget, PolicyAction
 from arena_robot.core.action import GripperCommand
 from arena_robot.core.errors import ArenaError, ConfigError, DriverError, NotConnected, SafetyError
 from arena_robot.core.observation import GripperState, ObjectStatus
@@ -33,9 +34,10 @@ from arena_robot.drivers.base import Gripper, Part
 from arena_robot.nodes import backends
 from arena_robot.nodes.lib import convert, diagnostics, qos
 from arena_robot.nodes.lib.part_node import CommandStamps, PartNode
-from arena_robot.nodes.lib.part_params import PARALLEL, SINGLE, GripperParams
+from arena_robot.nodes.lib.part_params import PARALLEL, SINGLE, ArmParams, GripperParams
 from arena_robot.nodes.lib.spin import run_node
-from arena_robot.robots.grippers import GripperModel, prefixed
+from arena_robot.robots.arms import prefixed
+from arena_robot.robots.grippers import GripperModel
 from arena_robot.safety.action_spaces import binarised
 from arena_robot.safety.filter import clipped, finite
 from arena_robot.safety.watchdog import CommandWatchdog
@@ -134,6 +136,9 @@ class GripperNode(PartNode[GripperParams]):
                 (PolicyAction, self.params.policy_action_topic, self._on_action)):
             self.keep(qos.subscription(self, kind, topic, self._handler(topic, handle),
                                        qos.COMMAND))
+        self._arm_joints = len(ArmParams().home)    # arm_node's default, until it says its own
+        limits = posixpath.join(posixpath.dirname(self.params.policy_action_topic), 'limits')
+        self.keep(qos.subscription(self, ArmLimits, limits, self._on_arm_limits, qos.LATCHED))
         self.trigger('stop', self._stop)
         self.trigger('reactivate_gripper', self._reactivate)
         self.keep(ActionServer(self, self.action.type, '~/gripper_cmd', self._execute,
@@ -227,9 +232,13 @@ class GripperNode(PartNode[GripperParams]):
         self.watchdog.accept(self._stamps.of(None))
         self.send(*numbers)
 
+    def _on_arm_limits(self, message: ArmLimits) -> None:
+        self._arm_joints = len(message.joint_names)
+
     def _on_action(self, message: PolicyAction) -> None:
         action = convert.action(message)
-        values = finite(action.values, action.space.size, f'{message.action_space} action')
+        values = finite(action.values, action.space.size(self._arm_joints),
+                        f'{message.action_space} action')
         self.watchdog.accept(self._stamps.of(message.header.stamp))
         self.send(binarised(float(values[-1])))
 

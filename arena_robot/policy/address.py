@@ -12,12 +12,18 @@ from typing import Any
 from arena_robot.core.action import ActionSpace
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import ConfigError
+from arena_robot.core.observation import VIEWS
 from arena_robot.policy.base import MAX_CHUNK
 from arena_robot.policy.options import AUTH, CallOptions
 
-SCHEMES = {'grpc': False, 'grpcs': True, 'openpi': False, 'openpis': True}    # and whether TLS
+# And whether TLS.
+SCHEMES = {'grpc': False, 'grpcs': True, 'openpi': False, 'openpis': True, 'lerobot': False,
+           'gr00t': False}
 WITH_PATH = ('openpi', 'openpis')
 CONNECT_TO = 'connect_to'
+# What nobody else says, by protocol.
+NEEDED: dict[str, tuple[str, ...]] = {
+    'lerobot': ('checkpoint', 'policy_type', 'action_space'), 'gr00t': ()}
 ANSWER_S = 1.0    # a host of the same laboratory answers within milliseconds
 _PATH = re.compile(r'(/[A-Za-z0-9._~%\-]+)*')
 Pairs = tuple[tuple[str, str], ...]
@@ -28,7 +34,8 @@ class PolicyAddress:
     """
     A policy's address taken apart; ``str()`` writes it again.
 
-    ``path`` and most options exist for openpi servers alone: a gRPC server says them itself.
+    ``path`` exists for openpi servers alone. A gRPC server says itself what is an option for
+    others.
     """
 
     scheme: str
@@ -46,6 +53,11 @@ class PolicyAddress:
     def is_openpi(self) -> bool:
         """Whether the server speaks openpi's protocol."""
         return self.scheme in WITH_PATH
+
+    @property
+    def is_translated(self) -> bool:
+        """Whether only the client of this package speaks the server's protocol."""
+        return self.scheme in NEEDED
 
     @property
     def target(self) -> str:
@@ -85,9 +97,14 @@ def parse_address(text: str) -> PolicyAddress:
     if '@' in parts.netloc or '#' in text or not text.isprintable() or not _PATH.fullmatch(path):
         raise ConfigError(f"'{text}': an address is scheme://host:port/path?option=value")
     if path and scheme not in WITH_PATH:
-        raise ConfigError(f"'{text}': a gRPC address has no path, found '{path}'")
+        raise ConfigError(f"'{text}': an address of {scheme}:// has no path, found '{path}'")
     address = PolicyAddress(scheme, host, port, path, _options(text, scheme, parts.query))
     address.applied(CallOptions())
+    given = dict(address.options)
+    if lacking := [key for key in NEEDED.get(scheme, ()) if not given.get(key)]:
+        raise ConfigError(f"'{text}': a server of {scheme}:// does not say its "
+                          f"{', '.join(lacking)}; add {'&'.join(f'{key}=…' for key in lacking)} "
+                          'behind a question mark')
     return address
 
 
@@ -108,7 +125,7 @@ def host_answers(address: str) -> bool:
 
 
 def _options(text: str, scheme: str, query: str) -> Pairs:
-    known = [*(_OPENPI if scheme in WITH_PATH else ()), CONNECT_TO]
+    known = [*_BY_SCHEME.get(scheme, ()), CONNECT_TO]
     pairs = urllib.parse.parse_qsl(query, keep_blank_values=True)
     if (keys := [key for key, _ in pairs]) != list(dict.fromkeys(keys)):
         again = next(key for key in keys if keys.count(key) > 1)
@@ -135,15 +152,34 @@ def _auth(value: str) -> str:
 
 def _yes(value: str) -> bool:
     if value not in ('yes', 'no'):
-        raise ConfigError(f"episode_seed and pipelined are yes or no, found '{value}'")
+        raise ConfigError('episode_seed, pipelined and state_gripper are yes or no, found '
+                          f"'{value}'")
     return value == 'yes'
 
 
 def _count(value: str) -> int:
     if not value.isdecimal() or int(value) > MAX_CHUNK:
-        raise ConfigError('open_loop_horizon, blend_steps and warm_up are whole numbers up to '
-                          f"{MAX_CHUNK}, found '{value}'")
+        raise ConfigError('open_loop_horizon, blend_steps, warm_up and joints are whole numbers '
+                          f"up to {MAX_CHUNK}, found '{value}'")
     return int(value)
+
+
+def _pictures(value: str) -> Pairs:
+    parted = [pair.partition(':') for pair in value.split(',')]
+    pairs = tuple((name, view) for name, _, view in parted)
+    views = [view for _, view in pairs]
+    if not all(name and view in VIEWS for name, view in pairs) or len(set(views)) < len(views) \
+            or len({name for name, _ in pairs}) < len(pairs):
+        raise ConfigError('cameras is PICTURE:VIEW, as often as there are pictures, with a comma '
+                          f"between, each VIEW another one of {', '.join(VIEWS)}, found '{value}'")
+    return pairs
+
+
+def _size(value: str) -> tuple[int, int]:
+    height, mark, width = value.partition('x')
+    if not mark or not (height.isdecimal() and width.isdecimal()):
+        raise ConfigError(f"image_size is HEIGHTxWIDTH, such as 224x224, found '{value}'")
+    return int(height), int(width)
 
 
 def _ip(value: str) -> str:
@@ -154,7 +190,13 @@ def _ip(value: str) -> str:
 
 
 _ONE = {CONNECT_TO: 'one IP address'}
-_OPENPI: dict[str, Callable[[str], object]] = {
-    'action_space': _space, 'auth': _auth, 'episode_seed': _yes, 'open_loop_horizon': _count,
-    'pipelined': _yes, 'blend_steps': _count, 'warm_up': _count}
-READERS: dict[str, Callable[[str], object]] = {**_OPENPI, CONNECT_TO: _ip}
+Readers = dict[str, Callable[[str], object]]
+_CHUNKS: Readers = {'action_space': _space, 'open_loop_horizon': _count, 'pipelined': _yes,
+                    'blend_steps': _count, 'warm_up': _count, 'joints': _count}
+_OPENPI: Readers = {**_CHUNKS, 'auth': _auth, 'episode_seed': _yes, 'layout': str}
+_LEROBOT: Readers = {**_CHUNKS, 'checkpoint': str, 'policy_type': str, 'device': str,
+                     'cameras': _pictures, 'image_size': _size, 'state_gripper': _yes,
+                     'layout': str}
+_GR00T: Readers = {**_CHUNKS, 'cameras': _pictures, 'image_size': _size}
+_BY_SCHEME = {'openpi': _OPENPI, 'openpis': _OPENPI, 'lerobot': _LEROBOT, 'gr00t': _GR00T}
+READERS: Readers = {**_OPENPI, **_LEROBOT, CONNECT_TO: _ip}

@@ -8,6 +8,7 @@ combined in any order.
 import functools
 import hashlib
 import math
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import index
@@ -18,8 +19,9 @@ import numpy as np
 
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.errors import BadReply, PolicyRefused
-from arena_robot.core.observation import EYES, Observation, view
-from arena_robot.robots.arms import DOF
+from arena_robot.core.observation import DEPTH, EYES, ArmState, DepthImage, Observation, view
+from arena_robot.robots.arms import DOF, MOST_JOINTS, RESET_JOINTS
+from arena_robot.safety.kinematics import flange_pose
 
 PROTOCOL_VERSION = 1
 RESIZES = ('fast', 'exact')
@@ -27,6 +29,7 @@ GRIPPER = 'closed_is_1'
 MAX_SIDE = 4096        # pixels; a policy could ask for any memory
 MAX_CHUNK = 1024       # over a minute of actions at 15 Hz
 MAX_WARM_UP = 100      # queries; a session waits for them
+LAYOUT = re.compile(r'[\w.-]{1,60}/[\w.-]{1,60}')
 MAX_PROMPT = 10_000    # a page of text and more; longer is no instruction
 
 
@@ -36,10 +39,14 @@ class PolicySpec:
     A policy's required input (images, cameras) and its output (action space, chunk length).
 
     ``image_size`` is (height, width), None for the camera's own. ``external_cameras`` 0 to 2;
-    ``stereo`` requests both eyes of each camera. ``chunk_length`` 0 means that it varies.
+    ``stereo`` requests both eyes of each camera, ``depth`` the depth of each left eye's pixels.
+    ``chunk_length`` 0 means that it varies.
     ``jpeg_quality`` 0 sends raw pixels. ``pipelined`` allows the next query before the last chunk
     has been executed. ``samples``: actions are drawn at random, from the observation's
     ``episode_seed``. ``gripper``: 0 open, 1 closed, a position, closed when > 0.5.
+    ``joints`` is the number of joints of the arms that it drives, 0: any number. ``layout`` is
+    ROBOT/NAME where the numbers are as the layout NAME of that embodiment has them, and
+    ``action_space`` is what the station turns them into; '': they are in ``action_space``.
 
     So many actions of a chunk are executed as ``open_loop_horizon`` says, 0: all. At the change
     from one chunk to the next so many steps as ``blend_steps`` are mixed from both.
@@ -65,6 +72,9 @@ class PolicySpec:
     warm_up: int = 0
     protocol_version: int = PROTOCOL_VERSION
     gripper: str = GRIPPER
+    joints: int = DOF
+    layout: str = ''
+    depth: bool = False
 
     def views(self) -> tuple[str, ...]:
         """
@@ -73,6 +83,11 @@ class PolicySpec:
         The first external camera is ``left``, the second ``right``, wherever they stand.
         """
         return _views(self.external_cameras, self.wrist_camera, self.stereo)
+
+    def depths(self) -> tuple[str, ...]:
+        """Return the keys of the depths that this policy receives, such as ``wrist_depth``."""
+        return tuple(view(name.partition('_')[0], DEPTH) for name in self.views()
+                     if name.endswith(EYES[0])) if self.depth else ()
 
     def problems(self) -> list[str]:
         """Return what is wrong with these values, one sentence each; empty when nothing is."""
@@ -95,6 +110,10 @@ class PolicySpec:
                 self.gripper == GRIPPER,
             f'protocol_version must be {PROTOCOL_VERSION}, found {self.protocol_version}':
                 self.protocol_version == PROTOCOL_VERSION,
+            f'joints must be 0 (any number) to {MOST_JOINTS}, found {self.joints}':
+                0 <= self.joints <= MOST_JOINTS,
+            f"layout must be ROBOT/NAME, such as so101/degrees, found '{self.layout:.100}'":
+                not self.layout or LAYOUT.fullmatch(self.layout) is not None,
             f'warm_up must be 0 to {MAX_WARM_UP} queries, found {self.warm_up}':
                 0 <= self.warm_up <= MAX_WARM_UP,
         }
@@ -114,6 +133,8 @@ class PolicySpec:
             f'blend_steps is {blend}, and behind the open_loop_horizon of {horizon} a chunk has '
             f'only {length - horizon} more actions; lower one of them':
                 not (0 < horizon <= length) or blend <= length - horizon,
+            f'blend_steps is {blend}, and the actions of a layout are not mixed: set it to 0':
+                not (self.layout and blend),
             'real_time_chunking continues a chunk that is still being executed, so it needs '
             'pipelined=True': self.pipelined or not self.real_time_chunking,
             'real_time_chunking continues the last chunk by itself; set blend_steps to 0':
@@ -191,11 +212,12 @@ def check_spec(spec: PolicySpec, source: str) -> PolicySpec:
 
 def check_observation(observation: Observation, spec: PolicySpec) -> None:
     """
-    Raise PolicyRefused when a required image is missing or of another size.
+    Raise PolicyRefused for an arm that the policy does not drive, or a missing or wrong image.
 
     A pose of NaN alone means that the caller did not send one.
     """
-    _check_state(observation)
+    _check_state(observation, spec.joints)
+    _check_depths(observation, spec)
     if len(observation.prompt) > MAX_PROMPT:
         raise PolicyRefused(f'the prompt has {len(observation.prompt)} characters, at most '
                             f'{MAX_PROMPT} are accepted')
@@ -215,12 +237,33 @@ def check_observation(observation: Observation, spec: PolicySpec) -> None:
                                 f'{pixels.shape[0]}x{pixels.shape[1]}')
 
 
-def _check_state(observation: Observation) -> None:
+def _check_depths(observation: Observation, spec: PolicySpec) -> None:
+    for name in spec.depths():
+        if name not in observation.depths:
+            raise PolicyRefused(f"depth '{name}' is missing; found "
+                                f"{', '.join(observation.depths) or 'none'}")
+        depth = observation.depths[name].millimetres
+        size = tuple(spec.image_size or depth.shape)
+        if depth.ndim != 2 or depth.dtype != np.uint16 or depth.shape != size:
+            raise PolicyRefused(f"depth '{name}' must be (height, width) uint16 in mm, of size "
+                                f'{size}, found {depth.shape} {depth.dtype}')
+
+
+def resting_depths(spec: PolicySpec, height: int, width: int, stamp_ns: int
+                   ) -> dict[str, DepthImage]:
+    """Return made-up depths for a policy that asks for them: half a metre everywhere."""
+    return {name: DepthImage(np.full((height, width), 500, np.uint16), stamp_ns)
+            for name in spec.depths()}
+
+
+def _check_state(observation: Observation, joints: int) -> None:
     arm = observation.arm
-    if len(arm.joint_names) not in (0, DOF):
-        raise PolicyRefused(f'joint_names must name {DOF} joints, found {len(arm.joint_names)}')
-    for name, values, size in (('joint_position', arm.q, DOF), ('cartesian_position', arm.pose, 6),
-                               ('gripper_position', [observation.gripper.position], 1)):
+    count = joints or max(1, min(len(arm.q), MOST_JOINTS))
+    if len(arm.joint_names) not in (0, count):
+        raise PolicyRefused(f'joint_names must name {count} joints, found {len(arm.joint_names)}')
+    for name, values, size in (
+            ('joint_position', arm.q, count), ('cartesian_position', arm.pose, 6),
+            ('gripper_position', [observation.gripper.position], 1)):
         array = np.asarray(values)
         numbers = array.tolist()    # of so few numbers it is the cheapest look
         if array.shape == (size,) and all(map(math.isfinite, numbers)):
@@ -229,8 +272,23 @@ def _check_state(observation: Observation) -> None:
             raise PolicyRefused(f'{name} must be {size} finite numbers, found {numbers}')
 
 
-def check_chunk(chunk: object, spec: PolicySpec) -> Chunk:
-    """Return a chunk with float32 actions; raises BadReply when it breaks ``spec``."""
+def resting_arm(spec: PolicySpec, stamp_ns: int, random: np.random.Generator | None = None,
+                ) -> ArmState:
+    """
+    Return a made-up arm that ``spec`` drives; with ``random`` some 0.02 rad from where it rests.
+
+    One of seven joints is a Franka in DROID's reset pose; all numbers of another one are 0.
+    """
+    joints = spec.joints or DOF
+    q = np.array(RESET_JOINTS if joints == DOF else (0.0,) * joints)
+    q += 0.0 if random is None else random.normal(0.0, 0.02, joints)
+    unknown = np.full(joints, np.nan)
+    pose = flange_pose(q) if joints == DOF else np.zeros(6)
+    return ArmState(stamp_ns, q, unknown, unknown, unknown, pose, unknown)
+
+
+def check_chunk(chunk: object, spec: PolicySpec, joints: int = 0) -> Chunk:
+    """Return a chunk with float32 actions; raises BadReply as :func:`check_actions` does."""
     if not isinstance(chunk, Chunk):
         shape = f' of shape {chunk.shape}' if isinstance(chunk, np.ndarray) else ''
         raise BadReply(f'infer must return a Chunk, found a {type(chunk).__name__}{shape}: write '
@@ -238,13 +296,18 @@ def check_chunk(chunk: object, spec: PolicySpec) -> Chunk:
     if chunk.space is not spec.action_space:
         raise BadReply(f'the chunk is in {ActionSpace(chunk.space).value}, the spec promises '
                        f'{spec.action_space.value}')
-    return Chunk(check_actions(chunk.actions, spec), chunk.space, chunk.inference_s)
+    return Chunk(check_actions(chunk.actions, spec, joints), chunk.space, chunk.inference_s)
 
 
-def check_actions(actions: object, spec: PolicySpec) -> np.ndarray:
-    """Return ``actions`` as (N, 7 or 8) float32; raises BadReply when they break ``spec``."""
+def check_actions(actions: object, spec: PolicySpec, joints: int = 0) -> np.ndarray:
+    """
+    Return ``actions`` (N, size) as float32; raises BadReply when they break ``spec``.
+
+    ``joints`` is the number of joints of the arm, 0: what the spec says, where it says a number.
+    """
     array = np.asarray(actions)
-    size = spec.action_space.size
+    joints = spec.joints or joints or (array.shape[1] - 1 if array.ndim == 2 else DOF)
+    size = spec.action_space.size(max(1, min(joints, MOST_JOINTS)))
     if array.dtype.kind not in 'fiu':
         raise BadReply(f'actions must be numbers, found dtype {array.dtype}; return a float32 '
                        'array')

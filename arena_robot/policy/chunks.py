@@ -38,11 +38,15 @@ def with_binary_gripper(values: Floats) -> Floats:
     return result
 
 
-def checked(chunk: Chunk) -> Chunk:
-    """Return ``chunk``; BadReply unless it is (N, size) finite numbers, N at least 1."""
-    shape = np.shape(chunk.actions)
-    if len(shape) != 2 or shape[0] < 1 or shape[1] != chunk.space.size:
-        raise BadReply(f'a chunk in {chunk.space.value} is (N, {chunk.space.size}), got {shape}')
+def checked(chunk: Chunk, joints: int) -> Chunk:
+    """
+    Return ``chunk`` for an arm with so many joints.
+
+    BadReply unless it is (N, size) finite numbers, N at least 1.
+    """
+    shape, size = np.shape(chunk.actions), chunk.space.size(joints)
+    if len(shape) != 2 or shape[0] < 1 or shape[1] != size:
+        raise BadReply(f'a chunk in {chunk.space.value} is (N, {size}), got {shape}')
     if not np.all(np.isfinite(chunk.actions)):
         raise BadReply('the chunk has numbers that are not finite')
     return chunk
@@ -257,7 +261,8 @@ class ChunkExecutor:
             began_s = self._now_s()
             ahead = progress.ahead
             assert ahead is not None
-            self._use(progress, lambda: self._arrived(ahead))
+            self._use(progress,
+                      lambda: checked(self._arrived(ahead), len(observation.arm.q)))
             waited_s = self._now_s() - began_s
             if self._asks(progress):
                 self._query(progress, observation, episode)
@@ -318,7 +323,7 @@ class ChunkExecutor:
     def _use(self, progress: ChunkProgress, answer: Callable[[], Chunk]) -> None:
         ahead, asked_with_none_left = progress.ahead, progress.asked_with_none_left
         try:
-            chunk = checked(answer())
+            chunk = answer()
         finally:
             if ahead is None or ahead.done() or asked_with_none_left:
                 progress.ahead = None

@@ -1,8 +1,8 @@
 """
 Get a policy: by its address, or from ``module:Class`` and keyword arguments.
 
-Addresses are ``grpc://``, ``grpcs://``, ``openpi://``, ``openpis://``; a server that is still
-loading its model is waited for.
+Addresses are ``grpc://``, ``grpcs://``, ``openpi://``, ``openpis://``, ``lerobot://``, ``gr00t://``;
+a server that is still loading its model is waited for.
 """
 
 import logging
@@ -15,12 +15,14 @@ import yaml
 
 from arena_robot.core.errors import ConfigError, PolicyTimeout, PolicyUnavailable
 from arena_robot.core.extensions import broken_members
-from arena_robot.policy.address import parse_address
+from arena_robot.policy.address import NEEDED, parse_address
 from arena_robot.policy.base import Policy
 from arena_robot.policy.checkpoints import LOADERS
 from arena_robot.policy.examples import EXAMPLES
+from arena_robot.policy.gr00t_client import Gr00tPolicy
 from arena_robot.policy.grpc.client import GrpcPolicy
 from arena_robot.policy.grpc.server import GrpcPolicyServer
+from arena_robot.policy.lerobot_client import LerobotPolicy
 from arena_robot.policy.openpi.client import OpenpiPolicy
 from arena_robot.policy.openpi.server import OpenpiPolicyServer
 from arena_robot.policy.options import CallOptions
@@ -30,11 +32,14 @@ SERVERS: dict[str, type[GrpcPolicyServer] | type[OpenpiPolicyServer]] = {
 log = logging.getLogger(__name__)
 PAUSE_S = 1.0    # between two attempts
 Opened = TypeVar('Opened')
+TRANSLATED: dict[str, type[LerobotPolicy] | type[Gr00tPolicy]] = {
+    'lerobot': LerobotPolicy, 'gr00t': Gr00tPolicy}
+Remote = GrpcPolicy | OpenpiPolicy | LerobotPolicy | Gr00tPolicy
 Tell = Callable[[float, str], None]
 
 
 def connect(address: str, options: CallOptions | None = None, wait_s: float = 0.0,
-            tell: Tell | None = None) -> GrpcPolicy | OpenpiPolicy:
+            tell: Tell | None = None) -> Remote:
     """
     Return the open policy at ``address``; use it with ``with``, or close it.
 
@@ -46,10 +51,15 @@ def connect(address: str, options: CallOptions | None = None, wait_s: float = 0.
     PolicyError when no server answers.
     """
     place = parse_address(address)
-    kind = OpenpiPolicy if place.is_openpi else GrpcPolicy
-    policy = kind(place.target, place.secure, place.applied(options or CallOptions()))
+    given = place.applied(options or CallOptions())
+    policy: Remote
+    if place.is_translated:
+        policy = TRANSLATED[place.scheme](place.target, given)
+    else:
+        kind = OpenpiPolicy if place.is_openpi else GrpcPolicy
+        policy = kind(place.target, place.secure, given)
 
-    def opened() -> GrpcPolicy | OpenpiPolicy:
+    def opened() -> Remote:
         return policy.open()
 
     return wait_for(opened, wait_s, tell)
@@ -60,11 +70,15 @@ def load_policy(name: str, kwargs: Mapping[str, Any] | None = None) -> Policy:
     Return the policy that ``name`` makes.
 
     ``name`` is an example such as ``echo``, one that an installed package adds, a checkpoint
-    such as ``lerobot:/data/act``, a generated skill such as ``skill:box.json``, or
-    ``module:Class``; modules in the working directory are found too. Raises ConfigError saying
-    what is missing.
+    such as ``lerobot:/data/act``, a generated skill such as ``skill:box.json``, the address of a
+    server of another protocol such as ``lerobot://host:8080?…``, or ``module:Class``; modules in
+    the working directory are found too. Raises ConfigError saying what is missing.
     """
     loader, mark, place = name.partition(':')
+    if loader in NEEDED and place.startswith('//'):
+        if kwargs:
+            raise ConfigError(f'{name}: options stand in the address, found {dict(kwargs)}')
+        return connect(name)
     is_checkpoint = bool(mark) and loader in LOADERS.names()
     if place[:1].isdigit() and not is_checkpoint:    # host:port
         parse_address(name)

@@ -7,6 +7,7 @@ import threading
 import numpy as np
 
 from arena_robot.core.action import ActionSpace, Chunk
+from arena_robot.core.errors import PolicyRefused
 from arena_robot.core.observation import Floats, Observation
 from arena_robot.policy.base import Closable, Policy, PolicySpec
 
@@ -43,6 +44,9 @@ class Ensembling:
     def infer(self, observation: Observation, episode: str = '') -> Chunk:
         """Query, and average with the chunks before."""
         chunk = self._policy.infer(observation, episode)
+        if self._policy.spec.layout and not chunk.space.row.of_joints:
+            raise PolicyRefused('poses in a layout are not averaged: their angles have a unit of '
+                                'their own; serve the policy without ensembling')
         with self._lock:
             chunks = self._made.setdefault(episode, [])
             step = observation.step

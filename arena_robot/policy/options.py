@@ -19,9 +19,14 @@ class CallOptions:
     ``token`` is sent as a bearer token, to an openpi server in the way of ``auth``. ``tls_ca`` is
     a PEM file to trust instead of the system's, ``tls_ca_pem`` its text. Deadlines are in seconds
     and always apply. ``stream`` sends gRPC calls over one long stream instead of one call each.
-    ``action_space`` is that of an openpi server whose metadata does not name one;
-    ``episode_seed`` sends it the seed too. ``open_loop_horizon``, ``pipelined``, ``blend_steps``
-    and ``warm_up`` complete its spec. ``connect_to`` is an IP address to connect to instead
+    ``action_space`` is that of a server that does not name one; ``joints`` those of its arm, where
+    they are not 7 (0: any number; None: as it says itself), ``layout`` the one of its actions
+    where the server does not say it. ``episode_seed`` sends an openpi
+    server the seed too. ``open_loop_horizon``, ``pipelined``, ``blend_steps``
+    and ``warm_up`` complete a spec. A server of LeRobot is told its ``checkpoint``, with
+    ``policy_type`` and ``device``. ``cameras`` pairs a policy's picture with the view it gets,
+    ``image_size`` is (height, width), None for the camera's own, and with ``state_gripper`` the
+    state ends with the gripper. ``connect_to`` is an IP address to connect to instead
     of looking up the host, whose name is still sent and checked.
     """
 
@@ -41,6 +46,14 @@ class CallOptions:
     pipelined: bool = False
     blend_steps: int = 0
     warm_up: int = 0
+    joints: int | None = None
+    layout: str = ''
+    checkpoint: str = ''
+    policy_type: str = ''
+    device: str = 'cpu'
+    cameras: tuple[tuple[str, str], ...] = ()
+    image_size: tuple[int, int] | None = None
+    state_gripper: bool = True
 
     def __repr__(self) -> str:
         """Mask the token."""

@@ -17,7 +17,7 @@ import PIL.Image
 
 from arena_robot.core.action import Chunk
 from arena_robot.core.errors import PolicyRefused
-from arena_robot.core.observation import Image, Observation, Pixels, view
+from arena_robot.core.observation import DEPTH, DepthImage, Image, Observation, Pixels, view
 from arena_robot.policy.base import Closable, Policy, PolicySpec
 
 MIDDLE = (288, 512)   # height, width of the reference's first step
@@ -101,7 +101,28 @@ def shown(observation: Observation, spec: PolicySpec, whole: bool = True) -> Obs
                                 f"{', '.join(observation.images) or 'none'}")
         images[name] = _fitted(observation.images[source], spec)
     chosen = 'left' if spec.external_cameras == 1 else observation.third_person
-    return dataclasses.replace(observation, images=images, third_person=chosen)
+    return dataclasses.replace(observation, images=images, third_person=chosen,
+                               depths=_shown_depths(observation, spec, whole))
+
+
+def _shown_depths(observation: Observation, spec: PolicySpec,
+                  whole: bool) -> dict[str, DepthImage]:
+    depths = {}
+    for name in spec.depths():
+        outside = spec.external_cameras == 1 and name == view('left', DEPTH)
+        source = view(observation.third_person, DEPTH) if outside else name
+        depth = observation.depths.get(source)
+        if depth is None and whole:
+            raise PolicyRefused(f"the policy wants the depth '{source}', this station shows "
+                                f"{', '.join(observation.depths) or 'none'}")
+        if depth is not None and spec.image_size not in (None, depth.millimetres.shape):
+            # Between two depths there is nothing.
+            depth = DepthImage(np.asarray(cv2.resize(
+                depth.millimetres, spec.image_size[::-1], interpolation=cv2.INTER_NEAREST),
+                np.uint16), depth.stamp_ns)
+        if depth is not None:
+            depths[name] = depth
+    return depths
 
 
 def _fitted(image: Image, spec: PolicySpec) -> Image:

@@ -68,13 +68,13 @@ class ServedPolicy:
         if self._batches is not None:
             with _translated('infer'):
                 reply, queue_s, infer_s = self._batches.infer(observation, episode, timeout_s)
-            return Answer(self._checked(reply), queue_s, infer_s)
+            return Answer(self._checked(reply, observation), queue_s, infer_s)
         asked = time.perf_counter()
         with self._called('infer', timeout_s):
             started = time.perf_counter()
             reply = self._policy.infer(observation, episode)
             ended = time.perf_counter()
-        return Answer(self._checked(reply), started - asked, ended - started)
+        return Answer(self._checked(reply, observation), started - asked, ended - started)
 
     def reset(self, episode: str, timeout_s: float) -> None:
         """Reset one episode; waits at most ``timeout_s`` for other callers."""
@@ -85,9 +85,9 @@ class ServedPolicy:
         with self._called('reset', timeout_s):
             self._policy.reset(episode)
 
-    def _checked(self, reply: Chunk) -> Chunk:
+    def _checked(self, reply: Chunk, observation: Observation) -> Chunk:
         try:
-            return check_chunk(reply, self.spec)
+            return check_chunk(reply, self.spec, len(observation.arm.q))
         except ArenaError as error:
             logger.error('the policy broke its own spec: %s', error)
             raise

@@ -15,12 +15,10 @@ import numpy as np
 
 from arena_robot.core.action import Chunk
 from arena_robot.core.errors import ArenaError, PolicyEnded, PolicyUnavailable
-from arena_robot.core.observation import ArmState, GripperState, Image, Observation
+from arena_robot.core.observation import GripperState, Image, Observation
 from arena_robot.policy.address import host_answers
-from arena_robot.policy.base import Closable, Policy, PolicySpec
-from arena_robot.robots.arms import RESET_JOINTS
+from arena_robot.policy.base import Closable, Policy, PolicySpec, resting_arm, resting_depths
 from arena_robot.robots.grippers import ROBOTIQ_2F85
-from arena_robot.safety.kinematics import flange_pose
 
 NATIVE_SIZE = (288, 512)
 # So many answers are measured; the slowest of them counts.
@@ -121,15 +119,14 @@ class AtLeast:
 
 
 def made_up_observation(spec: PolicySpec, seed: int = 0) -> Observation:
-    """Return an observation in DROID's reset pose with the images that ``spec`` wants."""
+    """Return an observation of a resting arm, with the images that ``spec`` wants."""
     random, stamp_ns = np.random.default_rng(seed), time.time_ns()
     height, width = spec.image_size or NATIVE_SIZE
     images = {name: Image(random.integers(0, 256, (height, width, 3), np.uint8), stamp_ns)
               for name in spec.views()}
-    q, unknown = np.array(RESET_JOINTS), np.full(7, np.nan)
-    arm = ArmState(stamp_ns, q, unknown, unknown, unknown, flange_pose(q), unknown)
-    return Observation(stamp_ns, arm, GripperState(stamp_ns, 0.0, ROBOTIQ_2F85.stroke_m, 0.0),
-                       'stay where you are', 0, images)
+    gripper = GripperState(stamp_ns, 0.0, ROBOTIQ_2F85.stroke_m, 0.0)
+    return Observation(stamp_ns, resting_arm(spec, stamp_ns), gripper, 'stay where you are', 0,
+                       images, depths=resting_depths(spec, height, width, stamp_ns))
 
 
 def warm_episode() -> str:

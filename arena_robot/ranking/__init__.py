@@ -12,7 +12,7 @@ from arena_robot.core.errors import RankingError
 
 if TYPE_CHECKING:
     from arena_robot.ranking.base import Comparisons
-    from arena_robot.ranking.drift import over_time
+    from arena_robot.ranking.differences import across_robots, over_time
     from arena_robot.ranking.evaluators.agreement import (
         agreement_alpha,
         decayed,
@@ -40,8 +40,9 @@ if TYPE_CHECKING:
 # What is loaded from where when it is asked for, so that `import arena_robot.ranking` is fast.
 _HOMES = {name: home for home, names in {
     'base': ('Comparisons',), 'standings': ('Standings',), 'loading': ('load',),
-    'fitting': ('Ranking', 'fit'), 'drift': ('over_time',), 'frames': ('win_rates',),
-    'methods': ('METHODS', 'method'), 'pairwise.covariates': ('known_waits', 'plackett_luce'),
+    'fitting': ('Ranking', 'fit'), 'frames': ('win_rates',),
+    'differences': ('across_robots', 'over_time'), 'methods': ('METHODS', 'method'),
+    'pairwise.covariates': ('known_waits', 'plackett_luce'),
     'evaluators.agreement': ('agreement_alpha', 'decayed', 'intransitivity'),
     'evaluators.reports': ('influence',), 'intervals.adjusted': ('adjusted',),
     'intervals.needed': ('evidence', 'first_known', 'needed_words', 'sessions_needed'),
@@ -51,10 +52,11 @@ _HOMES = {name: home for home, names in {
 
 __all__ = [
     'METHODS', 'RULES', 'Comparisons', 'Profile', 'Ranking', 'RankingError', 'Standings',
-    'adjusted', 'agreement_alpha', 'alpha_rank', 'decayed', 'deviation_ratings', 'evidence',
-    'first_known', 'fit', 'from_games', 'from_scores', 'influence', 'intransitivity',
-    'known_waits', 'load', 'method', 'nash_average', 'needed_words', 'over_time',
-    'plackett_luce', 'rate_table', 'sessions_needed', 'vote', 'win_rates']
+    'across_robots', 'adjusted', 'agreement_alpha', 'alpha_rank', 'decayed',
+    'deviation_ratings', 'evidence', 'first_known', 'fit', 'from_games', 'from_scores',
+    'influence', 'intransitivity', 'known_waits', 'load', 'method', 'nash_average',
+    'needed_words', 'over_time', 'plackett_luce', 'rate_table', 'sessions_needed', 'vote',
+    'win_rates']
 
 
 def __getattr__(name: str) -> Any:

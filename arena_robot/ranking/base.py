@@ -23,9 +23,9 @@ Ints = NDArray[np.int64]
 
 OUTCOME = {Preference.A: 1.0, Preference.TIE: 0.5, Preference.B: 0.0}
 CLUSTERS = ('session', 'evaluator', 'institution')
-# Of the scene: how bright, how cluttered. Of a rollout: the share of its steps in which the arm
-# stood still and waited for its policy, and what an audit said of it.
-FACTORS = SCENE_FIELDS
+# Of the scene: how bright, how cluttered, which robot. Of a rollout: the share of its steps in
+# which the arm stood still and waited for its policy, and what an audit said of it.
+FACTORS = (*SCENE_FIELDS, 'robot')
 MEASURES = ('waited', 'audit')
 
 
@@ -168,7 +168,7 @@ class Comparisons:
             evaluator=[r.evaluator for r in kept], institution=[r.institution for r in kept],
             category=[categorise(r.prompt) for r in kept],
             score_first=[r.progress_a for r in kept], score_second=[r.progress_b for r in kept],
-            conditions=Conditions.build(measures={
+            conditions=Conditions.build({'robot': [r.robot for r in kept]}, {
                 'waited': ([nan_if_none(r.waited_a) for r in kept],
                            [nan_if_none(r.waited_b) for r in kept])}))
         chosen = np.array([r.chosen is True for r in kept], dtype=bool)

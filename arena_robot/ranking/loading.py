@@ -30,7 +30,7 @@ KNOWN_COLUMNS = {
     'institution': ('institution',), 'category': ('category',),
     'score_first': ('progress_a',), 'score_second': ('progress_b',)}
 WAITED = ('waited_a', 'waited_b')
-VALID, CHOSEN, YES = 'valid', 'chosen', ('1', '1.0', 'true', 'yes')    # RoboArena's, a server's
+ROBOT, VALID, CHOSEN, YES = 'robot', 'valid', 'chosen', ('1', '1.0', 'true', 'yes')
 
 
 @runtime_checkable
@@ -53,8 +53,8 @@ def load(source: Any, *, names: Sequence[str] | None = None, **columns: str) -> 
       ``second``, ``outcome``, ``weight``, ``session``, ``evaluator``, ``institution``,
       ``category``, ``score_first`` and ``score_second``; those of ``KNOWN_COLUMNS`` are found by
       themselves. Where there is a column ``valid``, only rows that are valid and have an outcome
-      count, as in `arena rank`; ``chosen`` marks pairs chosen by earlier verdicts.
-      Outcomes are those of :func:`.frames.from_frame`.
+      count, as in `arena rank`; ``chosen`` marks pairs chosen by earlier verdicts and
+      ``robot`` names the kind of the station's. Outcomes are those of :func:`.frames.from_frame`.
     - A list of (winner, loser), (first, second, outcome) or (first, second, outcome, evaluator).
     - A square matrix of how often the row's policy beat the column's, a tie being half a win for
       each: an array with ``names``, or a data frame of pandas with the same names on both sides.
@@ -74,15 +74,20 @@ def load(source: Any, *, names: Sequence[str] | None = None, **columns: str) -> 
         return from_counts(source.to_numpy(), [str(name) for name in source.columns])
     known = [str(name) for name in column_names(source)]
     used = _used(known, columns)
-    waited = {'waited': WAITED} if set(WAITED) <= set(known) else None
     if is_lazy(source) and {VALID, CHOSEN} & set(known):
         source = source.collect()
     if VALID in known:
-        others = [name for name in (*WAITED, CHOSEN) if name in known]
+        others = [name for name in (*WAITED, CHOSEN, ROBOT) if name in known]
         source = _counted(source, [*used.values(), *others], used['outcome'])
-    votes = from_frame(source, **used, conditions=waited)
+    votes = from_frame(source, **used, conditions=_conditions(known))
     chosen = _flags(source[CHOSEN]) if CHOSEN in known else np.zeros(0, bool)
     return replace(votes, chosen=frozen(chosen)) if chosen.any() else votes
+
+
+def _conditions(known: Sequence[str]) -> dict[str, str | tuple[str, str]]:
+    """Return the columns of the conditions that a table has."""
+    return {**({'waited': WAITED} if set(WAITED) <= set(known) else {}),
+            **({ROBOT: ROBOT} if ROBOT in known else {})}
 
 
 def _used(known: Sequence[str], asked: dict[str, str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ session and policy from the output of ``arena audit --json``.
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,15 @@ from arena_robot.core.files import write_json
 FOLDER = 'audit'
 VERSION = 1
 METRICS = ('ppl', 'mp', 'final')
-# By a judge's name: why evaluators are not judged by it, and why its metrics below are refused.
-# `bench/bench_judge_unseen.py --unseen` measures it; the table is in docs/audit.md.
+# By a judge's name: why evaluators are not judged by it, and why its metrics below are refused,
+# unless its model has proven itself: `bench/bench_judge_unseen.py --unseen` measures it.
 UNTRUSTED: Mapping[str, str] = {
-    'local': 'the judge looks at the arm more than at the objects (docs/audit.md, local)'}
-# MC ends with MC@100, which a true success rarely reaches; STR; and SQS, a fifth of which is STR.
+    'local': 'the judge looks at the arm, unless its model was measured not to (docs/audit.md, '
+             'local)'}
+# MC, whose last step is MC@100; STR; and SQS, a fifth of which is STR.
 WITHHELD = ('mc', 'str', 'sqs')
+EVALUATORS = 'evaluators'
+MISSED = "the judge's model misses the bar of this metric (docs/audit.md, local)"
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,9 @@ class EpisodeAudit:
     ``phi`` at ``times_s`` is empty when ``status`` is not ``ok``; ``detail`` says why.
     ``metrics`` are counted by ``convention`` with ``epsilon`` and ``delta``; those in ``refused``
     are not supported by the judge, for the reason given, and None. ``model`` and ``mode`` name the
-    judge's model and mode, ``clipped`` the values that were outside [0, 1].
+    judge's model and mode, ``clipped`` the values that were outside [0, 1]. ``trusted`` is what a
+    judge that is not trusted by its name has proven itself for; ``success_probability`` and
+    ``half_width`` are of each instant, empty where the judge says none.
     """
 
     name: str
@@ -58,6 +63,9 @@ class EpisodeAudit:
     metrics: Mapping[str, float | None] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
     raw: tuple[str, ...] = ()
+    trusted: tuple[str, ...] = ()
+    success_probability: tuple[float, ...] = ()
+    half_width: tuple[float, ...] = ()
 
     @property
     def valid(self) -> bool:
@@ -67,13 +75,25 @@ class EpisodeAudit:
     @property
     def untrusted(self) -> str:
         """Why no evaluator is judged by this judge; empty where it is trusted."""
-        return UNTRUSTED.get(self.judge, '')
+        return not_trusted(self.judge, self.trusted)
+
+    @property
+    def lost(self) -> Mapping[str, str]:
+        """The metrics that this judge is not trusted with, with the reason."""
+        if self.judge not in UNTRUSTED:
+            return {}
+        return {m: self.untrusted or MISSED for m in WITHHELD if m not in self.trusted}
+
+
+def not_trusted(judge: str, trusted: Collection[str]) -> str:
+    """Return why no evaluator is judged by a judge; empty where it is trusted, or proven."""
+    return '' if EVALUATORS in trusted else UNTRUSTED.get(judge, '')
 
 
 def withheld(audit: EpisodeAudit) -> EpisodeAudit:
     """Return an audit without the metrics that its judge is not trusted with."""
-    lost = dict.fromkeys((m for m in WITHHELD if m in audit.metrics), audit.untrusted)
-    if not audit.untrusted or not lost:
+    lost = {m: why for m, why in audit.lost.items() if m in audit.metrics}
+    if not lost:
         return audit
     return replace(audit, metrics={**audit.metrics, **dict.fromkeys(lost)},
                    refused={**lost, **audit.refused})
@@ -149,7 +169,8 @@ def read_audit_scores(path: Path, metric: str = 'ppl') -> AuditScores:
         values = {(str(e['name']).rpartition('/')[0], str(e['policy'])): value
                   for e in data['episodes'] if e['calibrated'] and e['policy']
                   and (value := _value(e, metric)) is not None}
-        why = UNTRUSTED.get(data.get('judge', {}).get('name', ''), '')
+        judge = data.get('judge', {})
+        why = not_trusted(judge.get('name', ''), judge.get('trusted', ()))
         people = {str(e['evaluator']): (int(e['agree']), int(e['decisive']))
                   for e in data['agreement']['evaluators'] if not why}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

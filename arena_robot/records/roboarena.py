@@ -93,7 +93,8 @@ class RoboArenaSession:
     ``waited_a`` and ``waited_b`` are shares of steps in which the arm waited for the policy.
     ``origin`` says how a server came to it: ``relayed`` for what counts after it passed the relay,
     ``probation`` for what does not count because a policy was on probation.
-    ``chosen`` tells whether the pair was chosen by earlier verdicts; None: not known.
+    ``chosen`` tells whether the pair was chosen by earlier verdicts; None: not known. ``robot`` is
+    the kind of the station's, empty if not known.
     """
 
     session_id: str
@@ -111,6 +112,7 @@ class RoboArenaSession:
     waited_a: float | None = None
     waited_b: float | None = None
     chosen: bool | None = None
+    robot: str = ''
     rollouts: tuple[RoboArenaRollout, ...] = ()
 
     @property
@@ -167,7 +169,7 @@ class RoboArenaSession:
         return Comparison(self.session_id, self.policy_a, self.policy_b, self.preference,
                           scores.get('A', _NAN), scores.get('B', _NAN), self.evaluator,
                           self.institution, self.prompt, self.created, self.origin,
-                          self.waited_a, self.waited_b, self.chosen)
+                          self.waited_a, self.waited_b, self.chosen, self.robot)
 
 
 @dataclass(frozen=True)
@@ -227,7 +229,7 @@ def build_session(values: Mapping[str, Any]) -> RoboArenaSession:
         _time(values, 'completed'), str(values.get('feedback_text') or ''),
         _text(values, 'evaluation_type') or 'A/B', _text(values, 'origin'),
         number(values, 'waited_a', 1.0), number(values, 'waited_b', 1.0),
-        flag(values, 'chosen', empty=None))
+        flag(values, 'chosen', empty=None), _text(values, 'robot'))
 
 
 def build_rollout(values: Mapping[str, Any], session: RoboArenaSession) -> RoboArenaRollout:

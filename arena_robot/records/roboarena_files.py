@@ -11,10 +11,16 @@ the reader gives those rows their letter by session and policy. A dump is a fold
 
 Its files carry no version; unknown keys are kept. Evaluations are imported as session folders:
 each holds the ``session.json`` that a station would have written; recorded steps are not copied.
+
+A table of independent trials, as boards with one policy at a time publish them, is read as
+sessions too: two trials of different policies at one task on one robot are paired by lot.
 """
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+import hashlib
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +29,7 @@ import yaml
 from arena_robot.core.clock import from_iso, to_iso
 from arena_robot.core.config import read_yaml
 from arena_robot.core.csv_tables import rows_of, write_csv
+from arena_robot.core.episode import Preference
 from arena_robot.core.errors import ConfigError, DataError
 from arena_robot.core.files import move, sync_folder, write_text
 from arena_robot.core.pair import Reveal
@@ -36,6 +43,7 @@ from arena_robot.records.roboarena import (
     RoboArenaSession,
     build_rollout,
     build_session,
+    number,
     solved,
     usable,
     with_rollouts,
@@ -52,12 +60,14 @@ from arena_robot.records.session_file import (
 SESSIONS_FILE, EPISODES_FILE = 'sessions.csv', 'episodes.csv'
 SESSION_COLUMNS = ('session_uuid', 'evaluation_type', 'institution', 'evaluator', 'created',
                    'completed', 'valid', 'preference', 'policy_a', 'policy_b', 'feedback_text',
-                   'origin', 'waited_a', 'waited_b', 'chosen')
+                   'origin', 'waited_a', 'waited_b', 'chosen', 'robot')
 EPISODE_COLUMNS = ('session_uuid', 'policy', 'order', 'instruction', 'binary_success',
                    'partial_success', 'duration_steps', 'camera', 'letter', 'avg_latency_s',
                    *EXTRAS)
 SESSIONS_NEED = ('session_uuid', 'valid', 'preference', 'policy_a', 'policy_b')
 EPISODES_NEED = ('session_uuid', 'policy', 'partial_success')
+TRIALS_NEED = ('task', 'model', 'robot', 'trials', 'successes')
+MOST_TRIALS = 10_000    # of a row
 SESSIONS_FOLDER = 'evaluation_sessions'
 GLOBAL_FILE = 'global_metadata.yaml'
 SESSION_GLOB = '*/metadata.yaml'
@@ -134,7 +144,7 @@ def _session_row(s: RoboArenaSession) -> tuple[Any, ...]:
     return (s.session_id, s.evaluation_type, s.institution, s.evaluator, s.created, s.completed,
             int(s.valid), s.preference.value if s.preference else '', s.policy_a, s.policy_b,
             s.explanation, s.origin, s.waited_a, s.waited_b,
-            None if s.chosen is None else int(s.chosen))
+            None if s.chosen is None else int(s.chosen), s.robot)
 
 
 def _rollout_row(s: RoboArenaSession, r: RoboArenaRollout) -> tuple[Any, ...]:
@@ -263,10 +273,75 @@ def read_evaluations(source: Path) -> RoboArenaData:
         return read_dump(source)
     table = source if source.suffix == '.csv' else source / SESSIONS_FILE
     if table.is_file():
-        return read_tables(table, episodes_beside(table))
+        trials = any(set(TRIALS_NEED) <= set(row) for _, row in rows_of(table)[:1])
+        return read_trial_counts(table) if trials else read_tables(table, episodes_beside(table))
     raise DataError(f'{source} is neither a RoboArena data dump (a folder with '
                     f'{SESSIONS_FOLDER}/) nor tables ({SESSIONS_FILE}, and the episodes beside '
-                    'it)')
+                    f"it) nor a .csv of trials ({', '.join(TRIALS_NEED)})")
+
+
+def read_trial_counts(path: Path) -> RoboArenaData:
+    """
+    Return independent trials as sessions, each trial in one of them at most.
+
+    A row counts the ``trials`` of a ``model`` at a ``task`` on a ``robot``, and ``successes`` of
+    them; ``score`` (0 to 1, may be missing) is the progress in a row of one trial. Who succeeds
+    where the other fails is preferred; two successes or two failures have no preference. So the
+    log-odds between two policies are those of their successes, however hard the task is. Pairs
+    are drawn by lot, the same from the same table. Invalid rows are listed in ``refused``; raises
+    DataError when a column is missing, or no row is left.
+    """
+    runs: dict[tuple[str, str], dict[str, list[RoboArenaRollout]]] = {}
+    refused: list[str] = []
+    for line, row in rows_of(path, TRIALS_NEED):
+        try:
+            task, model, robot = (_name(row, name) for name in TRIALS_NEED[:3])
+            runs.setdefault((robot, task), {}).setdefault(model, []).extend(
+                _counted(row, model, task))
+        except DataError as error:
+            refused.append(f'{path}:{line}: {error}')
+    lot, table = random.Random(0), hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+    pairs = [(robot, *pair) for (robot, _), of_models in sorted(runs.items())
+             for pair in _pairs([of_models[name] for name in sorted(of_models)], lot)]
+    return usable((_met(f'{table}-{number}', a, b, robot, path.stem)
+                   for number, (robot, a, b) in enumerate(pairs)), refused)
+
+
+def _pairs(of_models: Sequence[list[RoboArenaRollout]], lot: random.Random,
+           ) -> Iterator[tuple[RoboArenaRollout, RoboArenaRollout]]:
+    """Yield pairs of trials by lot; the models of which most are left meet first."""
+    for trials in of_models:
+        lot.shuffle(trials)
+    while len(left := [trials for trials in of_models if trials]) > 1:
+        left.sort(key=lambda trials: (-len(trials), lot.random()))
+        a, b = lot.sample([trials.pop() for trials in left[:2]], 2)
+        yield a, b
+
+
+def _name(row: Mapping[str, str], name: str) -> str:
+    if not row[name].strip():
+        raise DataError(f"{name} is ''; expected a name")
+    return row[name].strip()
+
+
+def _counted(row: Mapping[str, str], model: str, task: str) -> list[RoboArenaRollout]:
+    counts = [number(row, name, MOST_TRIALS) for name in TRIALS_NEED[3:]]
+    trials, won = (-1 if count is None or count % 1 else int(count) for count in counts)
+    if not 0 <= won <= trials:
+        raise DataError(f"trials is '{row['trials']}' and successes '{row['successes']}'; "
+                        'expected whole numbers, successes not above trials')
+    score = number(row, 'score', 1.0) if trials == 1 else None
+    return [RoboArenaRollout(model, progress=score, prompt=task.replace('_', ' '),
+                             success=k < won) for k in range(trials)]
+
+
+def _met(name: str, a: RoboArenaRollout, b: RoboArenaRollout, robot: str,
+         source: str) -> RoboArenaSession:
+    preference = None if a.success == b.success else Preference.A if a.success else Preference.B
+    return RoboArenaSession(
+        name, a.policy, b.policy, preference=preference, institution=source, robot=robot,
+        evaluation_type='independent trials',
+        rollouts=(replace(a, letter='A'), replace(b, letter='B')))
 
 
 def write_evaluations(sessions: Sequence[RoboArenaSession], output: Path, origin: str) -> None:
@@ -308,7 +383,7 @@ def session_file(session: RoboArenaSession, origin: str) -> SessionFile:
             'preference': session.preference, 'explanation': session.explanation,
             'valid': session.valid,
             'invalid_reason': '' if session.valid else 'not marked as valid in the source'}),
-        origin=origin, other_rollouts=session.others())
+        origin=origin, other_rollouts=session.others(), robot=session.robot)
 
 
 def _time(text: str) -> str:

@@ -114,7 +114,8 @@ class SessionFile:
     policies took equally long. ``third_person`` is the outside camera that a policy with only one
     saw, empty where nobody knows. ``promises`` are what the server signed at draw and submission.
     ``photo_code`` is what the server wanted to see in the start photograph. ``repairs`` are what a
-    person did about an arm or a gripper that had stopped by itself.
+    person did about an arm or a gripper that had stopped by itself. ``robot`` is the kind of the
+    arm, empty if not known.
     """
 
     session_id: str
@@ -148,6 +149,7 @@ class SessionFile:
     promises: tuple[str, ...] = ()
     photo_code: str = ''
     repairs: tuple[Repair, ...] = ()
+    robot: str = ''
 
     def policy(self, slot: str) -> str:
         """Return the policy in a slot, or the slot's own name while it is secret."""
@@ -183,7 +185,7 @@ class SessionFile:
         waited_a, waited_b = (self.slots.get(slot.value, SessionSlot()).waited for slot in Slot)
         return Comparison(self.session_id, reveal.policy_a, reveal.policy_b, preference, a, b,
                           self.evaluator, self.station, self.prompt, self.created, '',
-                          waited_a, waited_b, reveal.chosen)
+                          waited_a, waited_b, reveal.chosen, self.robot)
 
 
 def session_paths(root: Path) -> list[Path]:

@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from arena_robot.audit.aggregate import Mean, marks_of
-from arena_robot.audit.evaluators import EvaluatorAgreement, evaluator_kinds
+from arena_robot.audit.aggregate import EvaluatorAgreement, Mean, evaluator_kinds, marks_of
+from arena_robot.audit.local.features import names_one_of_alike
 from arena_robot.audit.local.judge import words
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import DataError
+from arena_robot.core.task_categories import categorise
 from arena_robot.ranking.pairwise.progress import MARGIN
 from arena_robot.ranking.standings import plain
-from arena_robot.records.audit_file import EpisodeAudit, audit_path, read_audit
+from arena_robot.records.audit_file import UNTRUSTED, EpisodeAudit, audit_path, read_audit
 from arena_robot.records.session_file import DONE, SessionFile, read_session
 
 # Progress that counts as success: a score of 100 survives its way through floats and rounding.
@@ -65,6 +66,7 @@ class Agreement:
     preference: str
     audit: str
     margin: float
+    category: str = ''
 
     @property
     def decisive(self) -> bool:
@@ -81,15 +83,21 @@ def audit_winner(a: EpisodeAudit, b: EpisodeAudit, margin: float) -> tuple[str, 
     """
     Return A, B or TIE by final progress, then by PPL, and the difference; '' is undecidable.
 
-    Progress that is not calibrated in one of them cannot be compared. A judge that is not trusted
-    with evaluators names no winner.
+    Progress that has no scale in one of them cannot be compared. A judge that is not trusted with
+    evaluators names no winner.
     """
-    if untrusted([a, b]) or not all(x.valid and x.phi and x.calibrated for x in (a, b)):
+    if untrusted([a, b]) or not all(x.valid and x.phi and has_scale(x) for x in (a, b)):
         return '', float('nan')
     for x, y in ((a.phi[-1], b.phi[-1]), (a.metrics.get('ppl'), b.metrics.get('ppl'))):
         if x is not None and y is not None and abs(x - y) > margin:
             return ('A' if x > y else 'B'), float(x - y)
     return 'TIE', float(a.phi[-1] - b.phi[-1])
+
+
+def has_scale(audit: EpisodeAudit) -> bool:
+    """Return whether Φ tells success: ``local`` does not heed which of several cubes is named."""
+    return audit.calibrated and not (
+        audit.judge in UNTRUSTED and names_one_of_alike(audit.instruction))
 
 
 def agreements(sessions: Sequence[AuditedSession], margin: float = MARGIN) -> list[Agreement]:
@@ -108,9 +116,9 @@ def refusals_of(audits: Sequence[EpisodeAudit]) -> dict[str, str]:
 
 
 def not_calibrated(sessions: Sequence[AuditedSession]) -> int:
-    """Return the number of judged sessions left out because an audit is not calibrated there."""
+    """Return the number of judged sessions left out because an audit has no scale there."""
     return sum(session.verdict.preference is not None and bool(session.verdict.valid)
-               and a.valid and b.valid and not (a.calibrated and b.calibrated)
+               and a.valid and b.valid and not (has_scale(a) and has_scale(b))
                for session, a, b in sessions)
 
 
@@ -120,7 +128,8 @@ def _agreements(sessions: Sequence[AuditedSession], margin: float) -> Iterator[A
         winner, difference = audit_winner(a, b, margin)
         if preference is not None and winner and session.verdict.valid:
             yield Agreement(session.session_id, session.evaluator, session.station,
-                            preference.value, winner, difference)
+                            preference.value, winner, difference,
+                            categorise(a.instruction or session.prompt))
 
 
 def by_evaluator(sessions: Sequence[Agreement]) -> list[EvaluatorAgreement]:
@@ -134,11 +143,20 @@ def by_evaluator(sessions: Sequence[Agreement]) -> list[EvaluatorAgreement]:
 
 def by_institution(sessions: Sequence[Agreement]) -> dict[str, tuple[int, int]]:
     """Return (agree, decisive) of each station, over decisive sessions."""
+    return _counted(sessions, 'station')
+
+
+def by_category(sessions: Sequence[Agreement]) -> dict[str, tuple[int, int]]:
+    """Return (agree, decisive) of each category of tasks, over decisive sessions."""
+    return _counted(sessions, 'category')
+
+
+def _counted(sessions: Sequence[Agreement], field: str) -> dict[str, tuple[int, int]]:
     rows: dict[str, tuple[int, int]] = {}
     for session in sessions:
         if session.decisive:
-            agree, decisive = rows.get(session.station, (0, 0))
-            rows[session.station] = agree + session.agrees, decisive + 1
+            agree, decisive = rows.get(getattr(session, field), (0, 0))
+            rows[getattr(session, field)] = agree + session.agrees, decisive + 1
     return dict(sorted(rows.items()))
 
 

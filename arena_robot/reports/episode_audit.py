@@ -10,7 +10,14 @@ from uuid import uuid4
 
 import numpy as np
 
-from arena_robot.audit.aggregate import FINGERPRINT, Audited, Fingerprint
+from arena_robot.audit.aggregate import (
+    FINGERPRINT,
+    QUALITY,
+    Audited,
+    Fingerprint,
+    Mean,
+    PolicySummary,
+)
 from arena_robot.audit.base import Judge, identity_of
 from arena_robot.audit.judges import make_judge, settings_of
 from arena_robot.audit.opd import QUARTERS
@@ -166,6 +173,39 @@ def plot_curves(audits: Sequence[EpisodeAudit], path: Path | str) -> None:
     _milestones(axes)
     if shown:
         axes.legend(fontsize=6, frameon=False, loc='center left', bbox_to_anchor=(1.0, 0.5))
+    save_figure(figure, path)
+
+
+def plot_policies(tables: Sequence[PolicySummary], path: Path | str) -> None:
+    """
+    Draw what share of a policy's episodes reached each milestone, and its successes' quality.
+
+    The first with 95 % intervals, the second (PPL, CRA, STR of successes alone) with standard
+    deviations over episodes.
+    """
+    figure = empty_figure(8.0, 3.2, layout='constrained')
+    reached, quality = figure.subplots(1, 2)
+    for number, table in enumerate(tables):
+        colour, shift = COLOURS[number % len(COLOURS)], 0.8 * (number + 0.5) / len(tables) - 0.4
+        name = table.policy + (f', {table.task}' if table.task else '')
+        shares = list(table.reached.values())
+        reached.errorbar(np.arange(len(shares)) + 0.2 * shift, [m.mean for m in shares],
+                         np.nan_to_num([[m.mean - m.low for m in shares],
+                                        [m.high - m.mean for m in shares]]),
+                         color=colour, capsize=2, label=name[-24:])
+        empty = Mean(np.nan, np.nan, np.nan, np.nan, 0)
+        means = [table.successes.get(metric, empty) for metric in QUALITY]
+        quality.bar(np.arange(len(QUALITY)) + shift, [m.mean for m in means], 0.8 / len(tables),
+                    yerr=np.nan_to_num([m.sd for m in means]), color=colour, capsize=2)
+    reached.set_xticks(range(len(tables[0].reached) if tables else 0),
+                       [f'MC@{word}' for word in tables[0].reached] if tables else [])
+    quality.set_xticks(range(len(QUALITY)), [metric.upper() for metric in QUALITY])
+    for axes, title in ((reached, 'share of episodes that reached it; 95 % intervals'),
+                        (quality, 'successes alone; standard deviation over episodes')):
+        axes.set_title(title, fontsize=8)
+        axes.set_ylim(0.0, 1.05)
+    if tables:
+        reached.legend(fontsize=6, frameon=False, loc='lower left')
     save_figure(figure, path)
 
 

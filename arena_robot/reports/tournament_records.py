@@ -10,8 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from arena_robot.audit.aggregate import Mean, PolicySummary, marks_of, summaries
-from arena_robot.audit.evaluators import EvaluatorAgreement
+from arena_robot.audit.aggregate import (
+    EvaluatorAgreement,
+    Mean,
+    PolicySummary,
+    marks_of,
+    summaries,
+)
 from arena_robot.core.episode import Comparison, Slot
 from arena_robot.core.errors import ArenaError, DataError
 from arena_robot.recording.bag.codec import Codec

@@ -1,12 +1,14 @@
 """
-DROID's four action spaces, one row each.
+DROID's four action spaces, one row each, for an arm of any number of joints; layouts of others.
 
 The last number of every action is the gripper *position* (0 open, 1 closed, binarised at > 0.5);
 the others are the arm's joints, or x y z and three fixed-axis angles.
 """
 
+import dataclasses
 import math
 from dataclasses import dataclass
+from enum import Enum
 
 from arena_robot.robots.arms import (
     DOF,
@@ -15,7 +17,13 @@ from arena_robot.robots.arms import (
     MAX_ROTATION_DELTA,
 )
 
-JOINT_NUMBERS = tuple(f'joint_{i}' for i in range(1, DOF + 1))
+
+def joint_numbers(joints: int) -> tuple[str, ...]:
+    """Return the names of the numbers of so many joints, ``joint_1`` first."""
+    return tuple(f'joint_{i}' for i in range(1, joints + 1))
+
+
+JOINT_NUMBERS = joint_numbers(DOF)
 POSE_NUMBERS = ('x', 'y', 'z', 'roll', 'pitch', 'yaw')
 _TURN = 2.0 * math.pi
 
@@ -36,6 +44,21 @@ class SpaceRow:
     is_velocity: bool
     meaning: str
 
+    @property
+    def of_joints(self) -> bool:
+        """Whether there is one number for each joint."""
+        return self.names == JOINT_NUMBERS
+
+    def sized(self, units: tuple[str, ...]) -> 'SpaceRow':
+        """Return the row of an arm whose joints have these ``units``, rad or m."""
+        if not self.of_joints:
+            return self
+        count = len(units)
+        return dataclasses.replace(
+            self, names=joint_numbers(count),
+            units=self.units[:1] * count if self.is_velocity else units,
+            largest=self.largest[:1] * count, meaning=f'{count}{self.meaning[1:]}')
+
 
 SPACES = {
     'joint_position': SpaceRow(
@@ -52,3 +75,47 @@ SPACES = {
         f'6 fractions, -1 to 1; 1 puts the target {MAX_LINEAR_DELTA:g} m, or '
         f'{MAX_ROTATION_DELTA:g} rad, ahead of the measured pose'),
 }
+
+DROID_HZ = 15.0
+MIXED = 'rad or m'      # unit of joints of which some turn and some slide
+
+
+class SliceMeaning(str, Enum):
+    """What the numbers of a slice are added to."""
+
+    ABSOLUTE = 'absolute'
+    DELTA_STATE = 'delta_state'
+    DELTA_TARGET = 'delta_target'
+    VELOCITY = 'velocity'
+
+
+@dataclass(frozen=True)
+class Slice:
+    """
+    ``size`` numbers of an action, in a row.
+
+    ``name`` is what they move: ``part.joint_position``, ``part.flange_position``,
+    ``part.flange_rotation`` (fixed-axis roll pitch yaw), or a gripper. The number 1 stands for
+    ``one`` of the ``unit``, of a velocity for so much a second; ``frame`` is that of poses.
+    """
+
+    name: str
+    size: int
+    meaning: SliceMeaning = SliceMeaning.ABSOLUTE
+    unit: str = ''
+    frame: str = ''
+    one: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise ValueError(f'size must be 1 or more, found {self.size}')
+        if not 0.0 < self.one < math.inf:
+            raise ValueError(f'one must be above 0, found {self.one}')
+
+
+@dataclass(frozen=True)
+class ActionLayout:
+    """The numbers of an action, ``rate`` times a second (Hz)."""
+
+    slices: tuple[Slice, ...]
+    rate: float = DROID_HZ

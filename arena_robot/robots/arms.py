@@ -1,13 +1,15 @@
 """
-The arms of DROID stations, one row each: everything that depends on which Franka it is.
+What is known of an arm, and the rows of DROID's Frankas.
 
-What the maker publishes, and DROID's limits a little inside of it, from which the differential IK
-keeps a distance, as DROID's does. Whatever needs the name of a joint or frame, a limit, the reset
-pose, the geometry or the masses of an arm takes it from here.
+A row has what the maker publishes, and the limits of a station a little inside of it, from which
+the differential IK keeps a distance, as DROID's does. Whatever needs the number of joints, the
+name of a joint or frame, a limit, the reset pose, the geometry or the masses of an arm takes it
+from its row. Rows of other arms come from files: :mod:`arena_robot.safety.embodiments`.
 """
 
 import dataclasses
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -16,8 +18,9 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-# The joints of every arm here.
+# The joints of DROID's arms; those of any other arm are counted in its row.
 DOF = 7
+MOST_JOINTS = 14    # of one arm: two arms of seven that are moved as one
 
 # What DROID's velocity actions of 1 add to the measured joint (rad) or flange (m, rad).
 MAX_JOINT_DELTA, MAX_LINEAR_DELTA, MAX_ROTATION_DELTA = 0.2, 0.075, 0.15
@@ -26,7 +29,7 @@ KQ = np.array([40.0, 30.0, 50.0, 25.0, 35.0, 25.0, 10.0])
 KQD = np.array([4.0, 6.0, 5.0, 5.0, 3.0, 2.0, 1.0])
 KX = np.array([400.0] * 3 + [15.0] * 3)
 KXD = np.array([37.0] * 3 + [2.0] * 3)
-# What the names of the base and flange frames end with.
+# What the names of the base and flange frames of DROID's arms end with.
 BASE_LINK, FLANGE_LINK = '_link0', f'_link{DOF + 1}'
 # DROID's reset pose, rad.
 RESET_JOINTS = (0.0, -math.pi / 5, 0.0, -4 * math.pi / 5, 0.0, 3 * math.pi / 5, 0.0)
@@ -43,16 +46,130 @@ FRANKA_DH = (
 )
 FRANKA_FLANGE_M = 0.107
 
+# The pose of a frame in itself: its 12 numbers are told at Chain.
+HERE = (1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """
+    A convex part of a ``link``, 0 the base, i what joint i moves, to tell how near links are.
+
+    ``kind`` and ``size`` (m) are those of a MuJoCo geom: sphere, capsule, cylinder, ellipsoid or
+    box at ``pose`` in the link's frame; or mesh, the hull of ``points`` in that frame (m).
+    """
+
+    link: int
+    kind: str
+    size: tuple[float, ...] = ()
+    pose: tuple[float, ...] = HERE
+    points: tuple[tuple[float, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class Body:
+    """The shapes of an arm's links, and the pairs of links that touch at its reset pose."""
+
+    shapes: tuple[Shape, ...] = ()
+    touching: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Chain:
+    """
+    Where the n joints of an arm are, from its base to its end.
+
+    A pose has 12 numbers: three rows of a rotation, each followed by a coordinate in m. ``places``
+    has each joint's in the link before it, ``end`` the flange's in the last link. A joint turns
+    about its unit vector in ``axes``, through the origin of its place, or slides along it where
+    ``slides`` says so. ``elbow`` is the number of the link, from 0, whose origin has a workspace
+    of its own. ``body`` returns the shapes of the links, none where no model has them; they
+    are read from its files when they are first asked for.
+    """
+
+    places: tuple[tuple[float, ...], ...]
+    axes: tuple[tuple[float, ...], ...]
+    slides: tuple[bool, ...]
+    end: tuple[float, ...]
+    elbow: int
+    body: Callable[[], Body] = dataclasses.field(default=Body, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        count = len(self.places)
+        if not 1 <= count <= MOST_JOINTS or len(self.axes) != count or len(self.slides) != count:
+            raise ValueError(f'an arm has 1 to {MOST_JOINTS} joints, each with a place and an '
+                             f'axis; found {count} places, {len(self.axes)} axes')
+        if not 0 <= self.elbow < count:
+            raise ValueError(f'elbow must be a link from 0 to {count - 1}, found {self.elbow}')
+
+    @cached_property
+    def parts(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return (n, 4, 4) C, A, B, D of the poses C + cos(q) A + sin(q) B + q D of the links."""
+        constant, cosine, sine, slope = (np.zeros((len(self.places), 4, 4)) for _ in range(4))
+        for i, (place, (x, y, z), slide) in enumerate(
+                zip(self.places, self.axes, self.slides, strict=True)):
+            pose, along = matrix_of(place), np.outer((x, y, z), (x, y, z))
+            constant[i], turn = pose, pose[:3, :3]
+            if slide:
+                slope[i, :3, 3] = turn @ (x, y, z)
+                continue
+            constant[i, :3, :3] = turn @ along
+            cosine[i, :3, :3] = turn @ (np.eye(3) - along)
+            sine[i, :3, :3] = turn @ np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+        return constant, cosine, sine, slope
+
+    @cached_property
+    def directions(self) -> Floats:
+        """The axes (n, 3, 1)."""
+        return np.array(self.axes)[:, :, None]
+
+    @cached_property
+    def sliding(self) -> NDArray[np.bool_]:
+        """Which joints slide (n,)."""
+        return np.array(self.slides)
+
+    @cached_property
+    def end_pose(self) -> Floats:
+        """The flange in the last link (4, 4)."""
+        return matrix_of(self.end)
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """The unit of each joint's position, rad or m."""
+        return tuple('m' if slide else 'rad' for slide in self.slides)
+
+
+def matrix_of(pose: tuple[float, ...]) -> Floats:
+    """Return the (4, 4) of the 12 numbers of a pose."""
+    return np.vstack([np.array(pose, np.float64).reshape(3, 4), [0.0, 0.0, 0.0, 1.0]])
+
+
+def _modified_dh(rows: tuple[tuple[float, float, float], ...], flange_m: float) -> Chain:
+    """Return a chain of turning joints by their DH parameters, whose angles are quarter turns."""
+    places = []
+    for a, d, alpha in rows:
+        c, s = round(math.cos(alpha), 15), round(math.sin(alpha), 15)
+        places.append((1.0, 0.0, 0.0, a, 0.0, c, 0.0 - s, -d * s, 0.0, s, c, d * c))
+    return Chain(tuple(places), ((0.0, 0.0, 1.0),) * len(rows), (False,) * len(rows),
+                 (*HERE[:-1], flange_m), elbow=3)
+
+
+FRANKA_CHAIN = _modified_dh(FRANKA_DH, FRANKA_FLANGE_M)
+
 
 @dataclass(frozen=True)
 class ArmLimits:
     """
-    Bounds on what may be sent to an arm.
+    Bounds on what may be sent to an arm of the geometry ``chain``, which has n joints.
 
-    Joints rad, (7,); velocity rad/s; torque N m of the controller's spring; ``workspace_*`` the
-    box (m, base frame) that the flange stays in, ``elbow_*`` that of the elbow.
-    ``max_joint_delta`` bounds how far an action's target may lie from the measured joints (rad),
-    ``max_lead`` the same for a raw target that reaches the arm a little later.
+    Joints rad, or m where they slide, (n,); velocity per second; torque N m (or N) of the
+    controller's spring, whose stiffness is ``stiffness`` (n,) at the joints and
+    ``flange_stiffness`` (6,) at the flange: zeros where a controller of positions has none.
+    ``workspace_*`` is the box (m, base frame) that the flange stays in, ``elbow_*`` that of the
+    elbow. ``max_joint_delta`` bounds how far an action's target may lie from the measured joints
+    (rad), ``max_lead`` the same for a raw target that reaches the arm a little later; a joint
+    that slides may go ``scale`` of it, in m. Links are kept ``self_distance`` (m) apart where the
+    chain has shapes; 0: they are not.
     """
 
     joint_lower: tuple[float, ...]
@@ -68,11 +185,18 @@ class ArmLimits:
     velocity_margin: float = 0.5
     max_joint_delta: float = MAX_JOINT_DELTA
     max_lead: float = 0.3
+    stiffness: tuple[float, ...] = tuple(KQ)
+    flange_stiffness: tuple[float, ...] = tuple(KX)
+    self_distance: float = 0.02
+    chain: Chain = FRANKA_CHAIN
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            size = 3 if field.name.startswith(('workspace', 'elbow')) else DOF
+            if field.name == 'chain':
+                continue
+            size = 3 if field.name.startswith(('workspace', 'elbow')) else (
+                6 if field.name == 'flange_stiffness' else self.joints)
             if isinstance(value, tuple) and len(value) != size:
                 raise ValueError(f'{field.name} needs {size} numbers, found {len(value)}')
             if not np.all(np.isfinite(value)):
@@ -84,25 +208,37 @@ class ArmLimits:
         for name in ('velocity', 'torque', 'velocity_margin', 'max_joint_delta', 'max_lead'):
             if np.any(np.array(getattr(self, name)) <= 0.0):
                 raise ValueError(f'{name} must be positive, found {getattr(self, name)}')
+        if self.self_distance < 0.0:
+            raise ValueError(f'self_distance must be 0 or more, found {self.self_distance}')
+
+    @property
+    def joints(self) -> int:
+        """The number of joints, n."""
+        return len(self.chain.places)
+
+    @cached_property
+    def scale(self) -> Floats:
+        """The share (n,) of a bound in rad that holds for each joint: less where one slides."""
+        return np.where(self.chain.sliding, MAX_LINEAR_DELTA / MAX_JOINT_DELTA, 1.0)
 
     @cached_property
     def q_min(self) -> Floats:
-        """Lower joint limits (7,) rad: DROID's or the maker's, whichever is tighter."""
+        """Lower joint limits (n,): the station's or the maker's, whichever is tighter."""
         return np.maximum(self.joint_lower, self.hardware_lower)
 
     @cached_property
     def q_max(self) -> Floats:
-        """Upper joint limits (7,) rad: DROID's or the maker's, whichever is tighter."""
+        """Upper joint limits (n,): the station's or the maker's, whichever is tighter."""
         return np.minimum(self.joint_upper, self.hardware_upper)
 
     @cached_property
     def dq_max(self) -> Floats:
-        """Velocity limits (7,) rad/s."""
+        """Velocity limits (n,) rad/s or m/s."""
         return np.array(self.velocity)
 
     @cached_property
     def tau_max(self) -> Floats:
-        """Torque limits (7,) N m."""
+        """Torque limits (n,) N m or N."""
         return np.array(self.torque)
 
     @cached_property
@@ -131,11 +267,13 @@ class Robot:
     """
     One arm.
 
-    ``name`` is what joint and frame names begin with, and the value of ``robot_type``.
-    ``joint_velocity`` (7,) rad/s, ``joint_acceleration`` (7,) rad/s² and ``joint_torque`` (7,) N m
-    are the maker's limits; those of position are ``limits.hardware_*``. ``limits`` is what a
-    station allows unless it says less; ``links`` are the moving ones, first to last, whose meshes
-    are in ``mesh_folder`` of the share folders where franka_description is installed.
+    ``name`` is the value of ``robot_type``. ``joint_velocity`` (n,) rad/s, ``joint_acceleration``
+    (n,) rad/s² and ``joint_torque`` (n,) N m are the maker's limits; those of position are
+    ``limits.hardware_*``. ``limits`` is what a station allows unless it says less; ``links`` are
+    the moving ones, first to last, whose meshes are in ``mesh_folder`` of the share folders where
+    franka_description is installed; empty where their masses are not known. ``own_joints`` are
+    the n names of the joints, ``own_frames`` the n + 2 of the base, the links and the flange;
+    empty: Franka's, which begin with ``name``.
     """
 
     name: str
@@ -144,31 +282,49 @@ class Robot:
     joint_velocity: tuple[float, ...]
     joint_acceleration: tuple[float, ...]
     joint_torque: tuple[float, ...]
-    links: tuple[Link, ...]
-    mesh_folder: str
+    links: tuple[Link, ...] = ()
+    mesh_folder: str = ''
     reset_joints: tuple[float, ...] = RESET_JOINTS
-    dh: tuple[tuple[float, float, float], ...] = FRANKA_DH
-    flange_m: float = FRANKA_FLANGE_M
+    own_joints: tuple[str, ...] = ()
+    own_frames: tuple[str, ...] = ()
+
+    @property
+    def joints(self) -> int:
+        """The number of joints, n."""
+        return self.limits.joints
 
     def arm_name(self, prefix: str = '') -> str:
         """Return what all names of an arm begin with, such as ``panda`` or ``left_fr3``."""
         return f'{prefix}_{self.name}' if prefix else self.name
 
     def joint_names(self, prefix: str = '') -> list[str]:
-        """Return Franka's joint names, such as ``left_fr3_joint1``."""
-        return [f'{self.arm_name(prefix)}_joint{i}' for i in range(1, DOF + 1)]
+        """Return the names of the joints, such as ``left_fr3_joint1``."""
+        if self.own_joints:
+            return [prefixed(name, prefix) for name in self.own_joints]
+        return [f'{self.arm_name(prefix)}_joint{i}' for i in range(1, self.joints + 1)]
 
     def flange_joint(self, prefix: str = '') -> str:
-        """Return Franka's name of the fixed joint behind the last one."""
-        return f'{self.arm_name(prefix)}_joint{DOF + 1}'
+        """Return the name of the fixed joint behind the last one."""
+        return f'{self.arm_name(prefix)}_joint{self.joints + 1}'
+
+    def frames(self, prefix: str = '') -> list[str]:
+        """Return the n + 2 frames, such as ``panda_link0`` to ``panda_link8``."""
+        if self.own_frames:
+            return [prefixed(name, prefix) for name in self.own_frames]
+        return [f'{self.arm_name(prefix)}_link{i}' for i in range(self.joints + 2)]
 
     def base_frame(self, prefix: str = '') -> str:
         """Return the name of the base frame, such as ``panda_link0``: poses are in it."""
-        return f'{self.arm_name(prefix)}{BASE_LINK}'
+        return self.frames(prefix)[0]
 
     def flange_frame(self, prefix: str = '') -> str:
         """Return the name of the flange's frame, such as ``panda_link8``."""
-        return f'{self.arm_name(prefix)}{FLANGE_LINK}'
+        return self.frames(prefix)[-1]
+
+
+def prefixed(name: str, prefix: str) -> str:
+    """Return the name of a joint or link of an arm with a prefix, such as ``left``."""
+    return f'{prefix}_{name}' if prefix else name
 
 
 MESHES = 'franka_description/meshes/robot_arms'
@@ -228,6 +384,21 @@ FR3 = Robot(
     joint_torque=(87.0, 87.0, 87.0, 87.0, 12.0, 12.0, 12.0), links=FR3_LINKS,
     mesh_folder=f'{MESHES}/fr3')
 ROBOTS = {robot.name: robot for robot in (PANDA, FR3)}
+
+
+@cache
+def are_of_an_arm(names: tuple[str, ...]) -> bool:
+    """
+    Return whether ``names`` can be the joints of an arm, in their order.
+
+    They are different names. Where one is a Franka's, all are, of one Franka or of two after each
+    other: fewer of them, or in another order, are no arm.
+    """
+    frankas = [names[i:i + DOF] for i in range(0, len(names), DOF)]
+    own = tuple(joint for robot in ROBOTS.values() for joint in robot.joint_names())
+    return 1 <= len(names) <= MOST_JOINTS and len(set(names)) == len(names) and all(names) and (
+        not any(name.endswith(own) for name in names)
+        or all(robot_of_joints(part) is not None for part in frankas))
 
 
 @cache

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from enum import Enum
 
 # An optical frame (z forward, x right, y down) in a body frame (x forward, y left, z up).
 OPTICAL_RPY = (-math.pi / 2, 0.0, -math.pi / 2)
@@ -14,7 +15,30 @@ STYLES = {
     'generic': ('~/{eye}/image_raw', '~/{eye}/camera_info',
                 '{name}_{eye}_camera_frame_optical'),
     'mono': ('~/image_raw', '~/camera_info', '{name}_camera_optical_frame'),
+    'realsense': ('~/{eye}/image_raw', '~/{eye}/camera_info', '{name}_color_optical_frame'),
 }
+# What eyes are called in topics, where they are not called left and right.
+EYES_OF = {'mono': {'left': ''},
+           'realsense': {'left': 'color', 'depth': 'aligned_depth_to_color'}}
+
+
+def topics_of(style: str, eye: str, name: str = '') -> tuple[str, str, str]:
+    """Return an eye's image, camera_info and frame; ``eye`` may be depth, ``name`` the camera."""
+    word = EYES_OF.get(style, {}).get(eye, eye)
+    image, info, frame = (text.format(eye=word, name=name) for text in STYLES[style])
+    return image, info, frame
+
+
+class CameraKind(str, Enum):
+    """What a camera gives."""
+
+    MONO = 'mono'
+    STEREO = 'stereo'
+    DEPTH = 'depth'
+
+
+# The topics of simulated cameras.
+STYLE_OF = {CameraKind.STEREO: 'zed5', CameraKind.MONO: 'mono', CameraKind.DEPTH: 'realsense'}
 # Width and height, px, that the focal lengths are about.
 NATIVE_SIZE = (1280, 720)
 

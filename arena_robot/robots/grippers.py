@@ -15,6 +15,8 @@ class GripperModel:
     moves ``finger_link``: 0 rad open, ``closed_rad`` closed, about the negative y axis through
     ``joint_at`` (m) in ``base_link``. That hangs on the flange by ``base_joint``. ``links`` are
     the inertias of ``base_link``, with all that is not the finger, and ``finger_link``.
+    ``capsule`` is its size for what keeps the arm's links apart: from the flange to the tips, and
+    a radius (m).
     """
 
     name: str
@@ -28,6 +30,7 @@ class GripperModel:
     base_joint: str
     finger_link: str
     links: tuple[Link, Link]
+    capsule: tuple[float, float]
 
     def width_m(self, position: float) -> float:
         """Return the distance between the pads at a position, 0 open to 1 closed."""
@@ -42,10 +45,6 @@ ROBOTIQ_2F85 = GripperModel(
     finger_link='robotiq_85_left_knuckle_link', links=(
         # The manual's 0.9 kg as two solid cylinders, of the palm's size and of a finger's.
         Link(0.84, (0.0, 0.0, 0.05), (0.001036, 0.001036, 0.000672, 0.0, 0.0, 0.0)),
-        Link(0.06, (0.0, 0.0, 0.03), (1.4e-05, 1.4e-05, 3e-06, 0.0, 0.0, 0.0))))
+        Link(0.06, (0.0, 0.0, 0.03), (1.4e-05, 1.4e-05, 3e-06, 0.0, 0.0, 0.0))),
+    capsule=(0.17, 0.06))    # open fingers are 0.015 m wider
 GRIPPERS = {model.name: model for model in (ROBOTIQ_2F85,)}
-
-
-def prefixed(name: str, prefix: str) -> str:
-    """Return the name of a joint or link of an arm with a prefix, such as ``left``."""
-    return f'{prefix}_{name}' if prefix else name

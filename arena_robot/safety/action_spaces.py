@@ -1,27 +1,34 @@
 """
-DROID's four action spaces as joint targets, by DROID's formulas.
+DROID's four action spaces as joint targets, by DROID's formulas, and layouts as one of the four.
 
 Velocities are fractions in [-1, 1] of the largest motion of one 15 Hz step: 0.2 rad per joint,
 0.075 m, 0.15 rad of rotation. A joint target is the measured position plus such a motion: an
 offset of the controller's spring, not a speed set point.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 
 from arena_robot.core.action import ActionSpace, handled
-from arena_robot.core.errors import SafetyError
+from arena_robot.core.errors import ConfigError, SafetyError
 from arena_robot.core.observation import Floats
+from arena_robot.robots.action_spaces import MIXED, ActionLayout, Slice, SliceMeaning
 from arena_robot.robots.arms import (
     MAX_JOINT_DELTA,
     MAX_LINEAR_DELTA,
     MAX_ROTATION_DELTA,
+    PANDA,
     ArmLimits,
+    Chain,
 )
 from arena_robot.safety.kinematics import (
-    FLANGE,
+    END,
+    add_poses,
+    flange_pose,
     frames,
     jacobian,
     joint_step,
@@ -29,17 +36,22 @@ from arena_robot.safety.kinematics import (
     pose_of,
 )
 
-# Joint target (7,) rad, then the flange motion (6,) asked for and found: empty where nothing had
+# Joint target (n,), then the flange motion (6,) asked for and found: empty where nothing had
 # to be solved.
 Target = tuple[Floats, Floats, Floats]
 TargetFunction = Callable[[Floats, Floats, ArmLimits], Target]
 _NONE: Floats = np.empty(0)
+TURN = {'rad': 1.0, 'deg': math.pi / 180.0}             # units of an angle, in rad
+LENGTH = {'m': 1.0, 'cm': 0.01, 'mm': 0.001}            # of a way, in m
+OF_JOINTS, OF_FLANGE = ('joint_position',), ('flange_position', 'flange_rotation')
 
 
-def joint_velocity_target(velocity: Floats, q: Floats) -> Floats:
-    """Return q + 0.2 v (7,) rad; v is scaled as a whole when any |v_i| exceeds 1."""
+def joint_velocity_target(velocity: Floats, q: Floats,
+                          limits: ArmLimits = PANDA.limits) -> Floats:
+    """Return q + 0.2 v (n,) rad; v is scaled as a whole when any |v_i| exceeds 1."""
     largest = float(np.max(np.abs(velocity)))
-    return q + MAX_JOINT_DELTA * (velocity / largest if largest > 1.0 else velocity)
+    reach = MAX_JOINT_DELTA * limits.scale
+    return q + reach * (velocity / largest if largest > 1.0 else velocity)
 
 
 def cartesian_motion(velocity: Floats) -> Floats:
@@ -57,14 +69,20 @@ def cartesian_position_velocity(target: Floats, pose: Floats) -> Floats:
 
 def cartesian_target(velocity: Floats, q: Floats, limits: ArmLimits) -> Target:
     """
-    Return the joint target (7,), and the requested and achieved flange motion (6,).
+    Return the joint target (n,), and the requested and achieved flange motion (6,).
 
     The joint motion of the IK is treated as a joint velocity, as DROID does.
     """
-    jac = jacobian(frames(q))
+    jac = jacobian(frames(q, limits.chain), arm=limits.chain)
     asked = cartesian_motion(velocity)
     step = joint_step(asked, q, jac, limits, MAX_JOINT_DELTA)
-    return joint_velocity_target(step / MAX_JOINT_DELTA, q), asked, jac @ step
+    share = step / (MAX_JOINT_DELTA * limits.scale)
+    return joint_velocity_target(share, q, limits), asked, jac @ step
+
+
+def _within_unit(v: Floats) -> Floats:
+    norm = float(np.linalg.norm(v))
+    return v / norm if norm > 1.0 else v
 
 
 def binarised(position: float) -> float:
@@ -92,11 +110,11 @@ def _joint_position(values: Floats, q: Floats, limits: ArmLimits) -> Target:
 
 
 def _joint_velocity(values: Floats, q: Floats, limits: ArmLimits) -> Target:
-    return joint_velocity_target(values, q), _NONE, _NONE
+    return joint_velocity_target(values, q, limits), _NONE, _NONE
 
 
 def _cartesian_position(values: Floats, q: Floats, limits: ArmLimits) -> Target:
-    pose = pose_of(frames(q)[FLANGE])
+    pose = pose_of(frames(q, limits.chain)[END])
     return cartesian_target(cartesian_position_velocity(values, pose), q, limits)
 
 
@@ -108,6 +126,103 @@ TARGETS = handled({
 }, 'safety.action_spaces.TARGETS')
 
 
-def _within_unit(v: Floats) -> Floats:
-    norm = float(np.linalg.norm(v))
-    return v / norm if norm > 1.0 else v
+@dataclass(frozen=True)
+class LayoutDrive:
+    """
+    How an action in a layout becomes one in ``space``, which is then checked like any other.
+
+    The arm's number k is ``factors[k]`` times the number ``columns[k]`` of the action, and with
+    ``adds`` it is added to the last target. The gripper's, at ``gripper``, is ``opened`` or
+    ``closed``. ``rate_hz`` is the layout's, ``chain`` the arm's.
+    """
+
+    space: ActionSpace
+    columns: tuple[int, ...]
+    factors: tuple[float, ...]
+    gripper: int
+    opened: float
+    closed: float
+    adds: bool
+    rate_hz: float
+    chain: Chain
+
+    @property
+    def plain(self) -> bool:
+        """Whether an action in the layout is the same numbers as one in ``space``."""
+        return not self.adds and set(self.factors) == {1.0} and (self.opened, self.closed) == (
+            0.0, 1.0) and self.columns == tuple(range(self.gripper))
+
+    def action(self, values: Floats, base: Floats) -> Floats:
+        """
+        Return ``values`` (size,) of the layout as an action (size,) in ``space``.
+
+        ``base`` (n,) rad, or m where a joint slides, is the last target that the arm accepted, or
+        the measured joints where there is none.
+        """
+        arm = values[list(self.columns)] * self.factors
+        if self.adds:
+            arm = base + arm if self.space is ActionSpace.JOINT_POSITION else add_poses(
+                arm, flange_pose(base, self.chain))
+        grip = (values[self.gripper] - self.opened) / (self.closed - self.opened)
+        return np.append(arm, grip)
+
+
+def layout_drive(layout: ActionLayout, arm: str, limits: ArmLimits,
+                 grippers: Mapping[str, tuple[float, float]]) -> LayoutDrive:
+    """
+    Return how the part ``arm`` is driven in a layout; ``grippers`` are open and closed by part.
+
+    A change of the state becomes a share of DROID's largest step, all others an absolute target.
+    Raises ConfigError with what of the layout cannot be driven.
+    """
+    starts = np.cumsum([0, *(part.size for part in layout.slices)])
+    grips = [(part, int(at)) for part, at in zip(layout.slices, starts, strict=False)
+             if part.name in grippers]
+    parts = sorted(((part, int(at)) for part, at in zip(layout.slices, starts, strict=False)
+                    if part.name not in grippers), key=lambda each: each[0].name)
+    if others := sorted({part.name.partition('.')[0] for part, _ in parts} - {arm}):
+        raise ConfigError(f"it moves {', '.join(others)} too, and a station drives one arm: {arm}")
+    if [part.meaning for part, _ in grips] != [SliceMeaning.ABSOLUTE]:
+        raise ConfigError(f'it needs one gripper, with the meaning absolute; has {len(grips)}')
+    names = tuple(part.name.partition('.')[2] for part, _ in parts)
+    if names not in (OF_JOINTS, OF_FLANGE) or len({part.meaning for part, _ in parts}) > 1:
+        raise ConfigError(f"it needs {arm}.joint_position, or flange_position and flange_rotation "
+                          f"with one meaning; has {', '.join(names) or 'none'}")
+    ahead = parts[0][0].meaning is SliceMeaning.DELTA_STATE
+    space = {OF_JOINTS: (ActionSpace.JOINT_POSITION, ActionSpace.JOINT_VELOCITY),
+             OF_FLANGE: (ActionSpace.CARTESIAN_POSITION, ActionSpace.CARTESIAN_VELOCITY),
+             }[names][ahead]
+    (grip, place), (opened, closed) = grips[0], grippers[grips[0][0].name]
+    return LayoutDrive(
+        space, tuple(at + k for part, at in parts for k in range(part.size)),
+        tuple(float(f) for part, _ in parts for f in _factors(part, layout.rate, limits)),
+        place, opened / grip.one, closed / grip.one,
+        parts[0][0].meaning in (SliceMeaning.DELTA_TARGET, SliceMeaning.VELOCITY), layout.rate,
+        limits.chain)
+
+
+def _factors(part: Slice, rate_hz: float, limits: ArmLimits) -> Floats:
+    """Return what each number of a slice is times: rad, m, or shares of the largest step."""
+    what = part.name.partition('.')[2]
+    known = {**(TURN if 'rad' in limits.chain.units else {}),
+             **(LENGTH if 'm' in limits.chain.units else {})} if what in OF_JOINTS else (
+                 LENGTH if what == OF_FLANGE[0] else TURN)
+    if what in OF_JOINTS and len(set(limits.chain.units)) > 1:
+        known = {MIXED: 1.0}
+    per_s = part.meaning is SliceMeaning.VELOCITY
+    units = {f'({unit})/s' if ' ' in unit else f'{unit}/s': one
+             for unit, one in known.items()} if per_s else known
+    if part.unit not in units:
+        raise ConfigError(f"the unit of {part.name} is '{part.unit}', known are "
+                          f"{', '.join(units)}")
+    if what in OF_FLANGE and part.frame != 'base':
+        raise ConfigError(f"the frame of {part.name} is '{part.frame}', known is base")
+    one: Floats = np.full(part.size, part.one * units[part.unit])
+    if per_s:
+        return one / rate_hz
+    if part.meaning is not SliceMeaning.DELTA_STATE:
+        return one
+    if what in OF_JOINTS:    # one of two units means a share: a sliding joint goes 0.075 m for 0.2
+        reach = MAX_JOINT_DELTA * (1.0 if part.unit == MIXED else limits.scale)
+        return np.asarray(one / reach)
+    return one / (MAX_LINEAR_DELTA if what == OF_FLANGE[0] else MAX_ROTATION_DELTA)

@@ -23,12 +23,13 @@ from arena_robot.core.action import (
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import SafetyError, StaleData
 from arena_robot.core.observation import ArmState, Floats
-from arena_robot.robots.arms import DOF, ArmLimits
+from arena_robot.robots.arms import ArmLimits
 from arena_robot.safety.action_spaces import target_function
-from arena_robot.safety.bounds import Bounded, bound_target, outside
+from arena_robot.safety.bounds import Bounded, Links, bound_target, outside
 
 REACHED = 0.8    # share of an asked motion; less is reported as a singularity
-_LARGEST = {space: np.array(space.row.largest) for space in ActionSpace}
+# Of the distance between links, on a planned way: an arm that stopped at it must find home.
+PLANNED = 0.5
 
 
 def needs_recovery(arm: ArmState) -> str:
@@ -45,7 +46,9 @@ class Safety:
     """
 
     def __init__(self, limits: ArmLimits, clock: Clock, max_state_age_s: float = 0.2) -> None:
-        self.limits = limits
+        self.limits, self._links = limits, Links(limits)
+        self._largest = {space: np.array(space.row.sized(limits.chain.units).largest)
+                         for space in ActionSpace}
         self._clock = clock
         self._max_age_s = max_state_age_s
 
@@ -59,10 +62,11 @@ class Safety:
         state is too old.
         """
         to_target = target_function(action.space)
-        values = finite(action.values, action.space.size, f'{action.space.value} action')
+        largest = self._largest[action.space]
+        values = finite(action.values, len(largest) + 1, f'{action.space.value} action')
         self._check_state(arm)
         clamps: list[Clamp] = []
-        wanted = _in_range(values[:-1], action.space, clamps)
+        wanted = _in_range(values[:-1], largest, action.space, clamps)
         q, asked, reached = to_target(wanted, arm.q, self.limits)
         if asked.size:
             _report_ik(asked, reached, clamps)
@@ -71,32 +75,36 @@ class Safety:
 
     def guard_target(self, q: Floats, arm: ArmState) -> SafeCommand:
         """
-        Return the joint target nearest to ``q`` (7,) rad that may be sent.
+        Return the joint target nearest to ``q`` (n,) that may be sent.
 
         Raises SafetyError and StaleData as :meth:`check` does.
         """
-        wanted = finite(q, DOF, 'joint target')
+        wanted = finite(q, self.limits.joints, 'joint target')
         self._check_state(arm)
         bounded = self._bound(wanted, arm, self.limits.max_lead)
         return SafeCommand(bounded.q, bounded.clamps)
 
     def check_goal(self, q: Floats, arm: ArmState) -> Floats:
         """
-        Return ``q`` (7,) rad if it is an allowed goal of a slow motion in joint space.
+        Return ``q`` (n,) if it is an allowed goal of a slow motion in joint space.
 
-        A goal is never changed: a goal outside the limits, or a path that leaves the workspace, is
-        a SafetyError. A path may start outside, so that an arm can be moved back.
+        A goal is never changed: a goal outside the limits, or a path that leaves the workspace or
+        brings links too near each other, is a SafetyError. A path may start outside, so that an
+        arm can be moved back, and with links that are near.
         """
-        goal = finite(q, DOF, 'goal')
+        goal = finite(q, self.limits.joints, 'goal')
         if arm.recovery_required:
             raise SafetyError(needs_recovery(arm))
-        start = finite(arm.q, DOF, 'measured joint state')
+        start = finite(arm.q, self.limits.joints, 'measured joint state')
         low, high = self.limits.q_min, self.limits.q_max
         bad = np.flatnonzero((goal < low) | (goal > high))
         if bad.size:
             i = int(bad[0])
-            raise SafetyError(f'goal of joint {i + 1} is {goal[i]:.3f} rad, allowed are '
-                              f'{low[i]:.3f} to {high[i]:.3f}')
+            raise SafetyError(f'goal of joint {i + 1} is {goal[i]:.3f} {self._unit(i)}, allowed '
+                              f'are {low[i]:.3f} to {high[i]:.3f}')
+        _, why = self._links.share(start, goal, PLANNED)
+        if why:
+            raise SafetyError(f'on the way to the goal {why}: move the arm away first')
         inside = False
         for part in np.linspace(0.0, 1.0, 25):
             excess = outside(start + part * (goal - start), self.limits)
@@ -107,27 +115,30 @@ class Safety:
 
     def check_path(self, times_s: Floats, q: Floats, arm: ArmState) -> None:
         """
-        Raise SafetyError unless the samples ``q`` (n, 7) rad of a path may all be followed.
+        Raise SafetyError unless the samples ``q`` (k, n) of a path may all be followed.
 
-        It must begin at the arm, and stay within the limits of position, speed and workspace. As
-        for a goal, it may begin outside of them, but not come back outside.
+        It must begin at the arm, stay within the limits of position, speed and workspace, and
+        keep links apart. As for a goal, it may begin outside of them, but not come back outside.
         """
         if arm.recovery_required:
             raise SafetyError(needs_recovery(arm))
-        start = finite(arm.q, DOF, 'measured joint state')
-        away = np.abs(q[0] - start)
-        i = int(np.argmax(away))
-        if away[i] > self.limits.max_lead:
-            raise SafetyError(f'the path begins {away[i]:.3f} rad from joint {i + 1}, allowed are '
-                              f'{self.limits.max_lead:g}')
+        start = finite(arm.q, self.limits.joints, 'measured joint state')
+        away, most = np.abs(q[0] - start), self.limits.max_lead * self.limits.scale
+        i = int(np.argmax(away / most))
+        if away[i] > most[i]:
+            raise SafetyError(f'the path begins {away[i]:.3f} {self._unit(i)} from joint {i + 1}, '
+                              f'allowed are {most[i]:g}')
         speed = np.abs(np.diff(q, axis=0)) / np.diff(times_s)[:, None]
         if speed.size and np.any(speed > self.limits.dq_max * (1.0 + 1e-6)):
             i = int(np.argmax(np.max(speed / self.limits.dq_max, axis=0)))
-            raise SafetyError(f'joint {i + 1} would move at {speed[:, i].max():.2f} rad/s, '
-                              f'allowed are {self.limits.dq_max[i]:.2f}')
+            raise SafetyError(f'joint {i + 1} would move at {speed[:, i].max():.2f} '
+                              f'{self._unit(i)}/s, allowed are {self.limits.dq_max[i]:.2f}')
         inside = False
         for k, place in enumerate(q):
             excess = self._excess(place)
+            _, why = self._links.share(q[max(k - 1, 0)], place, PLANNED)
+            if why:
+                raise SafetyError(f'at {times_s[k]:.2f} s {why}')
             if excess and (inside or k == len(q) - 1):
                 raise SafetyError(f'at {times_s[k]:.2f} s {excess}')
             inside = inside or not excess
@@ -138,14 +149,14 @@ class Safety:
         bad = np.flatnonzero((q < low - 1e-6) | (q > high + 1e-6))
         if bad.size:
             i = int(bad[0])
-            return (f'joint {i + 1} would be at {q[i]:.3f} rad, allowed are {low[i]:.3f} to '
-                    f'{high[i]:.3f}')
+            return (f'joint {i + 1} would be at {q[i]:.3f} {self._unit(i)}, allowed are '
+                    f'{low[i]:.3f} to {high[i]:.3f}')
         metres = outside(q, self.limits)
         return f'the path leaves the workspace by {metres:.3f} m' if metres > 0.0 else ''
 
     def _check_state(self, arm: ArmState) -> None:
         for name in ('q', 'dq'):
-            finite(getattr(arm, name), DOF, f'measured {name}')
+            finite(getattr(arm, name), self.limits.joints, f'measured {name}')
         if arm.recovery_required:
             raise SafetyError(needs_recovery(arm))
         age_s = (self._clock.now_ns() - arm.stamp_ns) * 1e-9
@@ -153,8 +164,12 @@ class Safety:
             raise StaleData(f'the arm state is {age_s:.3f} s old, allowed are '
                             f'{self._max_age_s:g} s: is its driver still running?')
 
+    def _unit(self, joint: int) -> str:
+        return self.limits.chain.units[joint]
+
     def _bound(self, q: Floats, arm: ArmState, max_delta: float) -> Bounded:
-        return bound_target(q, arm.q, arm.dq, arm.q_desired, max_delta, self.limits)
+        return bound_target(q, arm.q, arm.dq, arm.q_desired, max_delta, self.limits,
+                            self._links)
 
 
 def finite(values: Floats | Sequence[float], size: int, what: str) -> Floats:
@@ -177,9 +192,8 @@ def clipped(command: GripperCommand) -> GripperCommand:
     return GripperCommand(position, command.stamp_ns, speed, force)
 
 
-def _in_range(arm: Floats, space: ActionSpace, clamps: list[Clamp]) -> Floats:
+def _in_range(arm: Floats, largest: Floats, space: ActionSpace, clamps: list[Clamp]) -> Floats:
     """Return the arm's numbers within the ranges of ``space``."""
-    largest = _LARGEST[space]
     kept: Floats = np.clip(arm, -largest, largest)
     if not np.array_equal(kept, arm):
         i = int(np.argmax(np.abs(arm) - largest))

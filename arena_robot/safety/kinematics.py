@@ -1,9 +1,8 @@
 """
-Kinematics of a Franka arm: forward kinematics, Jacobian, and DROID's pose angles.
+Kinematics of a serial arm: forward kinematics, Jacobian, and DROID's pose angles.
 
-Panda and FR3 share one set of modified (Craig) Denavit-Hartenberg parameters. Everything is in
-the base frame (``link0``), metres and radians; the end frame is the flange (``link8``), as in
-DROID.
+An arm's geometry is its :class:`Chain`, without one that of Panda and FR3. Everything is in the
+base frame, metres and radians; the end frame is the flange, as in DROID.
 
 One step of inverse kinematics, from a flange motion to a bounded joint motion, solves
 min_x ‖J x − v‖² + ρ² ‖x − x₀‖²  subject to  l ≤ x ≤ u  for one 15 Hz step. x₀ is a weak attraction
@@ -16,68 +15,75 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from arena_robot.core.errors import NotConverged
 from arena_robot.core.observation import Floats
-from arena_robot.robots.arms import DOF, FRANKA_DH, FRANKA_FLANGE_M, ROBOTS, ArmLimits
+from arena_robot.robots.arms import FRANKA_CHAIN, ArmLimits, Chain
 
-ELBOW, FLANGE = 3, 7
+ELBOW, FLANGE = 3, 7     # of a Franka
+END = -1                 # of any arm: its flange
 NEXT, AFTER = np.array([1, 2, 0]), np.array([2, 0, 1])     # axes of a cross product
 
-for _robot in ROBOTS.values():
-    if (_robot.dh, _robot.flange_m) != (FRANKA_DH, FRANKA_FLANGE_M):
-        raise NotImplementedError(f'safety.kinematics computes one geometry, {_robot.name} has '
-                                  'another: give frames() and jacobian() the robot')
 REGULARISATION = 1e-2    # DROID's, as the next three
 NULLSPACE_GAIN = 0.025
 LIMIT_DISTANCE = 0.3
 LIMIT_SCALE = 0.95
-ROUNDS = 60     # of the active set; seven joints free or fix one in each
+LIMIT_SHARE = 0.125     # of a joint's range, the most that the distance takes at each end
+# Of solve: its starts and the steps from each, the error it ends at (m, rad), the most a joint
+# moves in one step (rad), and the largest damping, with which a pose that is far is approached.
+STARTS, SOLVE_STEPS, SOLVED, SOLVE_STEP, SOLVE_DAMPING = 30, 60, 1e-9, 0.5, 1e-2
+ROUNDS = 60     # of the active set; each frees or fixes one joint
 
 
-def _linear_parts() -> tuple[Floats, Floats, Floats]:
-    """Return (7, 4, 4) constant, cosine and sine parts: T_i = C + cos(q_i) A + sin(q_i) B."""
-    constant, cosine, sine = (np.zeros((DOF, 4, 4)) for _ in range(3))
-    for i, (a, d, alpha) in enumerate(FRANKA_DH):
-        ca, sa = round(math.cos(alpha), 15), round(math.sin(alpha), 15)
-        constant[i] = np.array([[0, 0, 0, a], [0, 0, -sa, -d * sa], [0, 0, ca, d * ca],
-                                [0, 0, 0, 1]])
-        cosine[i, :3, :2] = np.array([[1, 0], [0, ca], [0, sa]])
-        sine[i, :3, :2] = np.array([[0, -1], [ca, 0], [sa, 0]])
-    return constant, cosine, sine
+def frames(q: Floats, arm: Chain = FRANKA_CHAIN) -> Floats:
+    """Return (n + 1, 4, 4) poses of the links that the joints ``q`` (n,) move, and the flange."""
+    constant, cosine, sine, slope = arm.parts
+    local = constant + np.cos(q)[:, None, None] * cosine + np.sin(q)[:, None, None] * sine
+    if any(arm.slides):
+        local += np.asarray(q)[:, None, None] * slope
+    count = len(local)
+    poses = np.empty((count + 1, 4, 4))
+    poses[0] = local[0]
+    for i in range(1, count):
+        np.dot(poses[i - 1], local[i], out=poses[i])
+    np.dot(poses[count - 1], arm.end_pose, out=poses[END])
+    return poses
 
 
-_CONSTANT, _COSINE, _SINE = _linear_parts()
-
-
-def frames(q: Floats) -> Floats:
-    """Return (8, 4, 4) poses of links 1 to 7 and of the flange for joints ``q`` (7,) rad."""
-    local = (_CONSTANT + np.cos(q)[:, None, None] * _COSINE + np.sin(q)[:, None, None] * _SINE)
-    chain = np.empty((8, 4, 4))
-    chain[0] = local[0]
-    for i in range(1, DOF):
-        np.dot(chain[i - 1], local[i], out=chain[i])
-    chain[FLANGE] = chain[6]
-    chain[FLANGE, :3, 3] += FRANKA_FLANGE_M * chain[6, :3, 2]
-    return chain
-
-
-def jacobian(chain: Floats, link: int = FLANGE) -> Floats:
+def jacobian(poses: Floats, link: int = END, arm: Chain = FRANKA_CHAIN) -> Floats:
     """
-    Return the (6, 7) geometric Jacobian (linear over angular) of a frame's origin.
+    Return the (6, n) geometric Jacobian (linear over angular) of a frame's origin.
 
-    ``chain`` is the result of :func:`frames`; columns of joints beyond ``link`` are zero.
+    ``poses`` is the result of :func:`frames`; columns of joints beyond ``link`` are zero.
     """
-    joints = min(link + 1, DOF)
-    z = chain[:joints, :3, 2]
-    d = chain[link, :3, 3] - chain[:joints, :3, 3]
-    out = np.zeros((6, DOF))
+    count = len(poses) - 1
+    link %= count + 1
+    joints = min(link + 1, count)
+    z = (poses[:joints, :3, :3] @ arm.directions[:joints])[:, :, 0]
+    d = poses[link, :3, 3] - poses[:joints, :3, 3]
+    out = np.zeros((6, count))
     out[:3, :joints] = (z[:, NEXT] * d[:, AFTER] - z[:, AFTER] * d[:, NEXT]).T
     out[3:, :joints] = z.T
+    if any(arm.slides):
+        slides = np.flatnonzero(arm.sliding[:joints])
+        out[:3, slides], out[3:, slides] = z[slides].T, 0.0
     return out
 
 
-def flange_pose(q: Floats) -> Floats:
+def joint_motion(axis: Floats, q: float, slides: bool) -> Floats:
+    """Return the (4, 4) motion about a unit ``axis``, by Rodrigues' formula, or along it."""
+    x, y, z = axis
+    out = np.eye(4)
+    if slides:
+        out[:3, 3] = q * np.asarray(axis)
+        return out
+    cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+    out[:3, :3] += np.sin(q) * cross + (1.0 - np.cos(q)) * cross @ cross
+    return out
+
+
+def flange_pose(q: Floats, arm: Chain = FRANKA_CHAIN) -> Floats:
     """Return the flange's ``x y z roll pitch yaw`` (6,), DROID's ``cartesian_position``."""
-    return pose_of(frames(q)[FLANGE])
+    return pose_of(frames(q, arm)[END])
 
 
 def pose_of(transform: Floats) -> Floats:
@@ -120,26 +126,90 @@ def pose_difference(target: Floats, source: Floats) -> Floats:
 
 def step_bounds(q: Floats, limits: ArmLimits, max_delta: float) -> tuple[Floats, Floats]:
     """
-    Return lower and upper bounds (7,) rad on one step's joint motion.
+    Return lower and upper bounds (n,) on one step's joint motion of ``max_delta`` at most.
 
-    A joint moves at most 0.95 of the distance to a line 0.3 rad before its hardware limit; beyond
-    that line it may only move back.
+    A joint moves at most 0.95 of the distance to a line 0.3 rad (m), or an eighth of its range,
+    before its hardware limit; beyond that line it may only move back.
     """
-    room_below = np.maximum(0.0, q - np.array(limits.hardware_lower) - LIMIT_DISTANCE)
-    room_above = np.maximum(0.0, np.array(limits.hardware_upper) - LIMIT_DISTANCE - q)
-    return (-np.minimum(max_delta, LIMIT_SCALE * room_below),
-            np.minimum(max_delta, LIMIT_SCALE * room_above))
+    low, high = np.array(limits.hardware_lower), np.array(limits.hardware_upper)
+    distance = np.minimum(LIMIT_DISTANCE, LIMIT_SHARE * (high - low))
+    room_below = np.maximum(0.0, q - low - distance)
+    room_above = np.maximum(0.0, high - distance - q)
+    most = max_delta * limits.scale
+    return (-np.minimum(most, LIMIT_SCALE * room_below),
+            np.minimum(most, LIMIT_SCALE * room_above))
 
 
 def joint_step(motion: Floats, q: Floats, jac: Floats, limits: ArmLimits,
                max_delta: float) -> Floats:
-    """Return the joint motion (7,) rad for a flange motion (6,) m, rad at joints ``q``."""
+    """Return the joint motion (n,) for a flange motion (6,) m, rad at joints ``q``."""
     low, high = step_bounds(q, limits, max_delta)
     weight = REGULARISATION ** 2
     H = jac.T @ jac
-    H.flat[::8] += weight
+    H.flat[::len(q) + 1] += weight
     g = jac.T @ motion - weight * NULLSPACE_GAIN * q
     return box_qp(H, g, low, high)
+
+
+def solve(target: Floats, q: Floats, limits: ArmLimits) -> Floats:
+    """
+    Return joints (n,) within the limits that bring the flange to the pose ``target`` (4, 4).
+
+    From ``q`` on, then from places drawn within the limits, always the same ones. Raises
+    NotConverged with what remains at the nearest place.
+    """
+    drawn = np.random.default_rng(0).uniform(limits.q_min, limits.q_max, (STARTS - 1, len(q)))
+    nearest, least = q, math.inf
+    for start in (np.clip(q, limits.q_min, limits.q_max), *drawn):
+        found, size = _descend(target, start, limits)
+        if size < SOLVED:
+            return found
+        if size < least:
+            nearest, least = found, size
+    error = _error(target, frames(nearest, limits.chain)[END])
+    room = np.minimum(nearest - limits.q_min, limits.q_max - nearest)
+    stuck = ', '.join(str(i + 1) for i in np.flatnonzero(room < 1e-6))
+    raise NotConverged(
+        f'from {STARTS} starts the flange comes no nearer than '
+        f'{1e3 * np.linalg.norm(error[:3]):.1f} mm and '
+        f'{np.degrees(np.linalg.norm(error[3:])):.1f} degrees to its goal, with '
+        f"{f'joint {stuck}' if stuck else 'no joint'} at a limit")
+
+
+def _descend(target: Floats, q: Floats, limits: ArmLimits) -> tuple[Floats, float]:
+    """
+    Return where damped least squares with bounds end, and the norm of the error there.
+
+    Each step is the minimum of ‖J x − e‖² + λ ‖x‖², with the error e and λ = ‖e‖².
+    """
+    for _ in range(SOLVE_STEPS):
+        poses = frames(q, limits.chain)
+        error = _error(target, poses[END])
+        size = float(np.linalg.norm(error))
+        if size < SOLVED:
+            return q, size
+        J, most = jacobian(poses, arm=limits.chain), SOLVE_STEP * limits.scale
+        H = J.T @ J + min(max(size ** 2, 1e-12), SOLVE_DAMPING) * np.eye(len(q))
+        q = q + box_qp(H, J.T @ error, np.maximum(limits.q_min - q, -most),
+                       np.minimum(limits.q_max - q, most))
+    return q, float(np.linalg.norm(_error(target, frames(q, limits.chain)[END])))
+
+
+def _error(target: Floats, pose: Floats) -> Floats:
+    """Return the way (m) and the turn (rad, a rotation vector) from a pose to the target (6,)."""
+    return np.concatenate([target[:3, 3] - pose[:3, 3],
+                           _turn_vector(target[:3, :3] @ pose[:3, :3].T)])
+
+
+def _turn_vector(rotation: Floats) -> Floats:
+    """Return the axis of a rotation, as long as its angle."""
+    skew = 0.5 * np.array([rotation[2, 1] - rotation[1, 2], rotation[0, 2] - rotation[2, 0],
+                           rotation[1, 0] - rotation[0, 1]])
+    sine, cosine = float(np.linalg.norm(skew)), 0.5 * (float(np.trace(rotation)) - 1.0)
+    if sine > 1e-9:
+        return skew * (math.atan2(sine, cosine) / sine)
+    column: Floats = (rotation + np.eye(3))[:, int(np.argmax(np.diag(rotation)))]
+    return skew if cosine > 0.0 else column * (math.pi / float(np.linalg.norm(column)))
 
 
 def box_qp(H: Floats, g: Floats, low: Floats, high: Floats) -> Floats:

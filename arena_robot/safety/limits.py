@@ -11,7 +11,8 @@ import numpy as np
 from arena_robot.core.config import build, nearest
 from arena_robot.core.errors import ConfigError, SafetyError
 from arena_robot.core.observation import STILL_RAD_S, Floats
-from arena_robot.robots.arms import DOF, ROBOTS, ArmLimits, Robot
+from arena_robot.robots.arms import ROBOTS, ArmLimits, Robot
+from arena_robot.safety.embodiments import EMBODIMENTS, arm_of
 
 # Of a JointCourse. The lead is longer than a message takes to a controller at 100 Hz, which
 # computes a period ahead; the history covers clocks that differ by 50 ms, the most accepted.
@@ -21,11 +22,21 @@ HARDEST = 0.9           # of the maker's acceleration; shares and times between 
 TIMES_S, SHARES = np.geomspace(0.08, 5.0, 36), np.linspace(0.0, 1.0, 11)
 OVER_RAD = 1e-3         # a target at the end of a range is passed by no more
 
+
 def robot_of(robot_type: str) -> Robot:
-    """Return the row of ``robot_type``; ConfigError names the nearest known one."""
-    if robot_type not in ROBOTS:
-        raise ConfigError(f"unknown robot_type '{robot_type}'.{nearest(robot_type, ROBOTS)}")
-    return ROBOTS[robot_type]
+    """
+    Return the row of ``robot_type``: one of this package, or the arm of an embodiment.
+
+    An embodiment is given by its name or its file: :func:`arena_robot.safety.embodiments.arm_of`.
+    Raises ConfigError, which names the nearest known one, or has every mistake of the file.
+    """
+    if robot_type in ROBOTS:
+        return ROBOTS[robot_type]
+    name = robot_type.partition('#')[0]
+    if not name.endswith(('.yaml', '.yml')) and name not in EMBODIMENTS.names():
+        known = [*ROBOTS, *EMBODIMENTS.names()]
+        raise ConfigError(f"unknown robot_type '{robot_type}'.{nearest(robot_type, known)}")
+    return arm_of(robot_type)
 
 
 def limits_for(robot_type: str, changes: Mapping[str, Any] | None = None) -> ArmLimits:
@@ -36,14 +47,15 @@ def limits_for(robot_type: str, changes: Mapping[str, Any] | None = None) -> Arm
     torque above what the robot itself allows.
     """
     robot = robot_of(robot_type)
-    values = dataclasses.asdict(robot.limits) | dict(changes or {})
-    limits = build(ArmLimits, values, where='limits')
-    for name, asked, own in (('velocity', limits.velocity, robot.joint_velocity),
-                             ('torque', limits.torque, robot.joint_torque)):
-        for i in range(DOF):
-            if asked[i] > own[i]:
+    own = {field.name: getattr(robot.limits, field.name)
+           for field in dataclasses.fields(robot.limits)}
+    limits = build(ArmLimits, own | dict(changes or {}), where='limits')
+    for name, asked, most in (('velocity', limits.velocity, robot.joint_velocity),
+                              ('torque', limits.torque, robot.joint_torque)):
+        for i in range(robot.joints):
+            if asked[i] > most[i]:
                 raise ConfigError(f'limits.{name} of joint {i + 1} is {asked[i]:g}, a '
-                                  f'{robot.title} allows {own[i]:g} at most')
+                                  f'{robot.title} allows {most[i]:g} at most')
     return limits
 
 
@@ -67,7 +79,7 @@ def motion_s(q_from: Floats, q_to: Floats, duration_s: float | None, robot: Robo
 
 
 def min_jerk(start: Floats, goal: Floats, share: float) -> Floats:
-    """Return the joints (7,) rad after a ``share`` of the motion's time; at the ends beyond it."""
+    """Return the joints (n,) after a ``share`` of the motion's time; at the ends beyond it."""
     s = min(1.0, max(0.0, share))
     shape = s ** 3 * (10 - 15 * s + 6 * s * s)
     return np.asarray(start + shape * (goal - start))
@@ -75,7 +87,7 @@ def min_jerk(start: Floats, goal: Floats, share: float) -> Floats:
 
 @dataclass(frozen=True)
 class Knot:
-    """A place on a :class:`JointCourse`: a time in ns; rad, rad/s and rad/s², (7,) each."""
+    """A place on a :class:`JointCourse`: a time in ns; rad, rad/s and rad/s², (n,) each."""
 
     stamp_ns: int
     q: Floats
@@ -91,7 +103,7 @@ class JointCourse:
     accelerations. What is asked for begins ``LEAD_NS`` later, ends at rest and keeps the maker's
     limits. The knots of the last ``HISTORY_NS`` stay: whoever gets the new knots within the lead,
     or reads them by a clock that is a little behind, finds the place at which the arm is.
-    The course begins at an arm at ``q`` (7,) rad that moves at ``dq`` (7,) rad/s, and brakes it.
+    The course begins at an arm at ``q`` (n,) rad that moves at ``dq`` (n,) rad/s, and brakes it.
     """
 
     def __init__(self, robot: Robot, q: Floats, dq: Floats, now_ns: int) -> None:
@@ -121,7 +133,7 @@ class JointCourse:
         return Knot(stamp_ns, *_quintic(a, b, time_s, (stamp_ns - a.stamp_ns) * 1e-9 / time_s))
 
     def steer(self, goal: Floats, now_ns: int) -> None:
-        """Go to ``goal`` (7,) rad as soon as the limits allow; where none does, as before."""
+        """Go to ``goal`` (n,) rad as soon as the limits allow; where none does, as before."""
         begin, zero = self.at(now_ns + LEAD_NS), np.zeros(len(goal))
         end = Knot(0, goal, zero, zero)
         q, dq, ddq = _quintic(begin, end, TIMES_S[:, None, None], SHARES[:, None])

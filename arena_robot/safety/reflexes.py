@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from arena_robot.core.errors import SafetyError
 from arena_robot.core.observation import ArmState
-from arena_robot.robots.arms import DOF
+from arena_robot.robots.arms import DOF, MOST_JOINTS
 
-SIMULATED = frozenset(f'joint{joint}_collision' for joint in range(1, 8))
+SIMULATED = frozenset(f'joint{joint}_collision' for joint in range(1, MOST_JOINTS + 1))
 BY_MOTION = SIMULATED | frozenset((
     'joint_reflex', 'cartesian_reflex', 'force_control_safety_violation', 'power_limit_violation',
     'tau_j_range_violation', 'instability_detected', 'joint_move_in_wrong_direction',
@@ -47,7 +47,7 @@ BY_STATION = frozenset((
     'base_acceleration_initialization_timeout', 'base_acceleration_invalid_reading'))
 # The most that can be asked: torque of a joint in N m, force (N) and torque (N m) at the flange.
 # DROID's own thresholds are 40 for all of them.
-MOST_TORQUE = (100.0,) * DOF
+MOST_TORQUE = 100.0
 MOST_FORCE = (100.0, 100.0, 100.0, 30.0, 30.0, 30.0)
 
 
@@ -64,7 +64,7 @@ class CollisionThresholds:
     """
     Above ``upper_*`` is a collision, between ``lower_*`` and it a contact.
 
-    ``*_torque`` (7,) N m at the joints; ``*_force`` (6,) at the flange, N and N m. Empty:
+    ``*_torque`` (n,) N m at the joints; ``*_force`` (6,) at the flange, N and N m. Empty:
     unchanged.
     """
 
@@ -73,13 +73,13 @@ class CollisionThresholds:
     lower_force: tuple[float, ...] = ()
     upper_force: tuple[float, ...] = ()
 
-    def checked(self) -> 'CollisionThresholds':
-        """Return these thresholds; SafetyError when an arm cannot have them."""
-        _check('torque', self.lower_torque, self.upper_torque, MOST_TORQUE)
+    def checked(self, joints: int = DOF) -> 'CollisionThresholds':
+        """Return these thresholds; SafetyError when an arm of n ``joints`` cannot have them."""
+        _check('torque', self.lower_torque, self.upper_torque, (MOST_TORQUE,) * joints)
         _check('force', self.lower_force, self.upper_force, MOST_FORCE)
         if not self.upper_torque and not self.upper_force:
             raise SafetyError('no thresholds were given: torque needs '
-                              f'{DOF} numbers, force {len(MOST_FORCE)}')
+                              f'{joints} numbers, force {len(MOST_FORCE)}')
         return self
 
 

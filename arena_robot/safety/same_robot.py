@@ -2,7 +2,7 @@
 Whether the arm that answers is the robot that ``robot_type`` says.
 
 Limits, workspace box and inverse kinematics are computed with the geometry of ``robot_type``. So
-another maker's arm with seven joints, or a wrong ``robot_type``, is refused before it moves: by
+another maker's arm with as many joints, or a wrong ``robot_type``, is refused before it moves: by
 the names of the joints, their chain in a URDF, or the pose that the arm's own driver reports.
 """
 
@@ -13,10 +13,11 @@ import numpy as np
 
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.observation import ArmState, Floats
-from arena_robot.robots.arms import DOF, RESET_JOINTS, Robot
+from arena_robot.robots.arms import Robot
 from arena_robot.safety.kinematics import (
     flange_pose,
     frames,
+    joint_motion,
     pose_difference,
     pose_of,
     rotation_of,
@@ -24,20 +25,20 @@ from arena_robot.safety.kinematics import (
 
 # A calibrated URDF differs from the maker's by less than a millimetre, another arm by much.
 FAR_M, FAR_RAD = 0.01, 0.03
-_PLACES = (np.zeros(DOF), np.array(RESET_JOINTS), np.linspace(-0.9, 0.9, DOF))
 
 
 def require_pose(state: ArmState, robot: Robot) -> None:
     """Raise ConfigError unless an arm reports the flange's pose that ``robot`` has at its q."""
-    if state.q.shape != (DOF,):
+    if state.q.shape != (robot.joints,):
         raise ConfigError(f'the driver reports {state.q.size} joints, robot_type {robot.name} (a '
-                          f'{robot.title}) has {DOF}')
-    if words := _apart(state.pose, flange_pose(state.q)):
+                          f'{robot.title}) has {robot.joints}')
+    expected = flange_pose(state.q, robot.limits.chain)
+    if words := _apart(state.pose, expected):
         raise ConfigError(
             f"the driver's flange is {words} from where that of a {robot.title} (robot_type "
             f'{robot.name}) is with its joints at {np.round(state.q, 3).tolist()} rad: it is at '
             f'{np.round(state.pose, 3).tolist()}, expected '
-            f'{np.round(flange_pose(state.q), 3).tolist()}. Another arm is not used: limits and '
+            f'{np.round(expected, 3).tolist()}. Another arm is not used: limits and '
             'workspace would be wrong')
 
 
@@ -45,7 +46,8 @@ def require_description(text: str, robot: Robot, prefix: str = '') -> None:
     """
     Raise ConfigError unless a URDF has the joints of ``robot``, in the same chain.
 
-    Link 7 in the link before joint 1 is compared at several places of the joints.
+    The last link in the base frame is compared at several places of the joints; in the link before
+    joint 1 where the URDF has no base frame.
     """
     names = robot.joint_names(prefix)
     joints = _joints(text)
@@ -56,9 +58,12 @@ def require_description(text: str, robot: Robot, prefix: str = '') -> None:
             f"robot_description has no joint {missing[0]}, which a {robot.title} (robot_type "
             f"{robot.name}) has; its moving joints are {', '.join(moving) or 'none'}. Correct "
             'robot_type or arm_prefix')
-    for q in _PLACES:
-        flange = _last_link(joints, dict(zip(names, q, strict=True)), names)
-        expected = pose_of(frames(q)[DOF - 1])
+    count, chain, base = robot.joints, robot.limits.chain, robot.base_frame(prefix)
+    if all(joint.parent != base for joint in joints.values()):
+        base = joints[names[0]].parent
+    for q in (np.zeros(count), np.array(robot.reset_joints), np.linspace(-0.9, 0.9, count)):
+        flange = _last_link(joints, dict(zip(names, q, strict=True)), base, names[-1])
+        expected = pose_of(frames(q, chain)[count - 1])
         if words := _apart(pose_of(flange), expected):
             raise ConfigError(
                 f'robot_description is not of a {robot.title} (robot_type {robot.name}): with its '
@@ -104,28 +109,20 @@ def _transform(xyz: Floats, rpy: Floats) -> Floats:
     return out
 
 
-def _last_link(joints: dict[str, _Joint], q: dict[str, float], names: list[str]) -> Floats:
-    """Return the (4, 4) pose of the link behind the last joint in the link before the first."""
+def _last_link(joints: dict[str, _Joint], q: dict[str, float], base: str, last: str) -> Floats:
+    """Return the (4, 4) pose of the link behind the joint ``last`` in the link ``base``."""
     above = {joint.child: (name, joint) for name, joint in joints.items()}
-    base, link, out = joints[names[0]].parent, joints[names[-1]].child, np.eye(4)
+    link, out = joints[last].child, np.eye(4)
     for _ in joints:
         if link == base:
             break
         if link not in above:
-            raise ConfigError(f'robot_description: {names[-1]} does not hang on {names[0]}')
+            raise ConfigError(f'robot_description: {last} does not hang on {base}')
         name, joint = above[link]
         axis = joint.axis / np.linalg.norm(joint.axis)
-        out = joint.origin @ _turn(axis, q.get(name, 0.0)) @ out
+        moved = joint_motion(axis, q.get(name, 0.0), joint.kind == 'prismatic')
+        out = joint.origin @ moved @ out
         link = joint.parent
-    return out
-
-
-def _turn(axis: Floats, angle: float) -> Floats:
-    """Return the (4, 4) rotation about ``axis``, by Rodrigues' formula."""
-    x, y, z = axis
-    cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
-    out = np.eye(4)
-    out[:3, :3] += np.sin(angle) * cross + (1.0 - np.cos(angle)) * cross @ cross
     return out
 
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from arena_robot.core.observation import Floats
-from arena_robot.robots.arms import DOF, Link, Robot
+from arena_robot.robots.arms import FRANKA_CHAIN, Link, Robot, prefixed
+from arena_robot.robots.arms import matrix_of as matrix
 from arena_robot.robots.cameras import OPTICAL_RPY
-from arena_robot.robots.grippers import ROBOTIQ_2F85, GripperModel, prefixed
-from arena_robot.safety.kinematics import pose_of, rotation_of
+from arena_robot.robots.grippers import ROBOTIQ_2F85, GripperModel
+from arena_robot.safety.kinematics import pose_of, rotation_of, rpy_of
 from arena_robot.safety.limits import robot_of
 
 Point = tuple[float, float, float]
@@ -28,6 +29,7 @@ CAPSULES: tuple[tuple[float, Point, Point], ...] = (
 BASE_BOX = (-0.041, 0.0, 0.07), (0.228, 0.192, 0.142)
 # The palm, and the finger in its own frame, as capsules.
 HAND = (0.04, (0.0, 0.0, 0.04), (0.0, 0.0, 0.06)), (0.01, (0.0, 0.0, 0.015), (0.0, 0.0, 0.045))
+THIN_M = 0.03    # radius of the links of an arm whose shapes are not known
 CAMERA_BOX = (0.03, 0.12, 0.03)  # m: x forward, y left, z up
 # The same as a matrix.
 _OPTICAL_IN_BODY = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
@@ -45,10 +47,11 @@ class FixedFrame:
 def urdf(robot_type: str, prefix: str = '', gripper: GripperModel | None = ROBOTIQ_2F85,
          frames: Sequence[FixedFrame] = (), meshes: bool = False) -> str:
     """
-    Return the URDF of an arm: links 0 to 8, seven revolute joints, and a gripper at the flange.
+    Return the URDF of an arm: its links and joints, and a gripper at the flange.
 
-    Moving links have their masses and inertias; link 0 has none, as KDL wants of a root. Shapes,
-    seen and for collision, are capsules; with ``meshes`` those of the package franka_description.
+    Moving links have their masses and inertias, where these are known; link 0 has none, as KDL
+    wants of a root. Shapes, seen and for collision, are capsules; with ``meshes`` those of the
+    package franka_description.
     ``frames`` are further fixed frames, such as those of cameras; those that do not hang on the
     arm are left out. Limits of position and speed are the maker's; the forward kinematics is
     :func:`arena_robot.safety.kinematics.frames`. Raises ConfigError for an unknown robot.
@@ -56,9 +59,9 @@ def urdf(robot_type: str, prefix: str = '', gripper: GripperModel | None = ROBOT
     robot = robot_of(robot_type)
     name = robot.arm_name(prefix)
     lines = ['<?xml version="1.0"?>', f'<robot name="{name}">',
-             *_links(robot, name, meshes),
-             *_joints(robot, prefix, name),
-             *(_gripper(gripper, name, prefix) if gripper else ())]
+             *_links(robot, robot.frames(prefix), meshes),
+             *_joints(robot, robot.frames(prefix), prefix),
+             *(_gripper(gripper, robot.flange_frame(prefix), prefix) if gripper else ())]
     for frame in connected(link_names(robot_type, prefix, gripper), frames):
         lines += _frame(frame)
     return '\n'.join([*lines, '</robot>']) + '\n'
@@ -67,9 +70,8 @@ def urdf(robot_type: str, prefix: str = '', gripper: GripperModel | None = ROBOT
 def link_names(robot_type: str, prefix: str = '',
                gripper: GripperModel | None = ROBOTIQ_2F85) -> set[str]:
     """Return the links of the arm and, where there is one, of the gripper."""
-    arm = robot_of(robot_type).arm_name(prefix)
     own = (gripper.base_link, gripper.finger_link) if gripper else ()
-    return {f'{arm}_link{i}' for i in range(DOF + 2)} | {prefixed(link, prefix) for link in own}
+    return {*robot_of(robot_type).frames(prefix), *(prefixed(link, prefix) for link in own)}
 
 
 def connected(links: set[str], frames: Sequence[FixedFrame]) -> list[FixedFrame]:
@@ -84,39 +86,42 @@ def connected(links: set[str], frames: Sequence[FixedFrame]) -> list[FixedFrame]
     return out
 
 
-def joint_origins(robot: Robot) -> list[tuple[tuple[float, float, float], float]]:
-    """Return the place (m) and the roll (rad) of each joint in the link before it."""
-    return [((a, -d * sine, d * cosine), alpha) for (a, d, alpha) in robot.dh
-            for sine, cosine in [_turn(alpha)]]
+def joint_origins(robot: Robot) -> list[tuple[Point, Point]]:
+    """Return the place (m), and roll pitch yaw (rad), of each joint in the link before it."""
+    return [origin_of(place) for place in robot.limits.chain.places]
 
 
-def _turn(alpha: float) -> tuple[float, float]:
-    """Return sine and cosine of a quarter turn, 1, 0 or -1 exactly."""
-    quarter = 0 if alpha == 0.0 else 1 if alpha > 0.0 else -1
-    return float(quarter), 0.0 if quarter else 1.0
+def origin_of(pose: tuple[float, ...]) -> tuple[Point, Point]:
+    """Return x y z (m), and roll pitch yaw (rad), of the 12 numbers of a pose."""
+    x, y, z = (pose[i] for i in (3, 7, 11))
+    roll, pitch, yaw = (angle or 0.0 for angle in rpy_of(matrix(pose)[:3, :3]).tolist())
+    return (x, y, z), (roll, pitch, yaw)
 
 
-def _joints(robot: Robot, prefix: str, name: str) -> Iterator[str]:
-    limits = robot.limits
-    for i, (joint, ((x, y, z), roll)) in enumerate(
+def _joints(robot: Robot, frames: Sequence[str], prefix: str) -> Iterator[str]:
+    limits, chain = robot.limits, robot.limits.chain
+    for i, (joint, ((x, y, z), (roll, *turn))) in enumerate(
             zip(robot.joint_names(prefix), joint_origins(robot), strict=True)):
-        yield (f'<joint name="{joint}" type="revolute"><parent link="{name}_link{i}"/>'
-               f'<child link="{name}_link{i + 1}"/>'
-               f'<origin xyz="{x!r} {y!r} {z!r}" rpy="{roll!r} 0 0"/><axis xyz="0 0 1"/>'
+        kind = 'prismatic' if chain.slides[i] else 'revolute'
+        axis = ' '.join(f'{number or 0.0:.17g}' for number in chain.axes[i])
+        pitch, yaw = (angle or 0 for angle in turn)
+        yield (f'<joint name="{joint}" type="{kind}"><parent link="{frames[i]}"/>'
+               f'<child link="{frames[i + 1]}"/>'
+               f'<origin xyz="{x!r} {y!r} {z!r}" rpy="{roll!r} {pitch!r} {yaw!r}"/>'
+               f'<axis xyz="{axis}"/>'
                f'<limit lower="{limits.hardware_lower[i]!r}" upper="{limits.hardware_upper[i]!r}"'
                f' velocity="{robot.joint_velocity[i]!r}" effort="{robot.joint_torque[i]!r}"/>'
                '</joint>')
-    yield _fixed(robot.flange_joint(prefix), f'{name}_link{DOF}', f'{name}_link{DOF + 1}',
-                 robot.flange_m)
+    yield _fixed(robot.flange_joint(prefix), frames[-2], frames[-1], *origin_of(chain.end))
 
 
-def _gripper(gripper: GripperModel, name: str, prefix: str) -> Iterator[str]:
+def _gripper(gripper: GripperModel, flange: str, prefix: str) -> Iterator[str]:
     base, finger, joint, base_joint = (prefixed(part, prefix) for part in (
         gripper.base_link, gripper.finger_link, gripper.joint, gripper.base_joint))
     for link, inertia, capsule in zip((base, finger), gripper.links, HAND, strict=True):
         shape = _capsule(*capsule)
         yield _link(link, shape, shape, inertia)
-    yield _fixed(base_joint, f'{name}_link{DOF + 1}', base, 0.0)
+    yield _fixed(base_joint, flange, base, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
     x, y, z = gripper.joint_at
     yield (f'<joint name="{joint}" type="revolute"><parent link="{base}"/>'
            f'<child link="{finger}"/><origin xyz="{x!r} {y!r} {z!r}" rpy="0 0 0"/>'
@@ -132,21 +137,32 @@ def _frame(frame: FixedFrame) -> Iterator[str]:
            f'<child link="{frame.child}"/>{_origin(frame.pose[:3], frame.pose[3:])}</joint>')
 
 
-def _fixed(joint: str, parent: str, child: str, z: float) -> str:
-    return (f'<joint name="{joint}" type="fixed"><parent link="{parent}"/>'
-            f'<child link="{child}"/><origin xyz="0 0 {z!r}" rpy="0 0 0"/></joint>')
+def _fixed(joint: str, parent: str, child: str, place: Point, turn: Point) -> str:
+    (x, y), rpy = (number or 0 for number in place[:2]), (angle or 0 for angle in turn)
+    return (f'<joint name="{joint}" type="fixed"><parent link="{parent}"/><child link="{child}"/>'
+            f'<origin xyz="{x!r} {y!r} {place[2]!r}" rpy="{" ".join(map(repr, rpy))}"/></joint>')
 
 
-def _links(robot: Robot, name: str, meshes: bool) -> Iterator[str]:
+def _links(robot: Robot, frames: Sequence[str], meshes: bool) -> Iterator[str]:
     base = [f'{_origin(BASE_BOX[0])}<geometry><box size="{_text(BASE_BOX[1])}"/></geometry>']
-    shapes = [base, *(_capsule(*capsule) for capsule in CAPSULES)]
-    for i, (shape, link) in enumerate(zip(shapes, (None, *robot.links), strict=True)):
+    shapes = [base, *(_capsule(*capsule) for capsule in CAPSULES)] \
+        if robot.limits.chain == FRANKA_CHAIN else _drawn(robot)
+    inertias = robot.links or (None,) * robot.joints
+    for i, (shape, link) in enumerate(zip(shapes, (None, *inertias), strict=True)):
         seen, solid = ([f'<geometry><mesh filename="package://{robot.mesh_folder}/{kind}/link{i}.'
                         f'{extension}"/></geometry>']
                        for kind, extension in (('visual', 'dae'), ('collision', 'stl'))
                        ) if meshes else (shape, shape)
-        yield _link(f'{name}_link{i}', seen, solid, link)
-    yield f'<link name="{name}_link{DOF + 1}"/>'
+        yield _link(frames[i], seen, solid, link)
+    yield f'<link name="{frames[-1]}"/>'
+
+
+def _drawn(robot: Robot) -> list[list[str]]:
+    """Return a capsule from each joint to the next, or to the flange: of base and links."""
+    chain = robot.limits.chain
+    ends = [matrix(pose)[:3, 3] for pose in (*chain.places, chain.end)]
+    return [_capsule(THIN_M, (0.0, 0.0, 0.0), (float(x), float(y), float(z)))
+            if np.linalg.norm((x, y, z)) > THIN_M else [] for x, y, z in ends]
 
 
 def _link(name: str, seen: Sequence[str], solid: Sequence[str], inertia: Link | None) -> str:

@@ -126,7 +126,8 @@ class PolicyRecord:
     """
     A policy in the pool.
 
-    ``robot`` is ``'any'`` or the only robot it drives. The camera fields are what it needs.
+    ``robot`` is ``'any'`` (any of DROID's, or any arm where its spec says so) or the only one that
+    it drives. The camera fields are what it needs.
     ``reason`` says why it is suspended or what its last check found; only its owner and the
     maintainers read it. With ``has_token`` the relay shows it a token of its own; with
     ``has_tls_ca`` its server has a certificate of a private authority. ``stated`` names the needs
@@ -306,12 +307,14 @@ def of_json(text: str) -> PolicySpec | None:
 
 
 def contradictions(declared: dict[str, str | int | bool], spec: PolicySpec) -> str:
-    """Return which needs that an owner declared the server denies, '' for none."""
+    """Return which needs the policy's server denies, or this one cannot meet; '' for none."""
     said = needs_of(spec)
     wrong = [f'{name.replace("_", " ")} was submitted as {value} ({FLAGS[name]}), its server says '
              f'{said[name]}' for name, value in declared.items() if said[name] != value]
     return '; '.join([*wrong, 'correct the server, or submit it with --update and without the '
-                              'flag: what is not stated is read from the server']) if wrong else ''
+                              'flag: what is not stated is read from the server']) if wrong else (
+        'it asks for depth, which this server does not pass on: serve it without, or run it at a '
+        'station with a pool of its own' if spec.depth else '')
 
 
 @dataclass(frozen=True)

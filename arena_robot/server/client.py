@@ -225,7 +225,7 @@ class RemoteArena:
         if key not in self._policies:
             secure = self._address.tls or self._address.ca is not None
             self._policies[key] = GrpcPolicy(self._address.target, secure, CallOptions(
-                token=tokens[slot.value], tls_ca=self._address.ca,
+                token=tokens[slot.value], tls_ca=self._address.ca, joints=0,    # as the arm has
                 connect_timeout_s=PREPARED_S)).open()
         return Resizing(self._policies[key], whole=False)
 

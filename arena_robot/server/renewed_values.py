@@ -28,12 +28,14 @@ class RenewedValues:
     After ``open`` a thread looks at the version every ``LOOK_S`` seconds and after ``look``. When
     it changed, the thread makes again what the calls of ``always`` get, and what was asked for
     since it was made, one after another. After each the thread rests ``REST`` times as long as
-    the processor worked for it. What is ``late`` comes last, and only the next late value waits
-    for its rest; once the data have changed again, no further one is begun before the others are
-    renewed. One that raises NotComputed has a part of its work done and goes on after the next
-    look: the past days of a large arena never hold up the newest standings. So only who is the
-    first to ask for a value waits for it, one that is ``slow`` for ``FIRST_S`` at most, and pages
-    and stations have the processor in between. What is prepared is made last.
+    the processor worked for it. What comes ``first`` is also renewed in the rest after any other
+    value, once the data have changed: it waits for one value at most. What is ``late`` comes last,
+    and only the next late value waits for its rest; once the data have changed again, no further
+    one is begun before the others are renewed. One that raises NotComputed has a part of its work
+    done and goes on after the next look: the past days of a large arena never hold up the newest
+    standings. So only who is the first to ask for a value waits for it, one that is ``slow`` for
+    ``FIRST_S`` at most, and pages and stations have the processor in between. What is prepared is
+    made last.
     Without ``open``, ``get`` makes a value again when the version changed.
     """
 
@@ -42,10 +44,14 @@ class RenewedValues:
         self._lock = threading.Lock()
         self._values: dict[Hashable, _Value] = {}
         self._always: list[tuple[Callable[[], object], bool]] = []
+        self._first: list[Callable[[], object]] = []
         self._wake, self._stop = threading.Event(), threading.Event()
         self._waiters = threading.BoundedSemaphore(MOST_WAIT)
         self._thread: threading.Thread | None = None
         self._seen: Hashable = None
+        self._round: Hashable = None
+        self._first_seen: Hashable = None
+        self._others_turn = False
         self._done: Hashable = None
         self._late_done: Hashable = None
         self._first_done = threading.Event()
@@ -53,9 +59,12 @@ class RenewedValues:
         self._looks = 0
         self._owed_s = 0.0
 
-    def always(self, call: Callable[[], object], late: bool = False) -> None:
+    def always(self, call: Callable[[], object], late: bool = False, first: bool = False) -> None:
         """Renew what ``call`` gets whether anybody asks for it or not; before ``open``."""
-        self._always.append((call, late))
+        if first:
+            self._first.append(call)
+        else:
+            self._always.append((call, late))
 
     def open(self) -> None:
         """Start the thread."""
@@ -162,12 +171,24 @@ class RenewedValues:
             self._wake.wait(LOOK_S)
 
     def _renew_all(self) -> None:
-        self._seen = self._version()
-        if self._renew_part(False, self._seen != self._done):
-            self._done = self._seen
+        self._renew_first()
+        self._round = self._seen
+        if self._renew_part(False, self._round != self._done):
+            self._done = self._round
             self._first_done.set()
-        if self._renew_part(True, self._seen != self._late_done):
-            self._late_done = self._seen
+        if self._renew_part(True, self._round != self._late_done):
+            self._late_done = self._round
+
+    def _renew_first(self) -> None:
+        """Renew what comes first if the data changed; then another value has its turn."""
+        self._seen = self._version()
+        if self._seen == self._first_seen:
+            return
+        self._others_turn = True
+        for call in self._first:
+            if not self._stop.is_set():
+                self._call(call, False)
+        self._first_seen = self._seen
 
     def _renew_part(self, late: bool, changed: bool) -> bool:
         """Make again what is late, or all else; False when some of it has to wait."""
@@ -177,8 +198,6 @@ class RenewedValues:
             if late:
                 self._always.remove(call)   # the next round begins where this one ends
                 self._always.append(call)
-                if self._version() != self._seen:
-                    return False
         with self._lock:
             asked = [value for value in self._values.values()
                      if value.asked and value.late is late and value.is_old(self._seen)]
@@ -186,25 +205,32 @@ class RenewedValues:
         asked.sort(key=lambda value: (value.asked_s == 0.0, value.made_s))
         for value in asked:
             value.asked = False
-            if not self._renew(partial(value.renew, self._seen), late):
+            if not self._renew(partial(self._renew_value, value), late):
                 value.asked = True
-                return False
-            if late and self._version() != self._seen:
                 return False
         return not self._stop.is_set()
 
+    def _renew_value(self, value: '_Value') -> None:
+        value.renew(self._seen)
+
     def _renew(self, call: Callable[[], object], late: bool) -> bool:
-        """Make one value; False when it is late and has to wait for a rest, or to go on later."""
+        """Make one value; False when it is late and has to wait, or to go on later."""
         if late:
             rest_s = self._late_from_s - time.monotonic()
             if rest_s > LOOK_S:
                 return False
             self._owed_s = max(self._owed_s, rest_s)
         self._rest()
+        if self._stop.is_set() or (late and self._version() != self._round):
+            return False
+        self._others_turn = False
+        return self._call(call, late)
+
+    def _call(self, call: Callable[[], object], late: bool) -> bool:
+        """Call, and owe a rest for it; False when it is late and has to go on later."""
         started_s, made = time.thread_time(), True
         try:
-            if not self._stop.is_set():
-                call()
+            call()
         except NotComputed:
             made = not late
         except ArenaError as error:    # kept, and raised where somebody asks
@@ -214,11 +240,17 @@ class RenewedValues:
             if late:    # what is not late does not wait for this rest
                 self._late_from_s = time.monotonic() + rest_s
             else:
-                self._owed_s = rest_s
+                self._owed_s += rest_s
         return made
 
     def _rest(self) -> None:
-        self._stop.wait(self._owed_s)
+        """Rest; meanwhile renew what comes first, once, where the data have changed."""
+        while self._owed_s > 0.0 and not self._stop.is_set():
+            part_s = min(self._owed_s, LOOK_S)
+            self._owed_s -= part_s
+            self._stop.wait(part_s)
+            if not self._others_turn:
+                self._renew_first()
         self._owed_s = 0.0
 
 

@@ -7,10 +7,10 @@ Nothing here imports a simulator: executors are constructed in higher rooms. Rec
 values in files; unknown or missing keys are errors.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import Enum
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from arena_robot.core.config import build
 from arena_robot.core.errors import ConfigError, DataError
@@ -150,8 +150,27 @@ class SkillPolicy(Protocol):
         """Write a whole solution; raises ModelBadReply when it cannot be read."""
 
     def complete(self, spec: TaskSpec, prefix: Solution,
-                 exemplars: Sequence[tuple[TaskSpec, Solution]], seed: int) -> Solution:
-        """Write the rest after the prefix's scene and subtasks, which are kept as they are."""
+                 exemplars: Sequence[tuple[TaskSpec, Solution]], seed: int,
+                 failure: str = '') -> Solution:
+        """
+        Write the rest after the prefix's scene and subtasks, which are kept as they are.
+
+        ``failure`` says in words why what followed the prefix before did not work.
+        """
+
+
+@runtime_checkable
+class StreamingPolicy(Protocol):
+    """A policy model whose subtasks can be looked at while it writes."""
+
+    def write(self, spec: TaskSpec, prefix: Solution | None,
+              exemplars: Sequence[tuple[TaskSpec, Solution]], seed: int, failure: str,
+              good: Callable[[Solution], bool]) -> Solution:
+        """
+        Write as ``generate``, or after a prefix as ``complete``.
+
+        It ends with the first subtask after which ``good`` says no of the solution so far.
+        """
 
 
 def to_json(record: Any) -> dict[str, Any]:

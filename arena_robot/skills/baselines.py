@@ -14,7 +14,7 @@ from arena_robot.core.errors import ModelBadReply
 from arena_robot.core.observation import Floats
 from arena_robot.models.chat import ChatClient, user
 from arena_robot.skills.base import Solution, Subtask, SubtaskKind, TaskSpec
-from arena_robot.skills.code_facts import PRIMITIVES, STATE, UPPER, CodeFacts, facts_of
+from arena_robot.skills.code_facts import JOINT, PLACE, PRIMITIVES, UPPER, CodeFacts, facts_of
 from arena_robot.skills.prefix_features import (
     STANDS,
     joint_of,
@@ -26,8 +26,8 @@ from arena_robot.skills.prompts import JUDGED, judge_prompt
 
 LAX_SHARE, LAX_M = 0.35, 0.1
 TIGHT_SHARE = 0.05    # of a joint's range, which a motion misses by its own error
+HANDLE = 'handle'      # what a link that is pulled says it is
 UNSURE = 0.5    # of a judge that gave no number
-_OTHERS = ('abs', 'min', 'max', 'float', 'len', 'bool', 'sum', 'range', '_compute_reward')
 
 
 class RuleScorer:
@@ -47,7 +47,7 @@ class StrongRuleScorer:
         grasps: list[tuple[str, ...]] = []
         found = []
         for subtask in solution.subtasks:
-            facts = facts_of(subtask)
+            facts = facts_of(subtask, spec.objects)
             found.append(len(broken_rules(spec, subtask)) + len(doubts(spec, facts, grasps)))
             grasps += facts.names('grasp_object', 'grasp_object_link')
         return np.asarray(0.5 ** np.cumsum(found))
@@ -76,22 +76,22 @@ class ModelJudge:
 
 def broken_rules(spec: TaskSpec, subtask: Subtask) -> list[str]:
     """Return the rules that a subtask breaks, in words."""
-    facts = facts_of(subtask)
+    facts, faults = facts_of(subtask, spec.objects), infeasible(spec, subtask)
     if facts.problem:
-        return [f'syntax: {facts.problem}']
-    faults = [] if facts.has_success else ['no success']
-    faults += [f'{name} is not allowed' for name, _ in facts.calls
-               if name not in (*PRIMITIVES, *STATE, *_OTHERS)]
-    faults += _wrong_names(spec, facts)
+        return faults
     if subtask.kind is SubtaskKind.PRIMITIVE:
         return faults + ([] if facts.names(*PRIMITIVES) else ['no primitive'])
-    if not facts.has_reward:
-        faults.append('no reward')
     if facts.tolerance is None:
         faults.append('nothing bounds the success')
-    elif facts.tolerance > (LAX_SHARE if facts.relative else LAX_M) and facts.about != 'place':
+    elif facts.about != PLACE and facts.tolerance > (LAX_SHARE if facts.about == JOINT else LAX_M):
         faults.append('the tolerance is lax')
     return faults
+
+
+def infeasible(spec: TaskSpec, subtask: Subtask) -> list[str]:
+    """Return why no executor can run a subtask: refused code, or names the scene lacks."""
+    facts = facts_of(subtask, spec.objects)
+    return [f'it cannot run: {facts.problem}'] if facts.problem else _wrong_names(spec, facts)
 
 
 def doubts(spec: TaskSpec, facts: CodeFacts, grasps: Sequence[tuple[str, ...]]) -> list[str]:
@@ -100,19 +100,21 @@ def doubts(spec: TaskSpec, facts: CodeFacts, grasps: Sequence[tuple[str, ...]]) 
 
     ``grasps`` are the names in the grasps before it. The joint is not the one that the task's
     words mean; the goal is where the joint starts; the tolerance is too tight for the executor;
-    the last grasp is of something else, or a pull to the upper limit has none.
+    the last grasp is of something else, or a pull by a handle to the upper limit has none.
     """
     pair = joint_of(spec, facts)
-    if facts.about != 'joint' or pair is None:
+    if pair is None:
         return []
     owner, joint = pair
     found = [] if (owner.name, joint.name) in joints_meant(spec) else ['another joint is meant']
     left = way_left(spec, facts)
     found += ['the joint stands at the goal'] if left is not None and left < STANDS else []
-    if facts.tolerance is not None and facts.relative and facts.tolerance < TIGHT_SHARE:
+    if facts.tolerance is not None and facts.tolerance < TIGHT_SHARE:
         found.append('the tolerance is tight')
     if not grasps:
-        return found + (['a pull without a grasp'] if facts.goal == UPPER else [])
+        handle = any(k.semantics == HANDLE for k in owner.links
+                     if k.name in moved_links(owner, joint))
+        return found + (['a pull without a grasp'] if handle and facts.goal == UPPER else [])
     held = grasps[-1]
     if held[0] != owner.name or (len(held) > 1 and held[1] not in moved_links(owner, joint)):
         found.append('something else is held')

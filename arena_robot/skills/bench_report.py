@@ -42,6 +42,7 @@ from arena_robot.skills.metrics import (
     oracle_best,
     over_tasks,
 )
+from arena_robot.skills.rewriting import rewritten
 from arena_robot.skills.verifier import (
     STRATEGIES,
     PrefixScorer,
@@ -52,13 +53,15 @@ from arena_robot.skills.verifier import (
 
 Rows = list[TaskScores]
 VERIFIER, RULE, PERMUTED, NAME_ONLY = 'verifier', 'rule', 'permuted', 'name_only'
+SPELLED = 'other_spelling'    # the verifier's choice among the same solutions, spelled otherwise
 STRONG_RULE = 'strong_rule'
-# The ablation: verifiers that see only a part, by the name of the row.
-PARTS = {'structure_only': 'structure', 'text_only': 'text'}
+# The ablation: verifiers that see the text too, or alone, by the name of the row.
+PARTS = {'with_text': 'all', 'text_only': 'text'}
 PAPER = {
     ('task', 'base'): 0.67, ('task', 'verifier'): 0.91, ('solution', 'base'): 0.56,
     ('solution', 'verifier'): 0.92, ('task', 'fixed'): 0.53, ('task', 'pool'): 0.74}
-ROWS = ('base', 'fixed', 'pool', 'verifier', 'strong_rule', 'rule', *PARTS, 'permuted',
+ROWS = ('base', 'fixed', 'pool', 'verifier', SPELLED, 'strong_rule', 'rule', *PARTS,
+        'permuted',
         'name_only', 'pool_verifier', 'oracle')
 DIFFERS = (
     "the paper's verifier numbers are of a filter (success among accepted solutions), here in the "
@@ -100,13 +103,16 @@ def _split(stages: Stages, split: str, plan: SkillBenchPlan, judges: Mapping[str
                              'pool': scored(None, with_pool, bases=m)}
     by_strategy: dict[str, Rows] = {name: [] for name in STRATEGIES}
     chosen: dict[str, Rows] = {name: [] for name in (
-        VERIFIER, STRONG_RULE, RULE, *PARTS, PERMUTED, NAME_ONLY, 'pool_verifier', *judges)}
+        VERIFIER, SPELLED, STRONG_RULE, RULE, *PARTS, PERMUTED, NAME_ONLY, 'pool_verifier',
+        *judges)}
     for fold in folds_of(tasks, split, plan.folds, seed):
         scorers_of = scorers(fold.train, plan) | {name: [judge] for name, judge in judges.items()}
         bases = 0 if split == SOLUTION else n
         for name, group in scorers_of.items():
             for scorer in group:
                 chosen[name] += scored(scorer, fold.test, plan.how, bases)
+        chosen[SPELLED] += scored(scorers_of[VERIFIER][0], _spelled(fold.test, seed), plan.how,
+                                  bases)
         for how in STRATEGIES:
             by_strategy[how] += scored(scorers_of[VERIFIER][0], fold.test, how, bases)
         names = {task.spec.name for task in fold.test}
@@ -115,6 +121,13 @@ def _split(stages: Stages, split: str, plan: SkillBenchPlan, judges: Mapping[str
                 scorers_of[VERIFIER][0], [task for task in with_pool if task.spec.name in names],
                 plan.how, m)
     return _told(rows, chosen, by_strategy, stages, with_pool, seed)
+
+
+def _spelled(tasks: Sequence[LabelledTask], seed: int) -> list[LabelledTask]:
+    """Return the tasks with all solutions spelled otherwise; what they did stays the same."""
+    return [replace(task, tried=tuple(
+        replace(t, solution=rewritten(t.solution, seed + number))
+        for number, t in enumerate(task.tried))) for task in tasks]
 
 
 def scorers(train: Sequence[LabelledTask], plan: SkillBenchPlan) -> dict[str, list[PrefixScorer]]:
@@ -161,7 +174,7 @@ def _gains(rows: Mapping[str, Rows], chosen: Mapping[str, Rows], seed: int) -> d
                                         seed),
              'pool - base': difference(rows['pool'], mean_success, rows['base'], mean_success,
                                        seed)}
-    for name in (VERIFIER, RULE, PERMUTED, NAME_ONLY):
+    for name in (VERIFIER, SPELLED, RULE, PERMUTED, NAME_ONLY):
         gains[f'{name} - base'] = difference(chosen[name], best_of, chosen[name], mean_success,
                                              seed)
     for name in (STRONG_RULE, RULE, *PARTS):

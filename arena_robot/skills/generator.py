@@ -161,10 +161,11 @@ class StructuredGenerator:
                         self.name)
 
     def complete(self, spec: TaskSpec, prefix: Solution,
-                 exemplars: Sequence[tuple[TaskSpec, Solution]], seed: int) -> Solution:
-        """Return the prefix with what a new plan has after it."""
+                 exemplars: Sequence[tuple[TaskSpec, Solution]], seed: int,
+                 failure: str = '') -> Solution:
+        """Return the prefix with what a new plan has after it; words of a failure say nothing."""
         steps = self.plan(spec, exemplars, _generator(spec, seed, 'rest'))
-        done = _last_stage(prefix)
+        done = _last_stage(spec, prefix)
         rest = [step for step in steps if _stage(step.verb) > done]
         return replace(prefix, subtasks=(*prefix.subtasks, *(expand(s, spec) for s in rest)),
                        policy=self.name)
@@ -289,7 +290,7 @@ def examples_of(spec: TaskSpec, exemplars: Sequence[tuple[TaskSpec, Solution]]) 
 
 def _example(spec: TaskSpec, solution: Solution, weight: float) -> Example:
     intent = intent_of(spec)
-    facts = [facts_of(subtask) for subtask in solution.subtasks]
+    facts = [facts_of(subtask, spec.objects) for subtask in solution.subtasks]
     main = next((f for f in facts if f.about in ('joint', 'place')), None)
     before = facts[:facts.index(main)] if main else facts
     grasps = [names for f in before for names in f.names('grasp_object', 'grasp_object_link')]
@@ -303,9 +304,9 @@ def _stage(verb: str) -> int:
     return {'reach': 0, 'grasp': 1, 'release': 3}.get(verb, 2)
 
 
-def _last_stage(prefix: Solution) -> int:
+def _last_stage(spec: TaskSpec, prefix: Solution) -> int:
     last = -1
-    for facts in (facts_of(subtask) for subtask in prefix.subtasks):
+    for facts in (facts_of(subtask, spec.objects) for subtask in prefix.subtasks):
         primitive = next((c for c, _ in facts.calls if c in PRIMITIVES), '')
         if primitive:
             last = max(last, 3 if primitive == 'release_grasp' and last >= 2 else

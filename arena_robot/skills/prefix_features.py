@@ -1,10 +1,10 @@
 """
-What the verifier sees of a prefix: named features of its structure, and hashed text.
+What the verifier sees of a prefix: named features of its meaning, and hashed text.
 
-Structure crosses the task's verb with what the code wants of which kind of joint, and compares the
-code with the specification: whether names exist, whether the joint is one the task speaks of,
-whether the goal is where the joint already is, whether the grasp is of the link that moves. The
-name of the task itself is not a feature.
+Meaning is what the code does in made-up scenes (`code_facts`). It is crossed with the task's verb
+and compared with the specification: whether names exist, whether the joint is one the task speaks
+of, whether the goal is where the joint already is, whether the grasp is of the link that moves.
+The name of the task itself is not a feature.
 """
 
 from collections import Counter
@@ -14,8 +14,16 @@ from functools import lru_cache
 import numpy as np
 
 from arena_robot.core.observation import Floats
-from arena_robot.skills.base import SkillJoint, SkillObject, Solution, Subtask, TaskSpec
-from arena_robot.skills.code_facts import LOWER, MIDDLE, PRIMITIVES, UPPER, CodeFacts, facts_of
+from arena_robot.skills.base import SkillJoint, SkillObject, Solution, TaskSpec
+from arena_robot.skills.code_facts import (
+    JOINT,
+    LOWER,
+    MIDDLE,
+    PRIMITIVES,
+    UPPER,
+    CodeFacts,
+    facts_of,
+)
 from arena_robot.skills.embedding import HashedNgrams
 from arena_robot.skills.generator import words
 
@@ -41,9 +49,9 @@ def particle_of(spec: TaskSpec) -> list[str]:
     return [word for word in tokens if word in PARTICLES][:1]
 
 
-def structure(spec: TaskSpec, solution: Solution, length: int) -> Named:
+def meaning(spec: TaskSpec, solution: Solution, length: int) -> Named:
     """Return the named features of the first ``length`` subtasks."""
-    facts = [_facts(subtask) for subtask in solution.subtasks[:length]]
+    facts = [facts_of(subtask, spec.objects) for subtask in solution.subtasks[:length]]
     features: Counter[str] = Counter()
     verb = verb_of(spec)
     wanted = joints_meant(spec)
@@ -77,11 +85,6 @@ def _row(text: str) -> Floats:
     return np.asarray(TEXT.embed([text])[0])
 
 
-@lru_cache(maxsize=KEPT)
-def _facts(subtask: Subtask) -> CodeFacts:
-    return facts_of(subtask)
-
-
 def _kind(facts: CodeFacts) -> str:
     for name in PRIMITIVES:
         if facts.names(name):
@@ -113,15 +116,14 @@ def _of_names(spec: TaskSpec, facts: CodeFacts) -> Iterator[str]:
         elif len(names) > 1 and names[1] not in known[names[0]]:
             yield 'part unknown'
     if facts.problem:
-        yield 'syntax'
-    if not facts.has_success:
-        yield 'no success'
+        yield 'cannot run'
 
 
 def joint_of(spec: TaskSpec, facts: CodeFacts) -> tuple[SkillObject, SkillJoint] | None:
-    """Return the joint that the code reads, with its object; None where there is no such joint."""
-    read = next(iter(facts.names('get_joint_state')), ())
-    return next(((o, j) for o in spec.objects for j in o.joints if (o.name, j.name) == read), None)
+    """Return the joint that decides, with its object; None where there is no such joint."""
+    names = facts.of if facts.about == JOINT else ()
+    return next(((o, j) for o in spec.objects for j in o.joints if (o.name, j.name) == names),
+                None)
 
 
 def _bucket(value: float | None) -> str:
@@ -169,7 +171,7 @@ def moved_links(owner: SkillObject, joint: SkillJoint) -> set[str]:
 def _of_grasp(spec: TaskSpec, facts: CodeFacts, grasps: Sequence[tuple[str, ...]], verb: str,
               wanted: set[tuple[str, str]]) -> Iterator[str]:
     pair = joint_of(spec, facts)
-    owner = pair[0].name if pair else next(iter(facts.names('get_position')), ('',))[0]
+    owner = next(iter(facts.of), '')
     of_joint = moved_links(*pair) if pair else set()
     if not grasps:
         grasped = 'nothing'

@@ -43,26 +43,57 @@ _SUBTASK = {'type': 'object', 'additionalProperties': False,
 SUBTASKS: dict[str, Any] = {
     'type': 'object', 'additionalProperties': False, 'required': ['subtasks'],
     'properties': {'subtasks': {'type': 'array', 'items': _SUBTASK, 'maxItems': MOST_SUBTASKS}}}
+_SHARE = {'type': 'number'}    # limits are checked with the scene, which says them in words
+_STARTS = {'type': 'array', 'maxItems': 20, 'items': {
+    'type': 'object', 'additionalProperties': False, 'required': ['joint', 'start'],
+    'properties': {'joint': {'type': 'string', 'maxLength': 80}, 'start': _SHARE}}}
 SOLUTION: dict[str, Any] = {
-    'type': 'object', 'additionalProperties': False, 'required': ['objects', 'subtasks'],
+    'type': 'object', 'additionalProperties': False,
+    'required': ['objects', 'joints', 'subtasks'],
     'properties': {'objects': {'type': 'array', 'items': {'type': 'string', 'maxLength': 80},
                                'minItems': 1, 'maxItems': 20},
+                   'joints': _STARTS,
                    'subtasks': {**SUBTASKS['properties']['subtasks'], 'minItems': 1}}}
+_PROPOSAL = {
+    'type': 'object', 'additionalProperties': False,
+    'required': ['name', 'description', 'object', 'joint', 'target', 'starts'],
+    'properties': {**{name: {'type': 'string', 'maxLength': 200} for name in (
+        'name', 'description', 'object', 'joint')}, 'target': _SHARE, 'starts': _STARTS}}
+PROPOSALS: dict[str, Any] = {
+    'type': 'object', 'additionalProperties': False, 'required': ['tasks'],
+    'properties': {'tasks': {'type': 'array', 'items': _PROPOSAL, 'maxItems': 20}}}
 
 
-def solution_prompt(spec: TaskSpec, exemplars: Sequence[tuple[TaskSpec, Solution]]) -> str:
-    """Return the prompt for a whole solution."""
-    return '\n\n'.join([*_beginning(spec, exemplars),
-                        'Answer in JSON: objects (names of those that the task needs) and '
-                        'subtasks.'])
+def solution_prompt(spec: TaskSpec, exemplars: Sequence[tuple[TaskSpec, Solution]],
+                    refused: str = '') -> str:
+    """Return the prompt for a whole solution; ``refused`` says why the scene before was."""
+    return '\n\n'.join([*_beginning(spec, exemplars), *_refused(refused),
+                        'Answer in JSON: objects (names of those that the task needs), joints '
+                        '(`object/joint` and its start, a share of its range) and subtasks.'])
+
+
+def proposal_prompt(spec: TaskSpec, count: int, refused: str = '') -> str:
+    """Return the prompt for new tasks of a scene; ``refused`` says why others were."""
+    return '\n\n'.join([
+        spec_text(spec), *_refused(refused),
+        f'Propose {count} other tasks of this scene for a robot arm. Each moves one joint of an '
+        'object from its start to a target and leaves all other joints alone. Answer in JSON: '
+        'tasks with name (a few words), description (a sentence), object, joint, target (a share '
+        'of the range of the joint, 0 to 1), and starts (`object/joint` and its start, a share).'])
+
+
+def _refused(reason: str) -> list[str]:
+    return ['# What was refused before, and why', reason] if reason else []
 
 
 def completion_prompt(spec: TaskSpec, prefix: Solution,
-                      exemplars: Sequence[tuple[TaskSpec, Solution]]) -> str:
-    """Return the prompt for the subtasks after a prefix."""
-    return '\n\n'.join([*_beginning(spec, exemplars), '# Begun', subtasks_text(prefix),
-                        'These subtasks are kept and are done. Answer in JSON with only the '
-                        'subtasks that follow them; none, if the task is done.'])
+                      exemplars: Sequence[tuple[TaskSpec, Solution]], failure: str = '') -> str:
+    """Return the prompt for the subtasks after a prefix; ``failure`` is of what followed it."""
+    failed = ['# What was tried next and did not work', failure] if failure else []
+    return '\n\n'.join([*_beginning(spec, exemplars), '# Begun',
+                        subtasks_text(prefix) or 'nothing', *failed,
+                        'The subtasks that were begun are kept and are done. Answer in JSON with '
+                        'only the subtasks that follow them; none, if the task is done.'])
 
 
 def judge_prompt(spec: TaskSpec, solution: Solution, length: int) -> str:

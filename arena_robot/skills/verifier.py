@@ -1,8 +1,9 @@
 """
 The verifier (process reward model): a probability that a prefix is part of a solution that works.
 
-A logistic model over named features and hashed text. A solution's score joins those of its
-prefixes by a strategy; a filter accepts at a threshold, best-of-N takes the highest.
+A logistic model over named features of what code means, and over hashed text where that is asked
+for. A solution's score joins those of its prefixes by a strategy; a filter accepts at a threshold,
+best-of-N takes the highest.
 
 Training minimises the focal loss L = -a (1 - q)^γ log q, with q the probability of the label that
 a prefix has, and a twice the share of the other label, so that both labels count alike. The ridge
@@ -27,9 +28,10 @@ from arena_robot.core.files import write_json
 from arena_robot.core.observation import Floats
 from arena_robot.skills.base import Solution, TaskSpec, from_json, to_json
 from arena_robot.skills.labelling import LabelledTask, PrefixLabel, label_prefixes, solution_key
-from arena_robot.skills.prefix_features import Named, structure, task_words, text_rows
+from arena_robot.skills.prefix_features import Named, meaning, task_words, text_rows
 
-VERSION = 1
+VERSION = 2
+MEANING = 'meaning'    # what a verifier sees unless told otherwise
 FLOOR = 1e-9    # keeps the logarithm of 0 finite
 DIGITS = 9      # so that equal prefixes have equal scores, in whatever order they are summed
 STRATEGIES: dict[str, Callable[[Floats], float]] = {
@@ -99,15 +101,15 @@ class ScoredOnce:
 
 
 def see(spec: TaskSpec, solution: Solution, length: int, sees: str) -> tuple[Named, Floats]:
-    """Return what a verifier sees of a prefix: ``sees`` is all, structure, text, or name."""
+    """Return what a verifier sees of a prefix: ``sees`` is meaning, all, text, or name."""
     nothing = np.zeros(0)
     if sees == 'name':
         return task_words(spec), nothing
-    if sees == 'structure':
-        return structure(spec, solution, length), nothing
+    if sees == MEANING:
+        return meaning(spec, solution, length), nothing
     if sees == 'text':
         return {}, text_rows(spec, solution, length)
-    return structure(spec, solution, length), text_rows(spec, solution, length)
+    return meaning(spec, solution, length), text_rows(spec, solution, length)
 
 
 def matrix(rows: Sequence[tuple[Named, Floats]], names: Sequence[str]) -> Floats:
@@ -167,14 +169,14 @@ class TrainingSettings:
     """
     ``gamma`` of the focal loss; ``soft`` labels are shares.
 
-    ``sees`` is all, structure, text or name. ``permuted`` trains on labels that are exchanged
-    among all prefixes, as a check that there is something to learn. A ``ridge`` of 0
-    is chosen by cross-validation.
+    ``sees`` is meaning, all (text, too), text or name. ``permuted`` trains on labels that are
+    exchanged among all prefixes, as a check that there is something to learn. A ``ridge`` of 0 is
+    chosen by cross-validation.
     """
 
     gamma: float = 2.0
     ridge: float = 0.0
-    sees: str = 'all'
+    sees: str = MEANING
     soft: bool = False
     permuted: bool = False
     seed: int = 0

@@ -18,6 +18,7 @@ back      does it, then keeps still while the objects jump back to their start
 open      makes the expert's motions, but never closes the gripper
 high      makes the expert's motions 7 cm too high
 empty     makes the expert's motions 7 cm too high and beside everything
+posed     stills: the objects of one instant of an episode, the arm of another
 ========  ======================================================================================
 """
 
@@ -35,7 +36,7 @@ from arena_robot.core.jpeg import to_jpeg
 from arena_robot.core.observation import ROLES, Floats
 from arena_robot.drivers.sim.expert import PERIOD_S, ExpertMotions
 from arena_robot.drivers.sim.gripper_model import FINGERS
-from arena_robot.drivers.sim.station import SimStation
+from arena_robot.drivers.sim.station import SavedState, SimStation
 from arena_robot.drivers.sim.tasks import TASKS
 from arena_robot.drivers.sim.tasks.base import Task
 from arena_robot.drivers.sim.tasks.fixed import CloseDrawer, OpenDrawer
@@ -43,13 +44,21 @@ from arena_robot.drivers.sim.tasks.move import SlideBook
 from arena_robot.drivers.sim.truth import SceneTruth
 from arena_robot.records.clip import SUFFIX, ClipSource, LabelledClip, write_clip
 
-# Of the last six only `home` and `placed` end well: the arm says nothing of the objects.
-KINDS = ('expert', 'stop', 'drop', 'wrong', 'undo', 'noisy', 'random', 'detour',
-         'home', 'placed', 'back', 'open', 'high', 'empty')
+# Of the last six scripts only `home` and `placed` end well: the arm says nothing of the objects.
+SCRIPTS = ('expert', 'stop', 'drop', 'wrong', 'undo', 'noisy', 'random', 'detour',
+           'home', 'placed', 'back', 'open', 'high', 'empty')
+POSED = 'posed'
+KINDS = (*SCRIPTS, POSED)
+STILLS = 40                  # of a posed episode, as many frames as a short script has
+STILL_STEPS = 5              # steps between the instants that stills are made of: 0.33 s
+# Tasks whose progress depends on what was before: no still shows it.
+PAST = ('press_button', 'do_not_move')
+_OTHERS = ('drop', 'wrong', 'noisy', 'undo', 'random')
 HIGH_M = 0.07                # over a cube of 4.4 cm the pads touch nothing
 ASIDE_M = (0.12, 0.16)       # beside every prop of a hand's width
 _DETOURS = {'detour': 0.6, 'drop': 0.1, 'noisy': 0.1}
 _FIXED = ('bowl', 'plate', 'towel')
+_APART_M = 0.1               # of scattered props: a bowl's radius and half a cube
 _X, _Y, _Z = (0.35, 0.62), (-0.28, 0.28), (0.18, 0.38)
 
 
@@ -117,9 +126,9 @@ class _Misled(SceneTruth):
 
 
 def script(station: SimStation, kind: str, seed: int) -> Iterator[None]:
-    """Yield once per control step while a task is done in a way; see :data:`KINDS`."""
+    """Yield once per control step while a task is done in a way; see :data:`SCRIPTS`."""
     task = station.task
-    rng = np.random.default_rng((seed, KINDS.index(kind), 17))
+    rng = np.random.default_rng((seed, SCRIPTS.index(kind), 17))
     hands = FaultyExpert(station, rng, _DETOURS.get(kind, 0.0))
     if kind in ('expert', 'detour'):
         yield from task.solve(hands)
@@ -178,7 +187,7 @@ def _objects(station: SimStation) -> Floats:
     with world.ticked:
         objects: Floats = world.data.qpos.copy()
         objects[world.arm.impedance.qpos] = np.nan
-        objects[[world.joint(name)[0] for name in FINGERS]] = np.nan
+        objects[[world.joint(name)[0] for name in world.gripper.fingers.joints]] = np.nan
         return objects
 
 
@@ -189,6 +198,71 @@ def _put(station: SimStation, objects: Floats) -> None:
         world.data.qpos[others] = objects[others]
         world.data.qvel[:] = 0.0
         world.rebind()
+
+
+def stills(station: SimStation, seed: int) -> Iterator[None]:
+    """
+    Yield once per picture: objects and arm of different instants, a few objects elsewhere.
+
+    Only objects that the fingers do not touch are shown with another arm. The potential is that
+    of what the picture shows.
+    """
+    rng = np.random.default_rng((seed, 19))
+    start, instants = station.save(), []
+    for kind in ('expert', str(rng.choice(_OTHERS))):
+        station.restore(start)
+        try:
+            for step, _ in enumerate(script(station, kind, seed)):
+                station.step(PERIOD_S)
+                if step % STILL_STEPS == 0:
+                    instants.append(_instant(station))
+        except DriverError as error:
+            log.info('%s of seed %d ended early: %s', kind, seed, error)
+        instants.append(_instant(station))
+    loose = [i for i in instants if i.loose]
+    done = [i for i in loose if i.phi >= 1.0] or loose
+    station.restore(start)
+    yield
+    for _ in range(STILLS - 1):
+        objects, arm = (rows[int(rng.integers(len(rows)))]
+                        for rows in (done if rng.random() < 0.4 else loose, instants))
+        if rng.random() < 0.25:
+            objects = arm    # as it was: things are held only here
+        station.restore(objects.state)
+        robot = np.isnan(_objects(station))
+        with station.world.ticked:
+            station.world.data.qpos[robot] = arm.state.physics.qpos[robot]
+            if objects is not arm and rng.random() < 0.35:
+                _scatter(station, rng)
+            station.world.data.qvel[:] = 0.0
+            station.world.rebind()
+        yield
+
+
+@dataclass(frozen=True)
+class _Instant:
+    """A state of the station, its progress, and whether the fingers touch none of the props."""
+
+    state: SavedState
+    phi: float
+    loose: bool
+
+
+def _instant(station: SimStation) -> _Instant:
+    touched = {name for finger in FINGERS for name in station.truth.touching(finger)}
+    return _Instant(station.save(), station.potential(),
+                    not touched & set(station.task.setup.places))
+
+
+def _scatter(station: SimStation, rng: np.random.Generator) -> None:
+    """Put some props elsewhere on the table, apart from the others."""
+    world, places = station.world, station.task.setup.places
+    for name in places:
+        x, y = float(rng.uniform(*_X)), float(rng.uniform(*_Y))
+        if rng.random() < 0.5 and all(np.hypot(*(station.truth.position(other)[:2] - (x, y)))
+                                      > _APART_M for other in places if other != name):
+            at = world.joint(name)[0]
+            world.data.qpos[at:at + 3] = x, y, places[name].z
 
 
 def _stopped(task: Task, hands: FaultyExpert, after: int) -> Iterator[None]:
@@ -271,7 +345,7 @@ def _taken_away(task: Task, hands: FaultyExpert) -> Iterator[None]:
 
 log = logging.getLogger(__name__)
 
-SIZE = (256, 144)    # the local judge looks at 160 by 96
+SIZE = (320, 180)    # as a station records
 EVERY = 3            # steps: a frame every 0.2 s, the local judge's interval
 QUALITY = 88         # of JPEGs: hundreds of episodes are kept
 
@@ -291,9 +365,11 @@ class LabelledEpisode:
 
 
 def labelled_episodes(tasks: Sequence[str], seeds: Sequence[int]) -> list[LabelledEpisode]:
-    """Return one episode per task and seed; the ways are spread evenly over both."""
-    return [LabelledEpisode(task, seed, KINDS[(seed + 3 * number) % len(KINDS)])
-            for seed in seeds for number, task in enumerate(tasks)]
+    """Return a script and stills per task and seed; the scripts are spread evenly over both."""
+    return [LabelledEpisode(task, seed, kind) for seed in seeds
+            for number, task in enumerate(tasks)
+            for kind in (SCRIPTS[(seed + 3 * number) % len(SCRIPTS)], POSED)
+            if kind != POSED or task not in PAST]
 
 
 def all_tasks() -> list[str]:
@@ -317,13 +393,17 @@ def record(episode: LabelledEpisode, station: SimStation | None = None) -> Label
             pictures[role].append(to_jpeg(station.cameras[role].frame(5.0).left.pixels, QUALITY))
 
     try:
-        look()
-        for step, _ in enumerate(script(station, episode.kind, episode.seed), 1):
-            station.step(PERIOD_S)
-            if step % EVERY == 0:
+        if episode.kind == POSED:
+            for _ in stills(station, episode.seed):
                 look()
-            if step >= MAX_STEPS:
-                break
+        else:
+            look()
+            for step, _ in enumerate(script(station, episode.kind, episode.seed), 1):
+                station.step(PERIOD_S)
+                if step % EVERY == 0:
+                    look()
+                if step >= MAX_STEPS:
+                    break
     except DriverError as error:
         log.info('%s ended early: %s', episode.name, error)
     times_s = np.arange(len(phi), dtype=np.float64) * (EVERY * PERIOD_S)

@@ -132,7 +132,7 @@ class Course:
             return self._rollout(trial, station, policy)
 
     def _rollout(self, trial: Trial, station: SimStation, policy: _Glance) -> TrialOutcome:
-        arm = guarded(station.arm, station.robot, station.clock)
+        arm = guarded(station.arm, station.robot, station.clock, self._robot)
         parts = _Glancing(arm, station.gripper, station.cameras, policy=policy)
         oracle = _Oracle(station, lambda: rollout.stop(EndReason.DONE))
         rollout = Rollout(

@@ -27,7 +27,7 @@ PATHS = [str(HERE), str(HERE.parent), str(HERE.parent / 'session'), str(ROOT)]
 sys.path[:0] = [path for path in PATHS if path not in sys.path]
 
 import sqlalchemy as sa  # noqa: E402
-from fixed_ports import free_port  # noqa: E402
+from http_server import free_port  # noqa: E402
 from tally import Tally, table  # noqa: E402
 from victims import fine, policy, server, server_config, station  # noqa: E402
 

@@ -118,11 +118,13 @@ def test_triples_find_a_judge_that_contradicts_itself():
 
 def test_noise_is_that_of_the_paper():
     rng = np.random.default_rng(0)
-    pair = Pair('x', {'left': frame(0.5)}, {'left': frame(0.5)})
+    pair = Pair('x', *({'left': frame(0.5)} for _ in range(4)))
     assert noisy(pair, 0.0, rng) is pair
-    seen = noisy(pair, 0.1, rng).before['left'].astype(float)
-    assert seen.mean() == pytest.approx(0.9 * 120, abs=2)
-    assert seen.std() == pytest.approx(25.5, rel=0.1)
+    blurred = noisy(pair, 0.1, rng)
+    for views in (blurred.before, blurred.after, blurred.start, blurred.goal):
+        seen = views['left'].astype(float)
+        assert seen.mean() == pytest.approx(0.9 * 120, abs=2)
+        assert seen.std() == pytest.approx(25.5, rel=0.1)
 
 
 def test_command_with_baselines_and_published_rows(tmp_path, capsys):

@@ -230,7 +230,7 @@ def test_vlac_and_goals():
         for mode in ('backward', 'fused', 'conservative'):
             assert 'goal' in HopJudge(client=chat(server), mode=mode).progress(
                 clip(goal=False)).detail
-    with pytest.raises(ConfigError, match='VLAC'):
+    with pytest.raises(ConfigError, match='vlac is incremental'):
         make_judge('hop', {'family': 'vlac', 'mode': 'fused', 'base_url': 'http://a',
                            'model': 'm'})
 
@@ -266,12 +266,62 @@ VLAC_BAD = ['', ' ', 'about 5', '5 or 6', '--5', '5%5', '101', '-101%', 'NaN', '
 @pytest.mark.parametrize('text', VLAC_BAD, ids=range(len(VLAC_BAD)))
 def test_malformed_vlac_replies(text):
     with pytest.raises(ModelBadReply):
-        score(text, tagged=False)
+        score(text, 'vlac')
 
 
 def test_scores():
-    assert score('<score>-7.5%</score>', tagged=True) == -0.075
-    assert score(' +12% ', tagged=False) == 0.12
+    assert score('<score>-7.5%</score>', 'robo_dopamine') == -0.075
+    assert score(' +12% ', 'vlac') == 0.12
+    assert [score(f'The cup stands. ANSWER: {n}', 'roboreward') for n in (1, 2, 5)] == [0, .25, 1]
+    assert [score(f'ANSWER: {n}.', 'pairwise') for n in (0, 1, 2)] == [0, -1, 1]
+    for text in ('ANSWER: 0', 'ANSWER: 6', 'ANSWER: 3 or 4', '4', 'ANSWER: 4/5', 'ANSWER: 45',
+                 'ANSWER: 2 ANSWER: 3', 'ANSWER: four', 'answer: 4', ''):
+        with pytest.raises(ModelBadReply):
+            score(text, 'roboreward')
+    with pytest.raises(ModelBadReply):
+        score('ANSWER: 3', 'pairwise')
+
+
+def test_roboreward_grades_the_episode_so_far():
+    shown = []
+
+    def answer(path, body):
+        shown.append(pictures_in(body))
+        return 200, said(f'ANSWER: {1 + round(4 * shown[-1][-1])}')
+    with HttpServer(answer) as server:
+        judge = HopJudge(client=chat(server), family='roboreward')
+        trace = judge.progress(clip())
+        long = judge.progress(clip(list(np.linspace(0, 1, 40))))
+        pair = Pair('x', {'left': frame(0.2)}, {'left': frame(0.7)})
+        assert judge.compare(pair) == 0.5
+    assert trace.phi == pytest.approx(np.round(4 * np.array(TRUTH)) / 4)
+    assert [len(pictures) for pictures in shown[:5]] == [2, 3, 4, 5, 6]
+    assert shown[4] == pytest.approx(TRUTH, abs=0.02)
+    assert len(shown[43]) == hop.FILM
+    assert shown[43][-1] == pytest.approx(1.0, abs=0.02)
+    assert long.phi[-1] == 1.0
+
+
+def test_a_vision_model_is_asked_for_the_better_picture_in_both_orders():
+    favour = {}
+
+    def answer(path, body):
+        start, one, two = pictures_in(body)
+        assert start == pytest.approx(0.0, abs=0.02)
+        return 200, said(f"They differ. ANSWER: {favour.get('always', 1 + (two > one))}")
+    start = {'left': frame(0.0)}
+    with HttpServer(answer) as server:
+        judge = HopJudge(client=chat(server), family='pairwise')
+        up, down = (Pair('x', {'left': frame(a)}, {'left': frame(b)}, start)
+                    for a, b in ((0.3, 0.6), (0.6, 0.3)))
+        assert [judge.compare(up), judge.compare(down)] == [1.0, -1.0]
+        favour['always'] = 2
+        assert judge.compare(up) == 0.0, 'the order of the pictures decided'
+        favour['always'] = 'both'
+        assert judge.compare(up) is None
+        assert 'bench' in judge.progress(clip()).detail
+    with pytest.raises(ConfigError, match='pairwise is incremental'):
+        HopJudge('http://a', 'm', family='pairwise', mode='forward')
 
 
 def test_reconstruction_by_hand():
@@ -359,7 +409,7 @@ def test_a_judge_that_needs_more_than_a_request_has_is_refused(capsys):
     assert main(['judge', 'serve', '--judge', 'oracle', '--port', '0']) == 2
     assert 'reads what was recorded' in capsys.readouterr().err
     assert main(['judge', 'serve', '--judge', 'local', '--port', '0']) == 2
-    assert 'needs the views right, wrist' in capsys.readouterr().err
+    assert 'needs the views left, right' in capsys.readouterr().err
     with pytest.raises(SystemExit, match='2'):
         main(['judge', 'serve'])
 

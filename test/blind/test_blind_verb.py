@@ -8,18 +8,25 @@ import signal
 import subprocess
 import sys
 import urllib.request
+from pathlib import Path
 
 import cv2
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from blind_rig import INSTRUCTION, SEEN, Numbered, number_of
+from http_server import free_port
 from waiting import until
 
 from arena_robot.blind.trials import read_study
 from arena_robot.cli.blind import qr_code
 from arena_robot.cli.main import main
 from arena_robot.core.errors import PolicyError
+from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.connect import SERVERS, connect
+from arena_robot.policy.timing import made_up_observation
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -104,6 +111,92 @@ def test_the_terminal_names_no_policy_that_fails(tmp_path, arms, protocol):
     assert len(named) == 4
     assert [word for word in named if word in said] == []
     assert 'Traceback' not in said
+
+
+@pytest.fixture
+def lerobot():
+    python = os.environ.get('ARENA_LEROBOT')
+    if not python or subprocess.run([python, '-c', 'import lerobot, grpc, mujoco'], check=False,
+                                    capture_output=True, timeout=60).returncode:
+        pytest.skip('ARENA_LEROBOT names no Python that has lerobot, grpcio and mujoco')
+    return python
+
+
+@pytest.mark.timeout(600)
+def test_a_study_is_run_by_lerobots_own_program(tmp_path, arms, lerobot):
+    plugins = [ROOT / 'config' / f'lerobot_{part}_arena' for part in ('robot', 'policy')]
+    for plugin in plugins:
+        info = tmp_path / f'{plugin.name}-0.1.0.dist-info'    # as pip makes it of the project
+        info.mkdir()
+        (info / 'METADATA').write_text(
+            f'Metadata-Version: 2.1\nName: {plugin.name}\nVersion: 0.1.0\n')
+    path = os.pathsep.join(map(str, (tmp_path, *plugins, ROOT)))
+
+    def record(name, address):
+        subprocess.run(
+            [lerobot, '-m', 'lerobot.scripts.lerobot_record', '--robot.type=arena_station',
+             '--robot.id=sim', '--policy.type=arena', f'--policy.address={address}',
+             '--policy.cameras={left: left, wrist: wrist}',
+             f'--dataset.repo_id=lab/eval_{name}', f'--dataset.root={tmp_path / name}',
+             f'--dataset.single_task={INSTRUCTION}', '--dataset.num_episodes=1',
+             '--dataset.episode_time_s=2', '--dataset.reset_time_s=0', '--dataset.fps=15',
+             '--dataset.push_to_hub=false', '--play_sounds=false'],
+            check=True, timeout=240, cwd=tmp_path,
+            env={**os.environ, 'HF_HUB_OFFLINE': '1', 'MUJOCO_GL': 'egl', 'PYTHONPATH': path})
+        (table,) = (tmp_path / name).glob('data/*/*.parquet')
+        return pq.read_table(table)['action'].to_pylist()
+
+    with running(tmp_path, *arms[1], '--instruction', INSTRUCTION, '--rounds', '1') as (read, _):
+        page, actions = place(read, 'the page for the phone'), []
+        for slot in 'AB':
+            call(page, 'move', move='start')
+            actions.append(record(slot, place(read, 'gRPC')))
+            call(page, 'move', move='end')
+            call(page, 'move', move='score', success=True)
+        call(page, 'move', move='judge', preference='A', reason='')
+        assert call(page, 'move', move='reveal')['phase'] == 'revealed'
+    names = {1.0: 'azure', 2.0: 'olive'}
+    found = [result.arm for result in read_study(tmp_path / 'study').with_arms()]
+    assert [names[rows[0][0]] for rows in actions] == found
+    assert all(len(rows) > 5 for rows in actions)
+
+
+@pytest.mark.timeout(600)
+def test_a_study_of_a_checkpoint_behind_lerobots_own_server(tmp_path, lerobot):
+    # One thread each: more of them wait for each other on a busy machine.
+    port, variables = free_port(), {**os.environ, 'HF_HUB_OFFLINE': '1', 'OMP_NUM_THREADS': '1'}
+    tiny = Path(__file__).parents[1] / 'policy' / 'tiny_lerobot.py'
+    subprocess.run([lerobot, tiny, 'act', 'act'], check=True, timeout=300, env=variables,
+                   cwd=tmp_path)
+    spec = PolicySpec(image_size=(96, 96), chunk_length=10)
+    seen = made_up_observation(spec)
+    with SERVERS['grpc'](Numbered(2, spec)) as other, subprocess.Popen(
+            [lerobot, '-m', 'lerobot.async_inference.policy_server', f'--port={port}'],
+            cwd=tmp_path, env=variables) as process:
+        try:
+            place_of = (f'lerobot://localhost:{port}?checkpoint=act&policy_type=act&'
+                        'action_space=joint_position&image_size=96x96&'
+                        'cameras=exterior_1_left:left_left,wrist_left:wrist_left')
+            with connect(place_of, wait_s=120.0) as policy:
+                expected = policy.infer(seen, 'e').actions
+            with running(tmp_path, f'azure={place_of}', f'olive={other.address}', '--instruction',
+                         INSTRUCTION, '--rounds', '1') as (read, _):
+                page = place(read, 'the page for the phone')
+                answers = []
+                with connect(place(read, 'gRPC')) as robot:
+                    for _ in 'AB':
+                        call(page, 'move', move='start')
+                        answers.append(robot.infer(seen, 'e').actions)
+                        call(page, 'move', move='end')
+                        call(page, 'move', move='score', success=True)
+                call(page, 'move', move='judge', preference='A', reason='')
+                assert call(page, 'move', move='reveal')['phase'] == 'revealed'
+        finally:
+            process.kill()
+    shapes = {'azure': (8, 8), 'olive': (10, 8)}
+    found = [result.arm for result in read_study(tmp_path / 'study').with_arms()]
+    assert [answer.shape for answer in answers] == [shapes[arm] for arm in found]
+    assert np.allclose(answers[found.index('azure')], expected, atol=1e-6)
 
 
 @pytest.mark.parametrize(('words', 'says'), [

@@ -1,13 +1,22 @@
-"""What studies say: sentences, tests by block and evaluator, the report's page."""
+"""What studies say: sentences, tests by block and evaluator, the report's page, the Hub."""
 
+import base64
+import dataclasses
 import itertools
 import json
 import math
+import os
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
+from http_server import HttpServer
+from sample_episodes import SampleEpisode, SampleMaker
 from studies import SEED, cup_study, run_study
 
 from arena_robot.blind.desk import StudyDesk
@@ -17,11 +26,18 @@ from arena_robot.blind.results import (
     is_decided,
     result_to_json,
     study_result,
+    study_sessions,
 )
 from arena_robot.blind.study import Design, Measure, Stopping, StudyArm, Unit, schedule
 from arena_robot.blind.trials import StudyMove, TrialResult, declare, plain_result, read_study
 from arena_robot.core.clock import ManualClock
-from arena_robot.records.session_file import JOURNAL
+from arena_robot.core.episode import Preference
+from arena_robot.core.pair import Reveal
+from arena_robot.core.verdict import Verdict
+from arena_robot.recording.formats.exporting import sources
+from arena_robot.recording.formats.lerobot import export_lerobot
+from arena_robot.records.roboarena_files import write_tables
+from arena_robot.records.session_file import JOURNAL, SessionFile, write_session
 from arena_robot.session.protocol.journal import Journal
 
 
@@ -233,3 +249,155 @@ def test_json_has_the_numbers_of_the_sentences(tmp_path):
     assert (row['better'], row['successes'], row['blocks']) == ('pi05', [36, 12], 40)
     assert row['sentence'] == result.sentences()[0]
     assert math.isclose(row['difference'], 0.6)
+
+
+class FakeHub(HttpServer):
+    """Answers as the Hub's HTTP API is documented; keeps what was committed and uploaded."""
+
+    def __init__(self):
+        super().__init__(None)
+        self.asked, self.files, self.large, self.refuses = [], {}, {}, False
+
+    def respond(self, path, body, headers):
+        kind = path.partition('?')[0].removeprefix('/api/')
+        self.asked.append((kind, headers.get('Authorization')))
+        if self.refuses:
+            return 403, {}, b'{"error": "no write access"}'
+        if kind.startswith('upload/'):
+            self.large[kind.removeprefix('upload/')] = body
+            return 200, {}, b''
+        return 200, {'Content-Type': 'application/json'}, json.dumps(
+            self.answered(kind, body)).encode()
+
+    def answered(self, kind, body):
+        if kind.endswith('/commit/main'):
+            for line in map(json.loads, body.splitlines()):
+                if line['key'] == 'file':
+                    self.files[line['value']['path']] = base64.b64decode(line['value']['content'])
+                elif line['key'] == 'lfsFile':
+                    self.files[line['value']['path']] = self.large[line['value']['oid']]
+            return {'commitUrl': f'{self.url}/datasets/lab/cup/commit/1', 'commitOid': '1'}
+        if not body:    # what there is already
+            return {'_id': '0', 'id': 'lab/cup', 'sha': '0' * 40, 'siblings': []}
+        values = json.loads(body)
+        if kind == 'validate-yaml':
+            return {'errors': [], 'warnings': []}
+        if kind == 'repos/create':
+            assert values['type'] == 'dataset'
+            return {'url': f"{self.url}/datasets/{values['organization']}/{values['name']}"}
+        if kind.endswith('/preupload/main'):
+            return {'files': [{'path': file['path'], 'shouldIgnore': False, 'uploadMode':
+                               'lfs' if file['path'].endswith('.mp4') else 'regular'}
+                              for file in values['files']]}
+        assert kind.endswith('/info/lfs/objects/batch'), kind
+        return {'transfer': 'basic', 'objects': [{**row, 'actions': {'upload': {
+            'href': f"{self.url}/api/upload/{row['oid']}"}}} for row in values['objects']]}
+
+
+def publish(hub, folder, *words, typed=''):
+    """Run the verb as its own process: the Hub's library reads its settings when it is loaded."""
+    return subprocess.run(
+        [sys.executable, '-m', 'arena_robot.cli.main', 'publish', str(folder), 'hub:lab/cup',
+         '--licence', 'cc-by-4.0', *words], input=typed, capture_output=True, text=True,
+        check=False, timeout=120, env={
+            **os.environ, 'HF_ENDPOINT': hub.url, 'HF_TOKEN': 'hf_x', 'HF_HUB_DISABLE_XET': '1'})
+
+
+def published(tmp_path, **how):
+    """Return the folder of a study with an address, a person and a clip."""
+    pytest.importorskip('huggingface_hub', reason="pip install 'droid-arena[hub]'")
+    study = cup_study(20, arms=(StudyArm('pi0', 'grpc://10.0.0.7:8000'), StudyArm('pi05')))
+    folder = run_study(tmp_path / 'cup', study, BETTER, **how)
+    (folder / 'clips').mkdir()
+    (folder / 'clips' / '1.mp4').write_bytes(b'a film')
+    return folder
+
+
+def test_publishing_says_what_would_leave_the_lab_and_asks(tmp_path):
+    folder = published(tmp_path)
+    with FakeHub() as hub:
+        for words in (('--dry-run', '--clips'), ('--clips',)):
+            said = publish(hub, folder, *words, typed='yes\n')
+            assert said.returncode == (0 if '--dry-run' in words else 2)
+            for part in ('Names of people: ann.', 'grpc://10.0.0.7:8000', 'clips/1.mp4',
+                         'with whoever is in them: 1.', 'To lab/cup would go 9 files'):
+                assert part in said.stdout, (part, said)
+        assert 'clips/1.mp4' not in publish(hub, folder, '--dry-run').stdout
+        assert publish(hub, published(tmp_path / 'blind', reveal=False), '--yes').returncode == 2
+        assert hub.asked == []
+
+
+def test_a_published_study_has_card_plot_tables_and_results_as_the_hub_reads_them(tmp_path):
+    folder = published(tmp_path)
+    from huggingface_hub import DatasetCard, parse_eval_result_entries
+    with FakeHub() as hub:
+        said = publish(hub, folder, '--clips', '--json', typed='lab/cup\n')
+        assert said.returncode == 0, said.stderr
+    assert json.loads(said.stdout)['commit'] == f'{hub.url}/datasets/lab/cup/commit/1'
+    assert {token for path, token in hub.asked if path.endswith(('create', 'commit/main'))} == {
+        'Bearer hf_x'}
+    assert hub.files['clips/1.mp4'] == b'a film'
+    card = DatasetCard(hub.files['README.md'].decode())
+    assert (card.data.license, card.data.pretty_name) == ('cc-by-4.0', 'cup in bowl')
+    result = study_result(read_study(folder))
+    assert result.sentences()[0] in card.text
+    assert result.record.versions[-1].sha256 in card.text
+    assert hub.files['result.png'][:4] == b'\x89PNG'
+    for name, value in (('pi0', 0.3), ('pi05', 0.9)):
+        [entry] = parse_eval_result_entries(yaml.safe_load(
+            hub.files[f'models/{name}/.eval_results/lab-cup.yaml']))
+        assert (entry.dataset_id, entry.task_id, entry.value) == ('lab/cup', 'cup-in-bowl', value)
+        assert entry.source_url == f'{hub.url}/datasets/lab/cup'
+    (tmp_path / 'back').mkdir()
+    for name in ('journal.jsonl', 'sessions.csv', 'episodes.csv'):
+        (tmp_path / 'back' / name).write_bytes(hub.files[name])
+    assert study_result(read_study(tmp_path / 'back')).sentences() == result.sentences()
+
+
+def test_tables_are_published_after_the_reveal_and_a_hub_that_refuses_is_named(tmp_path):
+    sessions = study_sessions(study_result(read_study(published(tmp_path))))
+    for name, rows in (('named', sessions), ('blind', [
+            dataclasses.replace(row, policy_a='A', policy_b='B') for row in sessions])):
+        (tmp_path / name).mkdir()
+        write_tables(tmp_path / name, rows)
+    with FakeHub() as hub:
+        said = publish(hub, tmp_path / 'blind', '--yes')
+        assert said.returncode == 2
+        assert 'still blind' in said.stderr
+        assert publish(hub, tmp_path / 'named', '--yes').returncode == 0
+        assert b'pi05' in hub.files['sessions.csv']
+        hub.refuses = True
+        said = publish(hub, tmp_path / 'named', '--yes')
+    assert said.returncode == 1
+    assert 'the Hub did not take lab/cup' in said.stderr
+
+
+def test_a_published_dataset_has_its_files_each_policys_share_and_no_policy_before_the_reveal(
+        tmp_path, message_folders):
+    pytest.importorskip('huggingface_hub', reason="pip install 'droid-arena[hub]'")
+    session = tmp_path / SampleEpisode().session_id
+    for slot in ('A', 'B'):
+        SampleMaker(SampleEpisode(slot=slot, steps=4, width=64, height=36),
+                    message_folders).write(session / slot)
+    verdict = Verdict(0.25, 1.0, preference=Preference.B, explanation='B was surer')
+    kept = SessionFile(session.name, station='lab', evaluator='e1', created='2026',
+                       verdict=verdict)
+    for name, reveal in (('blind', None), ('named', Reveal('00', 'first policy', 'second'))):
+        write_session(session, dataclasses.replace(kept, reveal=reveal))
+        export_lerobot(sources(session), tmp_path / name)
+    with FakeHub() as hub:
+        said = publish(hub, tmp_path / 'blind', '--yes')
+        assert (said.returncode, 'still blind' in said.stderr) == (2, True), said
+        assert hub.files == {}
+        said = publish(hub, tmp_path / 'named', typed='lab/cup\n')
+        assert said.returncode == 0, said.stderr
+    assert 'Texts that people typed: 2.' in said.stdout
+    assert 'with whoever is in them: 3.' in said.stdout
+    for path in filter(Path.is_file, (tmp_path / 'named').rglob('*')):
+        assert hub.files[path.relative_to(tmp_path / 'named').as_posix()] == path.read_bytes()
+    card = hub.files['README.md'].decode()
+    assert '2 episodes, a LeRobotDataset v3' in card
+    for name, share in (('first-policy', 0.0), ('second', 1.0)):
+        [entry] = yaml.safe_load(hub.files[f'models/{name}/.eval_results/lab-cup.yaml'])
+        assert entry['value'] == share, entry
+    assert hub.files['result.png'][:4] == b'\x89PNG'

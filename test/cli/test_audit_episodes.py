@@ -1,20 +1,27 @@
 """`arena audit` of recorded episodes: from bags to tables, cached, resumed, refused."""
 
 import dataclasses
+import importlib.util
 import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from roboarena_tables import SAMPLE
 from sample_episodes import SampleEpisode, SampleMaker
 
 from arena_robot.audit.aggregate import marks_of
 from arena_robot.audit.base import Capabilities, identity_of, invalid, trace_of
+from arena_robot.audit.local.judge import LocalJudge, shipped
+from arena_robot.audit.local.model import read_model, write_model
 from arena_robot.audit.run import AuditSettings, TraceCache, audit_clip
 from arena_robot.audit.simple import ElapsedTime, GoalDistance, OracleJudge, RecordedJudge
 from arena_robot.cli.main import main
 from arena_robot.core.episode import Preference
 from arena_robot.core.errors import DataError
+from arena_robot.core.figures import save_figure
 from arena_robot.core.pair import Reveal
 from arena_robot.core.verdict import Verdict
 from arena_robot.recording.episode.clip import read_clip
@@ -28,6 +35,7 @@ from arena_robot.records.audit_file import (
 )
 from arena_robot.records.clip import Clip
 from arena_robot.records.session_file import SessionFile, read_session, write_session
+from arena_robot.reports import episode_audit
 from arena_robot.reports.audit_agreement import (
     agreement_rate,
     agreements,
@@ -36,16 +44,18 @@ from arena_robot.reports.audit_agreement import (
     untrusted,
 )
 from arena_robot.reports.episode_audit import AuditJob, FoundEpisode
+from arena_robot.trials.labelled import LabelledEpisode, record
 
 
 @pytest.fixture(scope='module')
 def sessions(tmp_path_factory, message_folders):
     """Two sessions with A and B each, of 2 and 4 seconds."""
     home = tmp_path_factory.mktemp('sessions')
-    for name in ('one', 'two'):
+    for name, prompt in (('one', 'put the red square into the bowl'), ('two', 'open the drawer')):
         for slot, steps in (('A', 30), ('B', 60)):
             SampleMaker(SampleEpisode(steps, width=64, height=36, slot=slot, session_id=name,
-                                      potential=True), message_folders).write(home / name / slot)
+                                      prompt=prompt, potential=True), message_folders).write(
+                home / name / slot)
         write_session(home / name, SessionFile(
             name, reveal=Reveal('00', 'fast', 'slow'), evaluator='eva', station='lab',
             verdict=Verdict(progress_a=1.0, progress_b=0.5)))
@@ -94,9 +104,13 @@ def test_sessions_by_the_oracle(sessions, tmp_path, capsys):
     file.write_text('{"version": 1}')
     with pytest.raises(DataError):
         read_audit(file)
+    file.unlink()
 
 
-def test_tables_jobs_and_plots(sessions, tmp_path, capsys):
+def test_tables_jobs_and_plots(sessions, tmp_path, capsys, monkeypatch):
+    drawn = {}
+    monkeypatch.setattr(episode_audit, 'save_figure', lambda figure, path: drawn.setdefault(
+        Path(path).name, figure) and save_figure(figure, path))
     assert audit(sessions, '--judge', 'oracle', '--no-cache', '--convention', 'v1', '--jobs', 2,
                  '--plots', tmp_path / 'plots') == 0
     out = capsys.readouterr().out
@@ -111,6 +125,37 @@ def test_tables_jobs_and_plots(sessions, tmp_path, capsys):
     assert audit(sessions, '--milestones', 0) == 2
     assert 'successes alone' in out
     assert (tmp_path / 'plots' / 'curves.png').stat().st_size > 5000
+    assert 'stagnation below 0.005, delta 1e-08, MC in steps of 1/4, curve raw; percent' in out
+    reached, quality = drawn['policies.png'].axes
+    assert [line.get_label() for line in reached.containers] == ['fast', 'slow']
+    assert [word.get_text() for word in reached.get_xticklabels()] == [
+        'MC@25', 'MC@50', 'MC@75', 'MC@100']
+    assert list(reached.lines[0].get_ydata()) == [1.0, 1.0, 1.0, 0.0]
+    assert [word.get_text() for word in quality.get_xticklabels()] == ['PPL', 'CRA', 'STR']
+    heights = [bar.get_height() for bar in quality.patches]
+    assert 0.5 < heights[0] < 0.8
+    assert np.isnan(heights[3:]).all(), 'the other policy has no success'
+
+
+def test_a_curve_can_be_smoothed_and_says_so(sessions, tmp_path, capsys):
+    path = tmp_path / 't.json'
+    phi = [0.0, 0.0, 0.0, 1.0, 0.0, 0.2, 0.2, 0.2]    # an outlier of one frame
+    path.write_text(json.dumps({'episodes': [{'name': 'one/A', 'phi': phi}]}))
+    words = ('--judge', 'recorded', '--param', f'file={path}', '--no-cache')
+    found = {}
+    for curve in ('raw', 'v1.5'):
+        assert audit(sessions / 'one' / 'A', *words, '--curve', curve, '--json') == 0
+        report = json.loads(capsys.readouterr().out)
+        found[curve] = report['episodes'][0]
+        assert report['settings']['curve'] == curve
+        assert audit('--trace', path, '--curve', curve, '--json') == 0
+        found[curve, 'mp'] = json.loads(capsys.readouterr().out)['episodes'][0]['mp']
+    assert (found['raw']['metrics']['mp'], found['raw', 'mp']) == (1.0, 1.0)
+    assert max(found['v1.5']['phi']) < 0.25
+    assert 0.1 < found['v1.5', 'mp'] < 0.25
+    assert (found['raw']['mode'], found['v1.5']['mode']) == ('absolute', 'absolute, curve v1.5')
+    assert audit('--trace', path, '--curve', 'v1.5') == 0
+    assert 'curve v1.5' in capsys.readouterr().out
 
 
 def test_refused_metrics_are_not_computed(sessions, tmp_path, capsys):
@@ -215,6 +260,51 @@ def test_simple_judges(tmp_path):
     assert trace.clipped == 1
 
 
+def scored(dataset, name, column, every, about):
+    """Write what LeRobot's scoring of a dataset of A and B writes: progress rises to 0.8."""
+    lengths = [row['length'] for row in pq.read_table(
+        dataset / 'meta/episodes/chunk-000/file-000.parquet').to_pylist()]
+    rows = [(sum(lengths[:k]) + t, k, t, 0.8 * t / (n - 1) if k else 0.0)
+            for k, n in enumerate(lengths) for t in range(0, n, every)]
+    index, episode, frame, progress = (np.array(column) for column in zip(*rows, strict=True))
+    table = pa.table({'index': index, 'episode_index': episode, 'frame_index': frame,
+                      column: progress.astype(np.float32)})
+    pq.write_table(table.replace_schema_metadata(about), dataset / name)
+    return dataset / name
+
+
+def test_a_reward_model_of_lerobot(sessions, tmp_path, capsys):
+    dataset = tmp_path / 'dataset'
+    assert main(['episode', 'export', str(sessions / 'one'), '--format', 'lerobot', '--output',
+                 str(dataset)]) == 0
+    model = json.dumps({'model': {'id': 'lerobot/Robometer-4B', 'type': 'robometer'}})
+    files = [scored(dataset, 'sarm_progress.parquet', 'progress_sparse', 1,
+                    {'reward_model_path': 'lab/sarm'}),
+             scored(dataset, 'topreward_progress.parquet', 'progress_sparse', 1,
+                    {'vlm_name': 'Qwen/Qwen3-VL-8B-Instruct'}),
+             scored(dataset, 'signals.parquet', 'reward.robometer.progress', 5,
+                    {'lerobot.reward_scoring.format': 'lerobot.frame_signals',
+                     'lerobot.reward_scoring.provenance': model})]
+    capsys.readouterr()
+    for file, name in zip(files, ('lab/sarm', 'Qwen/Qwen3-VL-8B-Instruct', 'lerobot/Robometer-4B'),
+                          strict=True):
+        assert audit(sessions / 'one', '--judge', 'lerobot', '--param', f'file={file}',
+                     '--no-cache', '--json') == 0
+        a, b = json.loads(capsys.readouterr().out)['episodes']
+        assert b['model'].startswith(f'{name}: ')
+        assert set(a['phi']) == {0.0}
+        assert b['phi'] == pytest.approx(np.linspace(0.0, 0.8, len(b['phi'])), abs=0.07)
+        assert not b['calibrated']
+        assert b['metrics']['mp'] is b['metrics']['mc'] is b['metrics']['ppl'] is None
+    words = ('--judge', 'lerobot', '--param', f'file={files[0]}', '--no-cache')
+    assert audit(sessions / 'two', *words) == 1
+    assert "no episode 'two/A'" in capsys.readouterr().err
+    assert audit(sessions / 'one', *words, '--param', 'column=reward') == 2
+    assert "'reward'; it has index, episode_index" in capsys.readouterr().err
+    assert audit(sessions / 'one', *words, '--param', 'dataset=/nowhere') == 2
+    assert audit(sessions / 'one', *words[:3], f'file={sessions / "one" / "session.json"}') == 2
+
+
 def test_preference_against_audit():
     def audited(name, end):
         clip = dataclasses.replace(small_clip(), potential=np.linspace(0, end, 4), name=name)
@@ -265,8 +355,38 @@ def test_an_honest_evaluator_of_policies_that_go_home_is_not_flagged(monkeypatch
         'honest': 'inverted', 'inverted': 'honest'}, 'the refusal is needed'
 
 
-def test_the_local_judge_is_refused_mc_str_and_evaluators(sessions, capsys):
-    assert audit(sessions, '--judge', 'local', '--no-cache', '--json') == 0
+def test_evaluators_beside_the_model_that_ships():
+    """The policies of real episodes do the task and go home, or leave the arm at the goal."""
+    pytest.importorskip('mujoco')
+    judge, ends = LocalJudge(), {}
+    for seed in (2005, 2006):
+        for kind in ('home', 'open', 'high'):
+            clip = record(LabelledEpisode('cup_on_plate', seed, kind))
+            ends[seed, kind] = audit_clip(judge, clip.clip()), clip.source.success
+    assert [ends[seed, 'home'][1] for seed in (2005, 2006)] == [True, True]
+    rows = []
+    for k in range(48):
+        seed, bad, won = 2005 + k % 2, ('open', 'high')[k // 2 % 2], 'AB'[k % 3 == 0]
+        said = won if k < 24 else {'A': 'B', 'B': 'A'}[won]
+        slots = [ends[seed, 'home' if slot == won else bad][0] for slot in 'AB']
+        rows.append((SessionFile(f's{k}', evaluator='honest' if k < 24 else 'inverted',
+                                 verdict=Verdict(preference=Preference(said), valid=True)),
+                     *slots))
+    assert {e.evaluator: e.kind.value for e in by_evaluator(agreements(rows))} == {
+        'honest': 'honest', 'inverted': 'inverted'}
+    cubes = [(session, *(dataclasses.replace(ended, instruction='put the red cube in the bowl')
+                         for ended in slots)) for session, *slots in rows]
+    assert agreements(cubes) == []    # it would not see that another cube lies there
+    assert not_calibrated(cubes) == len(cubes)
+
+
+def test_a_local_model_without_proof_is_refused_mc_str_and_evaluators(
+        sessions, tmp_path, capsys):
+    unproven = read_model(shipped())
+    write_model(tmp_path / 'm.npz', dataclasses.replace(
+        unproven, card=dataclasses.replace(unproven.card, measured={})))
+    local = ('--judge', 'local', '--param', f'model={tmp_path / "m.npz"}', '--no-cache')
+    assert audit(sessions, *local, '--json') == 0
     report = json.loads(capsys.readouterr().out)
     assert 'arm' in report['judge']['untrusted']
     assert report['agreement']['sessions'] == report['agreement']['evaluators'] == []
@@ -274,7 +394,7 @@ def test_the_local_judge_is_refused_mc_str_and_evaluators(sessions, capsys):
         assert episode['metrics']['mc'] is episode['metrics']['str'] is None
         assert 'arm' in episode['refused']['str']
     assert report['policies'][0]['reached']['100']['count'] == 0
-    assert audit(sessions, '--judge', 'local', '--no-cache') == 0
+    assert audit(sessions, *local) == 0
     out = capsys.readouterr().out
     assert 'no evaluator is judged by these audits' in out
     assert 'STR: the judge looks at the arm' in out
@@ -303,7 +423,7 @@ def test_an_old_file_of_the_local_judge_has_no_mc_and_str_either(tmp_path):
         assert bool(scores.untrusted) == (judge == 'local')
 
 
-def test_uncalibrated_sessions_say_nothing_of_the_evaluator(sessions, capsys):
+def test_what_sessions_say_of_the_evaluator_and_of_the_judge(sessions, tmp_path, capsys):
     try:
         for name in ('one', 'two'):
             verdict = Verdict(preference=Preference.A, valid=True, progress_a=1.0, progress_b=0.5)
@@ -315,10 +435,35 @@ def test_uncalibrated_sessions_say_nothing_of_the_evaluator(sessions, capsys):
             2, [], [])
         assert audit(sessions, '--judge', 'elapsed', '--no-cache') == 0
         assert 'calibrated there: 2' in capsys.readouterr().out
+        scored = tmp_path / 't.json'
+        scored.write_text(json.dumps({'episodes': [
+            {'name': f'{name}/{slot}', 'phi': [0.0, end]} for name, slot, end in (
+                ('one', 'A', 0.9), ('one', 'B', 0.2), ('two', 'A', 0.1), ('two', 'B', 0.8))]}))
+        words = ('--judge', 'recorded', '--param', f'file={scored}', '--no-cache')
+        assert audit(sessions, *words) == 0
+        out = capsys.readouterr().out
+        assert '  Open / Close: 0 of 1 [0.00, 0.79]' in out
+        assert '  Pick and Place: 1 of 1 [0.21, 1.00]' in out
+        assert audit(sessions, *words, '--json') == 0
+        categories = json.loads(capsys.readouterr().out)['agreement']['categories']
+        assert [(c['category'], c['agree'], c['decisive']) for c in categories] == [
+            ('Open / Close', 0, 1), ('Pick and Place', 1, 1)]
     finally:
         for name in ('one', 'two'):
             write_session(sessions / name, dataclasses.replace(
                 read_session(sessions / name), verdict=Verdict(progress_a=1.0, progress_b=0.5)))
+
+
+def test_preferences_of_public_sessions_by_category(capsys):
+    file = Path(__file__).parents[2] / 'bench' / 'bench_judge.py'
+    loaded = importlib.util.spec_from_file_location('bench_judge', file)
+    bench = importlib.util.module_from_spec(loaded)
+    loaded.loader.exec_module(bench)
+    bench.preferences(SAMPLE)
+    rows = {line[:26].strip(): line[26:].split() for line in capsys.readouterr().out.splitlines()}
+    assert rows['Pick and Place'][:5] == ['1.00', '[0.84,', '1.00]', 'of', '20']
+    assert rows['all'][3:5] == ['of', '50']
+    assert rows['all'][5:] == ['0.43', '[0.29,', '0.58]', 'of', '42']
 
 
 class FourFrames(OracleJudge):

@@ -89,6 +89,11 @@ def test_a_policy_that_lost_its_only_comparison_is_ranked_and_told(tables, capsy
     row = next(line for line in out.splitlines() if 'erin' in line)
     assert 'too few to tell' in row
     assert row.split()[0] == '–'
+    printed = {line.split()[1]: line.split()[0] for line in out.splitlines()[1:6]}
+    _, out, _ = ask(capsys, 'rank', '--sessions', tables[0], '--json')
+    assert printed == {row['policy']: '–' if row['too_few'] else '-'.join(
+        str(rank) for rank in sorted({row['rank_low'], row['rank_high']}))
+        for row in json.loads(out)['standings']}, 'no rank beside the range of ranks'
     code, out, err = ask(capsys, 'rank', '--sessions', tables[0], '--json', '--policies',
                          'amber,blue,erin')
     rows = {row['policy']: row for row in json.loads(out)['standings']}
@@ -281,6 +286,25 @@ def test_old_verdicts_count_less_and_changes_are_told(tmp_path, tables, capsys):
     code, _, err = ask(capsys, 'rank', '--sessions', tables[0], '--windows', '2')
     assert code == 2
     assert "need the time of every session that counts, in the column 'created'" in err
+
+
+def test_robots_are_ranked_apart_and_told_whether_they_may_be_pooled(tmp_path, tables, capsys):
+    rows = [(f's{k}', 1, 'AB'[(k < 60) != (k % 5 == 0)], 'new', ('old', 'older')[k % 2],
+             ('panda', 'ur5e')[k // 60]) for k in range(120)] + [('x', 1, 'A', 'new', 'old', '')]
+    path = write(tmp_path / 'r.csv', 'session_uuid valid preference policy_a policy_b robot', rows)
+    words = ('rank', '--sessions', path, '--method', 'bt', '--robots')
+    code, out, _ = ask(capsys, *words)
+    assert code == 0
+    assert re.search(r'policy +panda +ur5e\n', out)
+    assert re.search(r'new +-\d\.\d+ +\d\.\d+\n', out)
+    assert 'comparisons that name no robot: 1\nrobots, by session: not pooled: new is ' in out
+    report = json.loads(ask(capsys, *words, '--json')[1])['robots']
+    assert report['pooled'] is False
+    assert report['differs'][0] == {'policy': 'new', 'best': 'ur5e', 'worst': 'panda'}
+    assert set(report['standings']) == {'panda', 'ur5e'}
+    code, _, err = ask(capsys, 'rank', '--sessions', tables[0], '--robots')
+    assert code == 2
+    assert "--robots needs the kind of robot of sessions, in the column 'robot'" in err
 
 
 def agreements(capsys, *words):

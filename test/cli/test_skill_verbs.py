@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from html import escape
 
 import pytest
@@ -111,6 +112,134 @@ def test_a_chat_model_writes_and_what_cannot_be_read_is_counted(monkeypatch, cap
     answer = json.loads(out)
     assert (code, answer['policy'], answer['malformed']) == (0, 'chat:m', 1)
     assert [solution['policy'] for solution in answer['solutions']] == ['chat:m']
+
+
+GOOD_TASK = {'name': 'Pull Drawer Half Out', 'description': 'The robot arm pulls the drawer',
+             'object': 'Drawer', 'joint': 'slide', 'target': 0.5, 'starts': []}
+
+
+def proposed(monkeypatch, capsys, replies, *words, scene='open_drawer'):
+    with ChatServer(lambda r: answered(json.dumps({'tasks': replies.pop(0)}))) as server:
+        monkeypatch.setenv('ARENA_MODEL_URL', server.url)
+        monkeypatch.setenv('ARENA_MODEL', 'm')
+        code, out = said(capsys, 'propose', scene, *words, '--json')
+    return code, json.loads(out), [r['messages'][1]['content'] for r in server.requests]
+
+
+@pytest.mark.parametrize(('wrong', 'reason'), [
+    ({'object': 'Fridge'}, "no object 'Fridge'; it has Drawer"),
+    ({'joint': 'hinge'}, "no joint 'Drawer/hinge'; it has Drawer/slide"),
+    ({'starts': [{'joint': 'Lamp/knob', 'start': 0.5}]}, "no joint 'Lamp/knob'"),
+    ({'target': 0.1}, 'starts at 0, where the goal 0.1 holds already'),
+    ({'target': 1.2}, "1.2 is beyond the limits of 'Drawer/slide'"),
+    ({'starts': [{'joint': 'Dimmer/slide', 'start': -1}]}, '-1 is beyond the limits'),
+    ({'name': 'Open Drawer'}, 'is the name of another task'),
+    ({'name': '../drawer'}, 'letters, digits and spaces')])
+def test_a_proposal_that_the_scene_does_not_allow_is_refused(wrong, reason, monkeypatch, capsys):
+    row = {**GOOD_TASK, **wrong}
+    code, answer, asked = proposed(monkeypatch, capsys, [[row], [row]])
+    assert (code, answer['tasks']) == (1, [])
+    assert [reason in refused['reason'] for refused in answer['refused']] == [True, True]
+    assert [reason in text for text in asked] == [False, True]
+
+
+def test_the_simulator_refuses_a_proposal_whose_start_does_not_last(monkeypatch, capsys):
+    press = {**GOOD_TASK, 'object': 'Dishwasher', 'joint': 'start', 'target': 0.0}
+    pressed = {**GOOD_TASK, 'object': 'Dimmer', 'target': 1.0,
+               'starts': [{'joint': 'Dishwasher/stop', 'start': 0.2}]}
+    code, answer, _ = proposed(monkeypatch, capsys, [[press], [pressed]],
+                               scene='press_start_button')
+    assert (code, answer['tasks']) == (1, [])
+    first, second = (refused['reason'] for refused in answer['refused'])
+    assert 'spring moves it back' in first
+    assert "joint 'Dishwasher/stop' comes to rest at" in second
+
+
+def test_a_proposed_task_is_shown_solved_and_run(tmp_path, monkeypatch, capsys):
+    again = {**GOOD_TASK, 'name': 'Push Drawer In', 'target': 0.0,
+             'starts': [{'joint': 'Drawer/slide', 'start': 0.7}]}
+    absent = {**GOOD_TASK, 'name': 'Open Cube', 'object': 'Cube'}
+    code, answer, asked = proposed(monkeypatch, capsys, [[GOOD_TASK, absent, GOOD_TASK], [again]],
+                                   '--count', '2', '--out', tmp_path)
+    assert (code, len(asked)) == (0, 2)
+    assert [task['name'] for task in answer['tasks']] == ['Pull Drawer Half Out', 'Push Drawer In']
+    assert "no joint 'Cube/slide'" in answer['refused'][0]['reason']
+    assert answer['refused'][1]['reason'] == 'it was proposed already'
+    task = tmp_path / 'push_drawer_in.json'
+    assert json.loads(said(capsys, 'spec', task, '--json')[1])['initial']['Drawer/slide'] == 0.7
+    assert said(capsys, 'generate', task, '--out', tmp_path / 'made')[0] == 0
+    for name in ('pull_drawer_half_out', 'push_drawer_in'):
+        code, out = said(capsys, 'run', tmp_path / f'{name}.json')
+        assert (code, 'success: yes' in out) == (0, True)
+    words = ('solve', task, '--verifier', 'strong_rule', '--seed', '1', '--out', tmp_path / 's')
+    code, out = said(capsys, *words)
+    assert code == 0, out
+    assert main(['skill', 'export', str(task), '--out', str(tmp_path / 'x')]) == 2
+    assert 'no skill task is named' in capsys.readouterr().err
+
+
+def test_a_scene_that_fails_in_the_simulator_is_sent_back_once(tmp_path, monkeypatch, capsys):
+    grasp = {'name': 'grasp', 'kind': 'primitive', 'action_space': 'None', 'code':
+             'rgbs, final_state = grasp_object(self, "Drawer")\nsuccess = True'}
+
+    task = tmp_path / 'half.json'
+    task.write_text(json.dumps({**GOOD_TASK, 'scene': 'Open Drawer', 'starts': {}}))
+
+    def reply(start):
+        return json.dumps({'objects': ['Drawer'], 'subtasks': [grasp],
+                           'joints': [{'joint': 'Drawer/slide', 'start': start}]})
+
+    replies = [reply(0.4), reply(0.02), reply(0.4), reply(7), reply(0.02)]
+    with ChatServer(lambda r: answered(replies.pop(0))) as server:
+        monkeypatch.setenv('ARENA_MODEL_URL', server.url)
+        monkeypatch.setenv('ARENA_MODEL', 'm')
+        code, out = said(capsys, 'generate', 'open_drawer', '--policy', 'chat', '--count', '2',
+                         '--json')
+        assert said(capsys, 'generate', task, '--policy', 'chat')[0] == 0
+    answer = json.loads(out)
+    assert (code, answer['malformed'], len(answer['solutions'])) == (0, 1, 1)
+    assert answer['solutions'][0]['scene']['joints']['Drawer/slide'] == 0.02
+    reason = "joint 'Drawer/slide' comes to rest at 0.40 of its range, and starts at 0.00"
+    assert [reason in request['messages'][1]['content'] for request in server.requests] == [
+        False, True, False, True, False]
+
+
+def test_timeout_and_most_tokens_reach_the_request(monkeypatch, capsys):
+    wait_s = 0.6
+
+    def answer(request):
+        time.sleep(wait_s)
+        return answered('no solution')
+
+    with ChatServer(answer) as server:
+        monkeypatch.setenv('ARENA_MODEL_URL', server.url)
+        monkeypatch.setenv('ARENA_MODEL', 'm')
+        chat = ('--policy', 'chat', '--max-tokens', '321', '--timeout')
+        assert main(['skill', 'generate', 'open_drawer', *chat, '0.2']) != 0
+        assert 'within 0.2 s' in capsys.readouterr().err
+        wait_s = 0.0
+        for verb in (('generate', 'open_drawer'), (
+                'solve', 'open_drawer', '--verifier', 'rule', '--drafts', '1', '--runs', '1')):
+            assert main(['skill', *verb, *chat, '20']) == 1
+    assert {request['max_tokens'] for request in server.requests} == {321}
+
+
+def test_a_task_is_solved_verified_and_joins_the_pool(tmp_path, capsys):
+    pool, out = tmp_path / 'pool.json', tmp_path / 'window.json'
+    code, told = said(capsys, 'solve', 'close_window', '--verifier', 'strong_rule',
+                      '--threshold', '0.6', '--pool', pool, '--out', out, '--seed', '1', '--json')
+    answer = json.loads(told)
+    assert code == 0
+    assert answer['runs'][-1]['success']
+    assert answer['cost']['sim_steps'] == answer['runs'][-1]['sim_steps'] > 0
+    assert said(capsys, 'run', 'close_window', '--solution', out, '--seed', '1')[0] == 0
+    assert 'Close Window' in said(capsys, 'pool', pool)[1]
+    code, told = said(capsys, 'solve', 'press_start_button', '--verifier', 'rule', '--threshold',
+                      '1', '--runs', '1', '--drafts', '1', '--seed', '2')
+    assert code in (0, 1)
+    assert 'run 1: ' + ('succeeded' if code == 0 else 'failed') in told
+    assert main(['skill', 'solve', 'close_window', '--verifier', 'rule', '--runs', '0']) == 2
+    assert 'at least 1' in capsys.readouterr().err
 
 
 def executed(capsys, *words):

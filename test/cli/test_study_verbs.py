@@ -231,6 +231,8 @@ def test_a_study_is_sent_shown_logged_and_never_counted(capsys, arena, tmp_path)
     assert '<dt>Success of A</dt>' in page
     assert arena.server.results.comparisons() == []
     bundle = tmp_path / 'log.json'
+    assert arena.site.get('/api/log').headers['retry-after'] == '5'    # it is put together now
+    assert arena.server.results.settle()
     bundle.write_text(arena.site.get('/api/log').text)
     code, out, err = ask(capsys, 'results', 'verify', bundle, '--json')
     assert (code, json.loads(out)['origins']) == (0, {'local study': 12}), err

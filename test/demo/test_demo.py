@@ -35,7 +35,8 @@ END_S = 12.0    # a few seconds, and more on a machine that is busy
 def demo(folder, *more):
     command = [sys.executable, '-m', 'arena_robot.cli.main', 'demo', '--data', folder, '--pool',
                'still', '--tasks', 'press_button,lift_cube', '--sessions', str(SESSIONS),
-               '--max-steps', str(STEPS), '--speed', '3', '--no-console', *more]
+               '--max-steps', str(STEPS), '--speed', '3', '--no-console',
+               '--robots', 'panda,fr3', *more]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                             env={**os.environ, 'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST'})
 
@@ -101,6 +102,7 @@ def check_sessions(folder, ids):
     for session_id in ids:
         record = read_record(folder / 'sessions' / session_id)
         assert record.verified
+        assert record.session.robot == ('fr3' if session_id == ids[-1] else 'panda')
         assert [r.steps for r in record.rollouts] == [STEPS, STEPS]
         for slot in Slot:
             assert wrong_with(record.folder / slot.value)[0] == []

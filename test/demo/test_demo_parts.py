@@ -12,6 +12,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
+import yaml
 from sample_episodes import SampleEpisode, SampleMaker
 
 from arena_robot.cli.main import main
@@ -23,6 +24,7 @@ from arena_robot.core.process import Process, birth
 from arena_robot.core.verdict import Verdict
 from arena_robot.demo import display as shown
 from arena_robot.demo import outcome, plan, tournament
+from arena_robot.demo.arena import DemoStation, stations
 from arena_robot.demo.audits import JUDGES, LAST_S, BackgroundAudits, audit_sessions
 from arena_robot.demo.display import Display, LiveStatus, ProgressText
 from arena_robot.demo.plan import (
@@ -40,6 +42,8 @@ from arena_robot.demo.run import Demo
 from arena_robot.policy.connect import SERVERS, load_policy, parse_kwargs
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.counts import LEAST_COMPARISONS
+from arena_robot.ranking.differences import across_robots
+from arena_robot.ranking.loading import load
 from arena_robot.records.audit_file import audits_of
 from arena_robot.records.session_file import SessionFile, write_session
 from arena_robot.session.evaluator.desk import DeskState, RunView, SlotView
@@ -67,8 +71,38 @@ def test_a_plan_goes_through_the_tasks_and_never_repeats_a_scene():
     assert plan.open == [0, 1, 2, 3, 4]
 
 
+def test_a_plan_of_two_robots_has_all_tasks_on_each(tmp_path):
+    plan = new_plan(TASKS, 7, 1, 'still', ('panda', 'fr3'))
+    assert [(job.robot, job.task) for job in plan.jobs[:4]] == [
+        (robot, task) for robot in ('panda', 'fr3') for task in TASKS]
+    plan.named(4, 'abc', done=True)
+    assert plan.by_station == [('panda', [0, 1]), ('fr3', [2, 3]), ('panda', [5]), ('fr3', [6])]
+    with pytest.raises(ConfigError, match=r'is press_button with seed 5, asked for is '
+                       r'press_button on fr3 with seed 5; .* --robots'):
+        grown(plan, TASKS, 7, 1, ('fr3', 'panda'))
+
+
+def test_a_robots_station_has_its_arm_and_its_own_name(tmp_path):
+    assert stations(['panda', 'so101', 'panda']) == {'panda': 'sim-1', 'so101': 'sim-2'}
+    station = DemoStation(tmp_path, tmp_path, 3.0, 10, robot='so101', name='sim-2')
+    station.simulator('lift_cube', 1)
+    station.session('127.0.0.1:1', tmp_path / 'sim-2.token')
+    for name, key, value in (('sim_station', 'robot_type', 'so101'),
+                             ('session_node', 'station', 'sim-2')):
+        nodes = yaml.safe_load((tmp_path / f'{name}.yaml').read_text())
+        assert nodes[f'/**/{name}']['ros__parameters'][key] == value
+
+
+def test_a_pool_that_does_not_drive_a_robot_is_refused(monkeypatch):
+    monkeypatch.setattr(plan, 'ROBOTS', {})    # as if a panda were an embodiment
+    options = DemoOptions(12, TASKS, 3.0, os.curdir, 1, 150, 'walkers')
+    options.check()
+    with pytest.raises(ConfigError, match="1 of the policies of the pool 'four' drive a panda"):
+        dataclasses.replace(options, pool='four').check()
+
+
 def test_a_plan_survives_the_disk(tmp_path):
-    plan = new_plan(TASKS, 3, 1, 'still')
+    plan = new_plan(TASKS, 3, 1, 'still', ('panda', 'so101'))
     plan.ports = Ports(1, 2, 3, (4, 5))
     plan.begin(1)
     plan.named(1, 'abc')
@@ -117,9 +151,11 @@ def test_processes_end_with_their_block_even_stubborn_ones(tmp_path):
         processes.start(meek, stubborn)
         for process in (meek, stubborn):
             assert process.wait_for('ready') == 'ready'
+        processes.end(meek)
+        assert meek.code is not None
+        processes.require()
         begun = time.monotonic()
         processes.close(timeout_s=0.5)
-    assert meek.code is not None
     assert stubborn.code == -15
     assert time.monotonic() - begun < 5.0
     assert not (tmp_path / FILE).exists()
@@ -255,6 +291,7 @@ def test_every_open_state_has_words():
     (['--speed', '99'], '--speed is 0.1 to 20'),
     (['--max-steps', '0'], '--max-steps'),
     (['--pool', 'exampels'], "Did you mean 'examples'"),
+    (['--robots', 'panda,pandas'], 'pandas'),
 ])
 def test_what_cannot_be_is_told_before_anything_starts(tmp_path, capsys, words, text):
     assert main(['demo', '--data', str(tmp_path / 'new'), *words]) == 2
@@ -297,6 +334,19 @@ def test_the_end_prints_a_rank_only_where_the_data_tell_one(sessions, rank):
     best = out.getvalue().splitlines()[2]
     assert best.split('walk')[0].strip() == rank.strip(), best
     assert ('too few to tell' in best) == (not rank)
+
+
+def test_the_end_says_of_each_robot_how_it_went_and_whether_they_are_one():
+    votes = load({'policy_a': ['walk'] * 80, 'policy_b': ['still'] * 80,
+                  'preference': list('AAAB' * 10 + 'BBBA' * 10),
+                  'robot': ['panda'] * 40 + ['ur5'] * 40})
+    out = io.StringIO()
+    with shown.Display(out, lambda: []) as display:
+        outcome.tell(display, outcome.DemoOutcome((), votes, outcome.ranked(votes), None, (),
+                                                  across_robots(votes, intervals=0)))
+    assert '  panda: walk ' in out.getvalue()
+    assert '  ur5: still ' in out.getvalue()
+    assert '  the table has all robots together; not pooled: ' in out.getvalue()
 
 
 def test_a_wish_is_fine_as_it_comes():

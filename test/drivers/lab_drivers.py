@@ -1,8 +1,15 @@
 """Drivers as a lab would write them, on any clock; the checks hold for each."""
 
+import importlib
+import json
+import sys
 import threading
+import time
+import types
+from pathlib import Path
 
 import numpy as np
+import yaml
 
 from arena_robot.core.action import ArmCommand, GripperCommand
 from arena_robot.core.errors import DriverError, ReadTimeout, SafetyError, StaleData
@@ -16,8 +23,10 @@ from arena_robot.core.observation import (
 from arena_robot.drivers.base import StereoFrame
 from arena_robot.drivers.grabbing import Arrivals
 from arena_robot.drivers.part import Opened
-from arena_robot.drivers.sim.zed_models import camera_info
+from arena_robot.drivers.sim.room_model import camera_info
+from arena_robot.robots.arms import PANDA, RESET_JOINTS
 
+PLUGIN = Path(__file__).parents[2] / 'config' / 'lerobot_robot_arena'
 HOME = np.array([0.0, -0.6, 0.0, -2.5, 0.0, 1.9, 0.0])
 LIMIT = 2.8
 
@@ -237,3 +246,127 @@ class QuickClock:
             self._now_ns = max(self._now_ns, stamp_ns)
 
     steady_ns, sleep_until_steady_ns = now_ns, sleep_until_ns
+
+
+class LabRobot:
+    """
+    What LeRobot calls a robot, as an SO-101 is one: joints in degrees, a gripper, a camera.
+
+    Each number goes from ``start`` to where it is sent at ``speed`` units a second. ``log`` is a
+    file that gets every action; ``calibrated`` False is a robot that nobody calibrated. A robot
+    that is ``broken`` raises what a bus does.
+    """
+
+    joints = ('shoulder_pan', 'shoulder_lift', 'elbow_flex', 'wrist_flex', 'wrist_roll')
+    made = ()
+
+    def __init__(self, log='', calibrated=True, speed=120.0, joints=joints, start=None):
+        type(self).made = (*self.made, self)
+        self.log, self.is_calibrated, self.speed = log, calibrated, speed
+        self.action_features = {f'{name}.pos': float for name in (*joints, 'gripper')}
+        self.observation_features = {**self.action_features, 'front': (48, 64, 3)}
+        self.position = dict.fromkeys(self.action_features, 1.0) | {
+            'gripper.pos': 100.0} | (start or {})
+        self.goal, self.at_s = dict(self.position), 0.0
+        self.broken = self.is_connected = False
+
+    def connect(self, calibrate=True):
+        assert not calibrate, 'a node cannot ask a person to calibrate'
+        self.is_connected, self.at_s = True, time.monotonic()
+
+    def disconnect(self):
+        self.is_connected = False
+
+    def get_observation(self):
+        if self.broken or not self.is_connected:
+            raise ConnectionError('no status packet')
+        now_s = time.monotonic()
+        most, self.at_s = self.speed * (now_s - self.at_s), now_s
+        for name, goal in self.goal.items():
+            self.position[name] += float(np.clip(goal - self.position[name], -most, most))
+        picture = np.full((48, 64, 3), (200, 100, 50), np.uint8)
+        return {**self.position, 'front': picture}
+
+    def send_action(self, action):
+        assert set(action) == set(self.action_features)
+        self.goal = dict(action)
+        if self.log:
+            with open(self.log, 'a', encoding='utf-8') as file:
+                file.write(json.dumps(action) + '\n')
+        return action
+
+
+SO101_MODEL = """<mujoco><worldbody><body name="base"><body name="shoulder" pos="0 0 .06">
+<joint name="pan" axis="0 0 1" range="-110 110"/><body name="upper" pos=".03 0 .05">
+<joint name="lift" axis="0 1 0" range="-100 100"/><body name="lower" pos="0 0 .11">
+<joint name="elbow" axis="0 1 0" range="-97 97"/><body name="wrist" pos=".13 0 0">
+<joint name="flex" axis="0 1 0" range="-95 95"/><body name="roll" pos=".06 0 0">
+<joint name="roll" axis="1 0 0" range="-157 163"/><site name="tool" pos=".05 0 0"/>
+</body></body></body></body></body></body></worldbody></mujoco>"""
+SO101_ARM = """
+name: so101
+title: SO-101
+arms: {arm: {model: so101.xml, joints: [pan, lift, elbow, flex, roll], base: base, tool: tool,
+             velocity: [2, 2, 2, 2, 2], acceleration: [9, 9, 9, 9, 9], torque: [3, 3, 3, 3, 3],
+             reset: [0, 0, 0, 0, 0]}}
+grippers: {gripper: {stroke_m: 0.08}}
+cameras: {wrist: {kind: mono, role: wrist}}
+layouts: {}
+"""
+SO101_MAPPING = """
+robot: {}
+rate: 50
+joints:
+  pan: {name: shoulder_pan.pos, unit: degrees}
+  lift: {name: shoulder_lift.pos, unit: degrees, sign: -1}
+  elbow: {name: elbow_flex.pos, unit: degrees, zero: 5}
+  flex: {name: wrist_flex.pos, unit: radians}
+  roll: {name: wrist_roll.pos, unit: normalised}
+gripper: {name: gripper.pos}
+cameras: {left: {name: front, focal: 0.9}}
+"""
+
+
+def so101(folder, **robot):
+    """Write an arm and its mapping to :class:`LabRobot`; return their paths as texts."""
+    for name, text in (('so101.xml', SO101_MODEL), ('so101.yaml', SO101_ARM), (
+            'mapping.yaml', SO101_MAPPING.replace('robot: {}', f'robot: {json.dumps(robot)}'))):
+        (folder / name).write_text(text, encoding='utf-8')
+    return str(folder / 'so101.yaml'), str(folder / 'mapping.yaml')
+
+
+def panda_like(folder, **robot):
+    """Write the mapping of a :class:`LabRobot` with a Panda's joints; return its path as text."""
+    names = PANDA.joint_names()
+    start = dict(zip((f'{name}.pos' for name in names), np.degrees(RESET_JOINTS).tolist(),
+                     strict=True))
+    path = folder / 'panda_mapping.yaml'
+    path.write_text(yaml.safe_dump({
+        'robot': {'joints': names, 'start': start, **robot}, 'rate': 60.0,
+        'joints': {name: {'name': f'{name}.pos', 'unit': 'degrees'} for name in names},
+        'gripper': {'name': 'gripper.pos'},
+        'cameras': {'wrist': {'name': 'front', 'focal': 0.8}}}), encoding='utf-8')
+    return str(path)
+
+
+def stand_in_plugin(monkeypatch):
+    """Return the module of our robots for LeRobot, over what it takes from LeRobot."""
+    registered = {}
+    config = type('RobotConfig', (), {'register_subclass': staticmethod(
+        lambda name: lambda made: registered.setdefault(name, made))})
+    content = {
+        'lerobot.robots.config': {'RobotConfig': config},
+        'lerobot.robots.robot': {'Robot': type('Robot', (), {'__init__': lambda *_: None})},
+        'lerobot.utils.errors': {name: type(name, (ConnectionError,), {}) for name in (
+            'DeviceAlreadyConnectedError', 'DeviceNotConnectedError')}}
+    for name in ('lerobot', 'lerobot.robots', 'lerobot.utils', *content):
+        module = types.ModuleType(name)
+        module.__dict__.update(content.get(name, {}))
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.syspath_prepend(str(PLUGIN))
+    monkeypatch.delitem(sys.modules, 'lerobot_robot_arena', raising=False)
+    found = importlib.import_module('lerobot_robot_arena')
+    monkeypatch.delitem(sys.modules, 'lerobot_robot_arena')
+    assert registered == {'arena_station': found.ArenaStationConfig,
+                          'arena_ros_station': found.ArenaRosStationConfig}
+    return found

@@ -1,5 +1,10 @@
-"""The model of DROID's arm whose joints libfranka's position handler is given."""
+"""
+The model of DROID's arm whose joints libfranka's position handler is given.
 
+Targets at 15 Hz settle through the real libraries as at the simulated station.
+"""
+
+import functools
 import importlib.util
 import sys
 from pathlib import Path
@@ -8,7 +13,9 @@ from types import SimpleNamespace
 import mujoco
 import numpy as np
 import pytest
+from franka_rig import LONG, needs
 
+from arena_robot.drivers.franka.arm import FrankaRsArm, LibfrankaArm
 from arena_robot.drivers.franka.board import FrankaOrder
 from arena_robot.drivers.franka.client import FrankaConfig
 from arena_robot.drivers.franka.droid_model import LEAD_RAD, LONGEST_MS, DroidModel
@@ -20,6 +27,7 @@ SPEC = importlib.util.spec_from_file_location(
     'bench_franka', Path(__file__).parents[2] / 'bench' / 'bench_franka.py')
 bench = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(bench)
+JOINTS = (0, 2, 4, 6)
 HOME, SPEED = np.array(FR3.reset_joints), np.array(FR3.limits.velocity)
 FAR = np.array([0.5, -0.4, 0.5, -0.4, 0.5, 0.4, -0.5])
 
@@ -157,3 +165,20 @@ def test_libfranka_is_given_the_path_of_a_motion_itself(client):
     libfranka.start(FrankaOrder.MOVE, HOME)
     libfranka.send(HOME + 0.01)
     assert np.array_equal(handlers[-1].targets, [HOME + 0.01])
+
+
+@functools.cache
+def station():
+    return [settled for _, settled in bench.simulated(JOINTS)]
+
+
+@LONG
+@pytest.mark.parametrize(('arm_class', 'options'), [
+    pytest.param(FrankaRsArm, {}, marks=needs('franka_rs'), id='franka_rs'),
+    pytest.param(LibfrankaArm, {}, marks=needs('libfranka'), id='libfranka'),
+    pytest.param(LibfrankaArm, {'torques': True}, marks=needs('libfranka'),
+                 id='libfranka with torques'),
+])
+def test_a_step_settles_as_at_the_simulated_station(arm_class, options):
+    seconds = [settled for _, settled in bench.driven(arm_class, JOINTS, **options)]
+    assert seconds == pytest.approx(station(), rel=0.1)

@@ -31,7 +31,7 @@ class Library:
     """
 
     stream = SimpleNamespace(color='color', infrared='infrared', depth='depth')
-    format = SimpleNamespace(rgb8='rgb8', y8='y8')
+    format = SimpleNamespace(rgb8='rgb8', y8='y8', z16='z16')
     camera_info = SimpleNamespace(serial_number='serial_number', name='name')
     timestamp_domain = SimpleNamespace(hardware_clock=0, system_time=1, global_time=2)
     option = SimpleNamespace(**{name: name for name in (
@@ -43,6 +43,7 @@ class Library:
         self.busy, self.options, self.skip, self.domain = set(), {}, 0, 2
         self.needs_reset, self.back_s = True, 0.2
         self.lost, self.resets, self.away = set(), [], {}
+        self.depth_scale = 0.001
 
     def context(self):
         return SimpleNamespace(query_devices=lambda: [
@@ -70,7 +71,16 @@ class Library:
         sensors = [sensor(*stereo), *([] if 'D405' in model else [sensor('color')])]
         return SimpleNamespace(
             get_info={'serial_number': serial, 'name': model}.get,
-            hardware_reset=hardware_reset, query_sensors=lambda: sensors)
+            hardware_reset=hardware_reset, query_sensors=lambda: sensors,
+            first_depth_sensor=lambda: SimpleNamespace(get_depth_scale=lambda: self.depth_scale))
+
+    def align(self, stream):
+        """Return what gives depth the shape of the color picture; before that it has another."""
+        assert stream == 'color'
+        return SimpleNamespace(process=lambda frames: SimpleNamespace(
+            get_color_frame=frames.get_color_frame,
+            get_depth_frame=lambda: SimpleNamespace(get_data=lambda: np.full(
+                frames.get_color_frame().get_data().shape[:2], 700, np.uint16))))
 
     def config(self):
         asked = SimpleNamespace(serial='', streams=[])
@@ -162,9 +172,11 @@ def camera(**options):
 
 
 class TestRealsense(CameraConformance):
+    stream = 'infrared'
+
     @pytest.fixture
     def rig(self, library):
-        there, part = dict(library.plugged), camera(stream='infrared')
+        there, part = dict(library.plugged), camera(stream=self.stream)
 
         def silence():
             library.plugged.clear()
@@ -174,6 +186,10 @@ class TestRealsense(CameraConformance):
                          harmless=True, own_rate=True)
 
 
+class TestRealsenseDepth(TestRealsense):
+    stream = 'depth'
+
+
 def test_the_color_camera_has_one_eye(library):
     with camera() as colour:
         frame = colour.wait_frame(BUSY_S)
@@ -181,6 +197,18 @@ def test_the_color_camera_has_one_eye(library):
     assert frame.left.pixels.shape == (240, 424, 3)
     assert frame.right.pixels.size == 0
     assert library.options == {'enable_auto_exposure': 1.0, 'enable_auto_white_balance': 1.0}
+
+
+@pytest.mark.parametrize(('model', 'scale', 'mm'), [('D435', 0.001, 700), ('D405', 0.0001, 70)])
+def test_depth_is_of_the_color_s_pixels_and_in_millimetres(library, model, scale, mm):
+    library.plugged['831612070000'], library.depth_scale = model, scale
+    with camera(stream='depth') as deep:
+        frame = deep.wait_frame(BUSY_S)
+        assert set(deep.info()) == {'left'}
+    assert (frame.left.pixels.shape, frame.right.pixels.size) == ((240, 424, 3), 0)
+    np.testing.assert_array_equal(frame.depth.millimetres, np.full((240, 424), mm, np.uint16))
+    assert frame.depth.stamp_ns == frame.left.stamp_ns
+    assert 'emitter_enabled' not in library.options, 'depth needs the dots'
 
 
 def test_infrared_eyes_have_the_camera_s_geometry_and_no_dots(library):

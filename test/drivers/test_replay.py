@@ -8,7 +8,7 @@ from lab_drivers import QuickClock
 
 from arena_robot.core.action import ArmCommand
 from arena_robot.core.clock import ManualClock, SystemClock
-from arena_robot.core.errors import DataError, DriverError, StaleData
+from arena_robot.core.errors import DataError, DriverError, SafetyError, StaleData
 from arena_robot.drivers.conformance.pytest_suite import (
     ArmConformance,
     CameraConformance,
@@ -25,7 +25,7 @@ from arena_robot.drivers.replay import (
     Track,
     read_recorded,
 )
-from arena_robot.drivers.sim.zed_models import camera_info
+from arena_robot.drivers.sim.room_model import camera_info
 
 BEGIN = 1_700_000_000_000_000_000
 MS = 1_000_000
@@ -127,6 +127,16 @@ def test_a_broken_picture_is_named(episode):
         camera.frame()
 
 
+def test_an_arm_of_six_joints_is_played(tmp_path):
+    np.savez(tmp_path / 'steps.npz', **{**arrays(), 'arm/q': arrays()['arm/q'][:, :6]})
+    (tmp_path / 'left_left').mkdir()
+    with ReplayArm(Player(read_recorded(tmp_path), ManualClock())) as arm:
+        assert arm.state().q.shape == arm.state().tau_ext.shape == (6,)
+        assert arm.command(ArmCommand(np.ones(6), 3)).q.shape == (6,)
+        with pytest.raises(SafetyError, match='must have 6 numbers'):
+            arm.command(ArmCommand(np.ones(7), 3))
+
+
 def test_wrong_arrays_are_named(tmp_path):
     with pytest.raises(DataError, match=r'cannot read .*steps\.npz'):
         read_recorded(tmp_path)
@@ -134,7 +144,7 @@ def test_wrong_arrays_are_named(tmp_path):
     np.savez(tmp_path / 'steps.npz', **{k: v for k, v in good.items() if k != 'arm/q'})
     with pytest.raises(DataError, match='lacks arm/q'):
         read_recorded(tmp_path)
-    np.savez(tmp_path / 'steps.npz', **{**good, 'arm/q': good['arm/q'][:, :6]})
+    np.savez(tmp_path / 'steps.npz', **{**good, 'arm/dq': good['arm/q'][:, :6]})
     with pytest.raises(DataError, match=r'\(20, 7\).*found \(20, 6\)'):
         read_recorded(tmp_path)
     np.savez(tmp_path / 'steps.npz', **{**good, 'arm/stamp_ns': good['arm/stamp_ns'][::-1]})

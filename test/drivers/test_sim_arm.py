@@ -1,21 +1,47 @@
 """The simulated arm and 2F-85: kinematics, impedance, limits, stopping; speed, grip, force."""
 
+import re
 from math import cos, sin
 
 import mujoco
 import numpy as np
 import pytest
+import yaml
 from scipy.spatial.transform import Rotation
 
 from arena_robot.core.action import ArmCommand, GripperCommand
 from arena_robot.core.errors import ConfigError, DriverError, StaleData
 from arena_robot.core.observation import ObjectStatus, RobotMode
 from arena_robot.drivers.sim.arm_control import DROID
-from arena_robot.drivers.sim.expert import ExpertMotions
+from arena_robot.drivers.sim.expert import ExpertMotions, run_expert
 from arena_robot.drivers.sim.station import SimStation
 from arena_robot.robots.arms import FRANKA_DH, FRANKA_FLANGE_M, RESET_JOINTS, ROBOTS
+from arena_robot.robots.cameras import CameraKind
+from arena_robot.safety.embodiments import cameras_of
 from arena_robot.safety.limits import robot_of
 
+MAKERS = """<mujoco><compiler meshdir="meshes"/><asset><mesh name="wedge"
+vertex="0 0 0 .2 0 0 0 .1 0 0 0 .3" face="0 2 1 0 1 3 0 3 2 1 2 3"/><mesh file="gone.obj"/>
+<texture name="t" type="2d" builtin="flat" width="8" height="8"/>
+<material name="red" texture="t" rgba="1 0 0 1"/></asset><worldbody>
+<geom type="plane" size="9 9 1"/>
+<body name="stand" pos="5 5 5"><geom type="box" size=".1 .1 .05" pos="0 0 .05"/>
+<body name="a" pos="0 0 .2" euler="0 0 30"><joint name="turn" axis="0 0 1" range="-90 90"/>
+<geom type="mesh" mesh="wedge" material="red" contype="0" conaffinity="0"/>
+<geom type="mesh" mesh="gone"/><geom type="capsule" fromto="0 0 0 0 0 .3" size=".03"/>
+<body name="lamp" pos="0 .3 0"><joint name="flap" axis="1 0 0"/><geom size=".02" rgba="0 1 0 1"/>
+</body><body name="b" pos="0 0 .3"><joint name="tilt" axis="0 1 0" range="-90 90"/>
+<geom type="cylinder" fromto="0 0 0 .3 0 0" size=".02"/><body name="hand" pos=".3 0 0"
+euler="0 90 0"><body name="own_finger"><joint name="own"/><geom size=".01"/></body></body></body>
+</body></body></worldbody><actuator><motor joint="turn"/></actuator></mujoco>"""
+URDF = """<robot name="r"><link name="stand"/><joint name="turn" type="revolute">
+<parent link="stand"/><child link="a"/><origin xyz="0 0 0.3"/><axis xyz="0 0 1"/>
+<limit lower="-1" upper="1" effort="9" velocity="1"/></joint><link name="a"><visual><geometry>
+<mesh filename="package://makers/meshes/ball.obj"/></geometry></visual><visual><geometry>
+<mesh filename="package://makers/meshes/ball.dae"/></geometry></visual></link>
+<joint name="end" type="fixed"><parent link="a"/><child link="hand"/>
+<origin xyz="0 0 0.2"/></joint>
+<link name="hand"/></robot>"""
 SWING = np.array([0.6, -0.3, 0.4, 0.3, 0.5, 0.4, 0.6])
 STILL = 0.01
 
@@ -222,3 +248,197 @@ def test_a_dead_gripper_answers_nothing(lifting):
     lifting.arm.state()
     lifting.world.faults.dead.clear()
     assert np.isfinite(lifting.gripper.state().position)
+
+
+def embodiment(folder, model, joints, grippers=None, **arm):
+    """Write a model and the embodiment of its arm; return the latter's path."""
+    name = f'arm.{"urdf" if model.startswith("<robot") else "xml"}'
+    (folder / name).write_text(model, encoding='utf-8')
+    count = len(joints)
+    path = folder / 'arm.yaml'
+    path.write_text(yaml.safe_dump({
+        'name': 'arm', 'title': 'an arm', 'grippers': grippers or {}, 'cameras': {},
+        'layouts': {},
+        'arms': {'arm': {'model': name, 'joints': joints, 'base': 'stand', 'tool': 'hand',
+                         'velocity': [2.0] * count, 'acceleration': [9.0] * count,
+                         'torque': [50.0] * count, 'reset': [0.4] * count,
+                         'workspace_lower': [-3.0] * 3, 'workspace_upper': [3.0] * 3, **arm}}}))
+    return str(path)
+
+
+def outline(model, data, body):
+    """Return the corners of a body's drawn shapes, sorted."""
+    out = []
+    for geom in np.flatnonzero(model.geom_bodyid == model.body(body).id):
+        turn = data.geom_xmat[geom].reshape(3, 3)
+        middle = data.geom_xpos[geom] + turn @ model.geom_aabb[geom, :3]
+        half = np.abs(turn) @ model.geom_aabb[geom, 3:]
+        corners = np.array([middle - half, middle + half])
+        if (mesh := model.geom_dataid[geom]) >= 0:
+            first = model.mesh_vertadr[mesh]
+            points = model.mesh_vert[first:first + model.mesh_vertnum[mesh]]
+            corners = data.geom_xpos[geom] + points @ turn.T
+        if model.geom_group[geom] < 3:
+            out.append((*corners.min(axis=0), *corners.max(axis=0)))
+    return np.array(sorted(out))
+
+
+def test_a_models_shapes_and_masses_are_where_its_maker_has_them(tmp_path):
+    path = embodiment(tmp_path, MAKERS, ['turn', 'tilt'], base_pose=[0, 0, 1, 0, 0, 0])
+    text = MAKERS.replace('<mesh file="gone.obj"/>', '').replace(
+        '<geom type="mesh" mesh="gone"/>', '').replace('pos="5 5 5"', 'pos="0 0 1"')
+    own = mujoco.MjModel.from_xml_string(text)
+    there = mujoco.MjData(own)
+    there.joint('turn').qpos[0] = there.joint('tilt').qpos[0] = 0.4
+    mujoco.mj_kinematics(own, there)
+    with SimStation.make('do_not_move', 0, path, cameras=()) as station:
+        model, data = station.world.model, station.world.data
+        data.qpos[:2] = 0.4
+        mujoco.mj_kinematics(model, data)
+        for body in ('stand', 'a', 'lamp', 'b'):
+            seen, wanted = outline(model, data, f'arm_{body}'), outline(own, there, body)
+            # A shape that only collides is not drawn beside one that is only drawn.
+            np.testing.assert_allclose(seen, wanted[:len(seen)] if body == 'a' else wanted,
+                                       atol=1e-6)
+            if body != 'stand':
+                assert model.body(f'arm_{body}').mass[0] == pytest.approx(own.body(body).mass[0])
+        names = {model.body(i).name for i in range(model.nbody)}
+        assert 'hand' in names
+        assert 'arm_own_finger' not in names
+        assert {'turn', 'tilt'} == {model.joint(i).name.removeprefix('arm_') for i in range(2)}
+        assert model.joint(2).name == 'finger_left'    # the lamp's is locked
+        reds = model.geom_rgba[model.geom_bodyid == model.body('arm_a').id]
+        assert (1, 0, 0, 1) in [tuple(colour) for colour in reds]
+
+
+def test_meshes_of_a_urdf_are_found_by_their_package_and_large_ones_are_coarser(tmp_path):
+    folder = tmp_path / 'makers' / 'urdf'
+    folder.mkdir(parents=True)
+    (tmp_path / 'makers' / 'meshes').mkdir()
+    angles = np.linspace(0.0, 2 * np.pi, 80, endpoint=False)
+    rings = np.array([[np.sin(b) * np.cos(a), np.sin(b) * np.sin(a), np.cos(b)]
+                      for b in np.linspace(0.1, 3.0, 40) for a in angles]) * 0.03
+    faces = [(i * 80 + j, i * 80 + (j + 1) % 80, i * 80 + j + 80) for i in range(39)
+             for j in range(80)]
+    (tmp_path / 'makers' / 'meshes' / 'ball.obj').write_text(
+        ''.join('v {} {} {}\n'.format(*point) for point in rings)
+        + ''.join('f {} {} {}\n'.format(*(i + 1 for i in face)) for face in faces))
+    path = embodiment(folder, URDF, ['turn'])
+    with SimStation.make('do_not_move', 0, path, cameras=()) as station:
+        model, data = station.world.model, station.world.data
+        assert model.nmesh == 1
+        assert 200 < model.mesh_facenum[0] < len(faces) / 2
+        mujoco.mj_kinematics(model, data)
+        low, high = np.split(outline(model, data, 'arm_a')[0], 2)
+        np.testing.assert_allclose((low + high) / 2, [0, 0, 0.3], atol=0.004)
+        np.testing.assert_allclose(high - low, [0.06] * 3, atol=0.008)
+        assert model.body('arm_a').mass[0] == 0.3    # the URDF says none
+
+
+def test_an_arm_without_shapes_is_drawn_as_rods(tmp_path):
+    bare = re.sub('<visual>.*</visual>', '', URDF, flags=re.DOTALL)
+    with SimStation.make('do_not_move', 0, embodiment(tmp_path, bare, ['turn']),
+                         cameras=()) as station:
+        model = station.world.model
+        for body, length in (('stand', 0.3), ('a', 0.2)):
+            rod, = np.flatnonzero(model.geom_bodyid == model.body(f'arm_{body}').id)
+            assert model.geom_type[rod] == mujoco.mjtGeom.mjGEOM_CAPSULE
+            assert model.geom_size[rod, 1] == pytest.approx(length / 2)
+
+
+GANTRY = """<mujoco><worldbody><body name="stand"><body name="a"><joint name="x" type="slide"
+axis="1 0 0" range="-.5 .9"/><body name="b"><joint name="y" type="slide" axis="0 1 0"
+range="-.5 .5"/><body name="c"><joint name="z" type="slide" axis="0 0 1" range="0 .9"/>
+<body name="d"><joint name="turn" axis="0 0 1" range="-180 180"/>
+<body name="hand" euler="180 0 0">{}</body></body></body></body></body></body>
+</worldbody></mujoco>"""
+BAR = '<geom type="box" size=".01 .01 .05" pos="0 {} .06"/>'
+FINGER = """<body name="{0}"><joint name="{0}" type="slide" axis="0 1 0" range="-.1 .1"/>
+<geom type="box" size=".01 .01 .05" pos="0 {1} .06"/></body>"""
+
+
+@pytest.mark.parametrize(('hand', 'own'), [
+    (BAR.format(-0.04) + FINGER.format('jaw', -0.02),
+     {'joints': ['jaw'], 'closed_at': [0.0], 'open_at': [0.08]}),
+    (FINGER.format('near', 0.01) + FINGER.format('far', -0.01),
+     {'joints': ['near', 'far'], 'closed_at': [0.0, 0.0], 'open_at': [0.04, -0.04]})])
+def test_fingers_of_the_model_itself_grip_a_cube(tmp_path, hand, own):
+    path = embodiment(tmp_path, GANTRY.format(hand), ['x', 'y', 'z', 'turn'],
+                      reset=[0.3, 0.0, 0.4, 0.0], grippers={'hand': {
+                          'stroke_m': 0.08, 'effort': 20.0, **own,
+                          'grasp': [0.0, 0.0, 0.09, 0.0, 0.0, 0.0]}})
+    with SimStation.make('lift_cube', 0, path, cameras=()) as station:
+        fingers, truth = station.world.gripper.fingers, station.truth
+        for position in (0.0, 1.0, 0.0):
+            station.gripper.command(GripperCommand(position, 0, speed=1.0))
+            station.step(1.5)
+            assert station.gripper.state().position == pytest.approx(position, abs=0.01)
+            ends = own['closed_at'] if position else own['open_at']
+            np.testing.assert_allclose([truth.joint(name) for name in fingers.joints], ends,
+                                       atol=1e-3)
+        run = run_expert(station)
+        assert run.succeeded
+        state = station.gripper.state()
+        assert state.object_status is ObjectStatus.GRIPPED_CLOSING
+        assert state.width_m == pytest.approx(0.04, abs=0.006)
+
+
+def test_each_arm_of_a_file_has_its_own_place_and_fingers(tmp_path):
+    hand = FINGER.format('near', 0.01) + FINGER.format('far', -0.01)
+    embodiment(tmp_path, GANTRY.format(hand), ['x', 'y', 'z', 'turn'], reset=[0.3, 0.0, 0.4, 0.0])
+    path = tmp_path / 'arm.yaml'
+    data = yaml.safe_load(path.read_text())
+    arm, stroke = data['arms'].pop('arm'), {'left': 0.08, 'right': 0.06}
+    for part, y in (('left', 0.2), ('right', -0.2)):
+        data['arms'][part] = {**arm, 'base_pose': [0.0, y, 0.0, 0.0, 0.0, 0.0]}
+        data['grippers'][f'{part}_hand'] = {
+            'arm': part, 'stroke_m': stroke[part], 'joints': ['near', 'far'], 'effort': 20.0,
+            'closed_at': [0.0, 0.0], 'open_at': [0.04, -0.04],
+            'grasp': [0.0, 0.0, 0.09, 0.0, 0.0, 0.0]}
+    path.write_text(yaml.safe_dump(data))
+    for part, y in (('left', 0.2), ('right', -0.2)):
+        with SimStation.make('do_not_move', 0, f'{path}#{part}', cameras=()) as station:
+            assert station.truth.tcp()[1] == pytest.approx(y, abs=0.01)
+            assert station.gripper.state().width_m == pytest.approx(stroke[part], abs=1e-3)
+    with pytest.raises(ConfigError, match=r'say which arm, as .*#ARM'):
+        SimStation.make('do_not_move', 0, str(path))
+
+
+def test_a_model_that_mujoco_cannot_build_says_why(tmp_path):
+    path = embodiment(tmp_path, MAKERS.replace('face="0 2 1 0 1 3 0 3 2 1 2 3"', 'face="0 2 9"'),
+                      ['turn', 'tilt'])
+    with pytest.raises(ConfigError, match=r'MuJoCo cannot simulate .*arm.xml: '):
+        SimStation.make('do_not_move', 0, path)
+
+
+def test_an_arm_that_rests_below_the_table_is_refused(tmp_path):
+    path = embodiment(tmp_path, MAKERS, ['turn', 'tilt'], base_pose=[0, 0, -1, 0, 0, 0])
+    with pytest.raises(ConfigError, match=r'the fingers of arm are 0\.\d\d m below the table'):
+        SimStation.make('do_not_move', 0, path)
+
+
+def test_an_embodiments_arm_goes_no_faster_than_its_maker_says_and_settles(tmp_path):
+    path = embodiment(tmp_path, MAKERS, ['turn', 'tilt'], velocity=[0.5, 1.0])
+    with SimStation.make('do_not_move', 0, path, cameras=()) as station:
+        goal, fastest = np.array([-0.4, 1.0]), np.zeros(2)
+        for _ in range(60):
+            station.arm.command(ArmCommand(goal, station.clock.now_ns()))
+            station.step(1 / 30)
+            fastest = np.maximum(fastest, np.abs(station.arm.state().dq))
+        assert np.all(fastest < [0.55, 1.1])
+        assert np.all(fastest > [0.45, 0.5])
+        np.testing.assert_allclose(station.arm.state().q, goal, atol=2e-3)
+        station.world.arm.trip(RobotMode.REFLEX, 'tilt_collision')
+        station.step(0.5)
+        station.arm.recover()
+        station.step(0.5)
+        np.testing.assert_allclose(station.arm.state().q, goal, atol=5e-3)
+
+
+def test_the_cameras_of_a_file_are_known_without_its_model(tmp_path):
+    path = embodiment(tmp_path, MAKERS, ['turn', 'tilt'])
+    (tmp_path / 'arm.xml').unlink()
+    data = yaml.safe_load((tmp_path / 'arm.yaml').read_text())
+    data['cameras'] = {'top': {'kind': 'mono', 'role': 'left'}, 'own': {'kind': 'depth'}}
+    (tmp_path / 'arm.yaml').write_text(yaml.safe_dump(data))
+    assert cameras_of(path) == {'left': CameraKind.MONO}

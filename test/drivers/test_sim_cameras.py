@@ -91,6 +91,41 @@ def test_an_eye_that_is_not_wanted_is_empty():
     assert frame.left.stamp_ns == frame.right.stamp_ns
 
 
+def test_an_embodiment_says_which_cameras_there_are_and_which_have_one_eye(tmp_path):
+    path = tmp_path / 'one.yaml'
+    path.write_text("""{name: one, title: one eye, grippers: {}, layouts: {},
+        arms: {arm: {robot: panda}}, cameras: {
+            front: {kind: mono, role: left}, hand: {kind: stereo, role: wrist}, top: {}}}""")
+    with SimStation.make(robot=str(path), size=(64, 36)) as station:
+        eyes = {role: [eye for eye in camera.info() if getattr(camera.frame(), eye).pixels.size]
+                for role, camera in station.cameras.items()}
+        assert {camera.frame().depth for camera in station.cameras.values()} == {None}
+    assert eyes == {'left': ['left'], 'wrist': ['left', 'right']}
+
+
+@pytest.mark.parametrize(('role', 'points_of_a_thing'), [('left', 5), ('wrist', 0)])
+def test_depth_is_the_distance_of_what_the_left_eye_shows(tmp_path, role, points_of_a_thing):
+    path = tmp_path / 'deep.yaml'
+    path.write_text(f"""{{name: deep, title: depth, grippers: {{}}, layouts: {{}},
+        arms: {{arm: {{robot: panda}}}}, cameras: {{it: {{kind: depth, role: {role}}}}}}}""")
+    with SimStation.make('lift_cube', 5, str(path), size=SIZE) as station:
+        camera = station.cameras[role]
+        frame, k = camera.frame(), camera.info()['left'].k
+        eye = station.world.data.camera(view(role))
+        props = [station.truth.position(prop.name) for prop in station.task.setup.props]
+        origin, turn = eye.xpos.copy(), eye.xmat.reshape(3, 3) @ np.diag([1.0, -1.0, -1.0])
+    depth = frame.depth.millimetres
+    assert (depth.shape, depth.dtype) == (frame.left.pixels.shape[:2], np.uint16)
+    assert (frame.right.pixels.size, frame.depth.stamp_ns) == (0, frame.left.stamp_ns)
+    v, u = np.indices(depth.shape)
+    rays = np.stack([u.ravel(), v.ravel(), np.ones(depth.size)])
+    points = ((np.linalg.inv(k) @ rays) * depth.ravel() * 1e-3).T @ turn.T + origin
+    points = points[depth.ravel() > 0]
+    assert np.mean(np.abs(points[:, 2]) < 0.003) > 0.2, 'the table is at z = 0'
+    near = min((np.linalg.norm(points - prop, axis=1) for prop in props), key=np.min)
+    assert np.sum(near < 0.03) >= points_of_a_thing, 'a thing is where it is'
+
+
 def test_frames_come_once_a_period_when_stepped(station):
     camera = station.cameras['left']
     first = camera.frame()
@@ -149,7 +184,8 @@ def test_a_dead_camera_leaves_the_others_alive():
 
 @pytest.mark.parametrize(('options', 'message'), [
     ({'role': 'wirst'}, "Did you mean 'wrist'"), ({'size': (4000, 10)}, '4000x10'),
-    ({'eyes': ('middle',)}, 'middle'), ({'eyes': ()}, 'eye')])
+    ({'eyes': ('middle',)}, 'middle'), ({'eyes': ()}, 'eye'),
+    ({'kind': 'stero'}, "Did you mean 'stereo'")])
 def test_wrong_options_are_named(station, options, message):
     wanted = {'role': 'left', **options}
     role = wanted.pop('role')

@@ -1,5 +1,6 @@
 """The tasks: instructions, oracles, potentials, the expert that proves them, `arena sim`."""
 
+import json
 import os
 
 import cv2
@@ -8,7 +9,7 @@ import pytest
 
 from arena_robot.audit.opd import measure
 from arena_robot.cli.main import main
-from arena_robot.drivers.sim.expert import PERIOD_S, run_expert
+from arena_robot.drivers.sim.expert import PERIOD_S, PadKinematics, run_expert
 from arena_robot.drivers.sim.station import SimStation, make_task
 from arena_robot.drivers.sim.tasks import TASKS
 from arena_robot.drivers.sim.truth import SceneLinks
@@ -139,6 +140,20 @@ def test_too_few_successes_fail(capsys):
 def test_a_wrong_task_names_the_nearest(capsys):
     assert main(['sim', 'expert', '--tasks', 'lift_cubes']) == 2
     assert "Did you mean 'lift_cube'" in capsys.readouterr().err
+
+
+def test_a_task_that_the_arm_does_not_reach_says_how_far_it_stays_away(capsys, monkeypatch):
+    reach = PadKinematics.solve
+
+    def shorter(kinematics, q, position, rotation):
+        return reach(kinematics, q, np.minimum(position, (0.3, 9.0, 9.0)), rotation)
+    monkeypatch.setattr(PadKinematics, 'solve', shorter)
+    assert main(['sim', 'expert', '--tasks', 'lift_cube', '--seeds', '1', '--json']) == 1
+    told = json.loads(capsys.readouterr().out)['tasks'][0]
+    assert told['short_mm'] > 50.0
+    assert main(['sim', 'expert', '--tasks', 'lift_cube', '--seeds', '1']) == 1
+    words = f"the arm stays {told['short_mm']:.0f} mm away from a place of this task"
+    assert words in capsys.readouterr().out
 
 
 def test_the_contact_sheet_has_a_strip_for_each_task(tmp_path, capsys):

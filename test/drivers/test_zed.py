@@ -16,7 +16,7 @@ from arena_robot.drivers import grabbing
 from arena_robot.drivers.conformance.pytest_suite import CameraConformance
 from arena_robot.drivers.conformance.rig import CameraRig
 from arena_robot.drivers.emulators.zed import EmulatedZed, make_folder, picture, plug_in
-from arena_robot.drivers.sim.zed_models import camera_info
+from arena_robot.drivers.sim.room_model import camera_info
 from arena_robot.drivers.zed import ZedCamera, source_of
 
 LEFT, WRIST = '20000001', '10000003'

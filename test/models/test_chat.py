@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 import pytest
-from http_server import ChatServer, said
+from http_server import ChatServer, said, streamed
 
 from arena_robot.core.errors import (
     BudgetSpent,
@@ -204,6 +204,58 @@ def test_schema_output_is_given_up_where_it_is_not_known():
         chat.ask_json(HELLO, NUMBER)
         chat.close()
     assert ['response_format' in r for r in server.requests] == [True, False, False]
+
+
+def test_a_stream_is_read_whole_or_until_it_is_enough(tmp_path):
+    written = []
+    text = ' '.join(f'word {k} ünd' for k in range(200))
+    with ChatServer(lambda r: streamed(text, written, 0.002)) as server:
+        chat = ChatClient(ChatSettings(server.url, 'm', cache=str(tmp_path), price_out=1e6))
+        reply = chat.ask(HELLO, enough=lambda text: 'word 9 ' in text)
+        assert reply.cut
+        assert reply.text.startswith('word 0 ünd word 1')
+        assert 'word 9 ' in reply.text
+        assert len(reply.text) < 250
+        assert reply.tokens_out == -(-len(reply.text) // 4) == round(reply.cost)
+        assert not reply.counted
+        time.sleep(0.3)
+        assert len(written) < 250, 'the server wrote on'
+        whole = chat.ask(HELLO, enough=lambda text: False)
+        assert (whole.text, whole.cut, whole.tokens_in) == (text, False, 100)
+        assert chat.ask(HELLO).cached, 'only what came whole is kept'
+        chat.close()
+    assert server.requests[0]['stream']
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize(('answer', 'found'), [
+    (lambda: streamed('five', [], finish=None), 'cut off'),
+    (lambda: streamed('five', [], finish='length'), 'cut off'),
+    (lambda: (200, {}, b'data: {"choices": [{}]}\n\n'), 'no text'),
+    (lambda: (200, {}, b'data: {"choices"\n\n'), 'no text')])
+def test_a_broken_stream_gives_no_text(answer, found):
+    with ChatServer(lambda r: answer()) as server:
+        chat = client(server)
+        with pytest.raises(ModelBadReply, match=found):
+            chat.ask(HELLO, enough=lambda text: False)
+        assert chat.usage.calls == 1
+        chat.close()
+
+
+def test_a_server_without_streams_answers_whole():
+    def answer(request):
+        if request.get('stream') and refused:
+            return 400, {}, b'stream is not supported'
+        return said('{"value": 3}')
+    for refused in (False, True):
+        with ChatServer(answer) as server:
+            chat = client(server)
+            for _ in range(2):
+                assert chat.ask(HELLO, NUMBER, enough=lambda text: True).text == '{"value": 3}'
+            chat.close()
+        assert ['stream' in r for r in server.requests] == (
+            [True, False, False] if refused else [True, True])
+        assert all('response_format' in r for r in server.requests)
 
 
 BAD_TEXTS = [

@@ -1,6 +1,7 @@
 """The chat client against a real model server: llama.cpp, with a model of 135M parameters."""
 
 import importlib.util
+import json
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +60,19 @@ def test_a_cut_answer_of_a_real_server_is_refused(address):
     chat = client(address, max_tokens=3)
     with pytest.raises(ModelBadReply, match=r'length|cut'):
         chat.ask([user('Count to one hundred in words.')])
+    chat.close()
+
+
+def test_a_stream_of_a_real_server_ends_when_it_is_enough(address):
+    chat = client(address, max_tokens=200)
+    count = [user('Count from one to one hundred in words.')]
+    short = chat.ask(count, enough=lambda text: len(text) > 20)
+    assert short.cut
+    assert 20 < len(short.text) < 80
+    assert chat.usage.tokens_out < 40
+    answer = chat.ask([user('Is water wet?')], YES, enough=lambda text: False)
+    assert (answer.cut, answer.counted, json.loads(answer.text)['answer'] in ('yes', 'no')) == (
+        False, True, True)
     chat.close()
 
 

@@ -8,6 +8,8 @@ the MuJoCo station. Faults are attributes, so that a test can bring them about.
 
 import argparse
 import contextlib
+import io
+import math
 import sys
 import threading
 import time
@@ -22,6 +24,7 @@ from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
+from arena_robot.cli.main import main as cli
 from arena_robot.core.action import ArmCommand, GripperCommand
 from arena_robot.core.errors import DriverError
 from arena_robot.core.jpeg import to_jpeg
@@ -31,6 +34,7 @@ from arena_robot.nodes.lib import convert, qos
 from arena_robot.nodes.lib.listener import Listening
 from arena_robot.nodes.lib.spin import Spin
 from arena_robot.nodes.lib.timeline import RosClock, ShiftedTime
+from arena_robot.robots.arms import ROBOTS
 from arena_robot.safety.urdf import urdf
 
 KNUCKLE, CLOSED = 'robotiq_85_left_knuckle_joint', 0.7929
@@ -39,6 +43,52 @@ PERIOD_S, FILTER = 0.01, 0.35
 # Where both are off, the wrapper publishes neither eye.
 ZED_DEFAULTS = {'pos_tracking.pos_tracking_enabled': True, 'depth.depth_stabilization': 30}
 ORDER = (3, 0, 6, 1, 5, 2, 4)    # hardware interfaces come in no particular order
+QUARTER, HALF = math.pi / 2, math.pi
+# As the makers' descriptions have them: x y z (m) and roll pitch yaw (rad) of each joint, in turn.
+UR5E = (
+    'shoulder_pan_joint 0 0 .1625 0 0 0', f'shoulder_lift_joint 0 0 0 {QUARTER} 0 0',
+    'elbow_joint -.425 0 0 0 0 0', 'wrist_1_joint -.3922 0 .1333 0 0 0',
+    f'wrist_2_joint 0 -.0997 0 {QUARTER} 0 0',
+    f'wrist_3_joint 0 .0996 0 {QUARTER} {HALF} {HALF}')
+XARM7 = (
+    'joint1 0 0 .267 0 0 0', f'joint2 0 0 0 {-QUARTER} 0 0',
+    f'joint3 0 -.293 0 {QUARTER} 0 0', f'joint4 .0525 0 0 {QUARTER} 0 0',
+    f'joint5 .0775 -.3425 0 {QUARTER} 0 0', f'joint6 0 0 0 {QUARTER} 0 0',
+    f'joint7 .076 .097 0 {-QUARTER} 0 0')
+# The name of the controller, the joints, the fixed links before and behind them.
+MAKERS = {
+    'ur_robot_driver': ('scaled_joint_trajectory_controller', UR5E, (
+        'base_link 0 0 0 0 0 0', f'base_link_inertia 0 0 0 0 0 {HALF}'), (
+        f'flange 0 0 0 0 {-QUARTER} {-QUARTER}', f'tool0 0 0 0 {QUARTER} 0 {QUARTER}')),
+    'xarm_ros2': ('xarm7_traj_controller', XARM7, ('link_base 0 0 0 0 0 0',),
+                  ('link_eef 0 0 0 0 0 0',))}
+
+
+def description(joints, before, behind):
+    """Return a URDF that hangs on world, as both makers' do."""
+    parent, lines = 'world', ['<robot name="arm"><link name="world"/>']
+    for text in (*before, *joints, *behind):
+        name, x, y, z, roll, pitch, yaw = text.split()
+        link, kind = (f'{name}_link', 'revolute') if text in joints else (name, 'fixed')
+        lines.append(
+            f'<link name="{link}"/><joint name="{name}" type="{kind}"><parent link="{parent}"/>'
+            f'<child link="{link}"/><origin xyz="{x} {y} {z}" rpy="{roll} {pitch} {yaw}"/>'
+            '<axis xyz="0 0 1"/><limit lower="-6.28" upper="6.28" velocity="3.14" effort="50"/>'
+            '</joint>')
+        parent = link
+    return '\n'.join([*lines, '</robot>'])
+
+
+def embodiment(maker, folder):
+    """Write an embodiment that is proposed from the maker's URDF; return its path and the URDF."""
+    text = description(*MAKERS[maker][1:])
+    model = folder / f'{maker}.urdf'
+    model.write_text(text, encoding='utf-8')
+    tool = MAKERS[maker][-1][-1].split()[0]
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        assert cli(['embodiment', 'propose', str(model), '--tool', tool]) == 0
+    model.with_suffix('.yaml').write_text(out.getvalue(), encoding='utf-8')
+    return model.with_suffix('.yaml'), text
 
 
 class Lab:
@@ -48,13 +98,15 @@ class Lab:
     ``controller`` is crisp, joint_trajectory_controller or forward, or '' where no node is an
     arm's; ``from_desired`` is joint_trajectory_controller's interpolate_from_desired_state.
     ``gripper`` is topic, ParallelGripperCommand, GripperCommand or ''; ``images`` raw, jpeg, both
-    or ''.
+    or ''. ``robot`` may be an embodiment's file; the URDF ``description`` is then that of its
+    maker's package. ``jtc`` is the name of the joint_trajectory_controller.
     """
 
     def __init__(self, spin, namespace, controller='crisp', gripper='topic', images='jpeg',
                  robot='fr3', size=(320, 180), prefix='', task='cube_in_bowl',
-                 from_desired=False):
+                 from_desired=False, description='', jtc='joint_trajectory_controller'):
         self.spin, self.namespace, self.images = spin, namespace, images
+        self.jtc_name, self.described = jtc, description or urdf(robot, prefix)
         roles = ('left', 'right', 'wrist') if images else ()
         self.clock = clock = RosClock(Node('clock', context=spin.context).get_clock(),
                                       spin.context)
@@ -128,12 +180,14 @@ class Lab:
         self._joints = self._state.create_publisher(JointState, 'joint_states', 10)
         described = self.node('robot_state_publisher')
         self._description = qos.publisher(described, String, 'robot_description', qos.LATCHED)
-        self._description.publish(String(data=urdf(self.sim.robot.name, prefix)))
-        franka = self.node('franka_robot_state_broadcaster')
-        self._measured = franka.create_publisher(JointState, '~/measured_joint_states',
-                                                 BEST_EFFORT)
-        self._torques = franka.create_publisher(JointState, '~/external_joint_torques',
-                                                BEST_EFFORT)
+        self._description.publish(String(data=self.described))
+        self._measured = self._torques = None
+        if self.sim.robot.name in ROBOTS:
+            franka = self.node('franka_robot_state_broadcaster')
+            self._measured = franka.create_publisher(JointState, '~/measured_joint_states',
+                                                     BEST_EFFORT)
+            self._torques = franka.create_publisher(JointState, '~/external_joint_torques',
+                                                    BEST_EFFORT)
         getattr(self, f'_with_{controller}')()
 
     def _with_crisp(self):
@@ -148,7 +202,7 @@ class Lab:
                                                 QoSProfile(depth=1))
 
     def _with_joint_trajectory_controller(self):
-        self.jtc_node = node = self.node('joint_trajectory_controller')
+        self.jtc_node = node = self.node(self.jtc_name)
         for name, value in {'command_interfaces': ['position'], 'joints': self.names,
                             'interpolation_method': 'splines', 'update_rate': 100,
                             'interpolate_from_desired_state': self.jtc.from_desired}.items():
@@ -203,11 +257,13 @@ class Lab:
         if not self.frozen:
             self.stamp_ns = self.timeline.to_ros(arm.stamp_ns) + self.clock_off_ns
         q = np.degrees(arm.q) if self.degrees else arm.q
-        names = [*(self.names[i] for i in ORDER), KNUCKLE]
-        order = list(ORDER)
+        order = [i for i in ORDER if i < len(self.names)]
+        names = [*(self.names[i] for i in order), KNUCKLE]
         self._joints.publish(convert.joint_state(
             self.stamp_ns, '', names, np.append(q[order], CLOSED * gripper.position),
             np.append(arm.dq[order], 0.0), np.append(arm.tau[order], 0.0)))
+        if self._measured is None:
+            return
         self._measured.publish(convert.joint_state(self.stamp_ns, '', self.names, q))
         self._torques.publish(convert.joint_state(self.stamp_ns, '', self.names, np.empty(0), None,
                                                   arm.tau_ext))
@@ -300,7 +356,10 @@ def main():
                           ('images', 'jpeg'), ('robot', 'fr3'), ('task', 'cube_in_bowl')):
         parser.add_argument(f'--{name}', default=default)
     parser.add_argument('--size', type=int, nargs=2, default=(320, 180))
+    parser.add_argument('--maker', choices=MAKERS, help='whose controller and description')
     given = vars(parser.parse_args())
+    if maker := given.pop('maker'):
+        given |= {'jtc': MAKERS[maker][0], 'description': description(*MAKERS[maker][1:])}
     sys.setswitchinterval(0.0005)
     with Spin() as spin:
         spin.catch_signals()

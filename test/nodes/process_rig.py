@@ -28,6 +28,12 @@ class ProcessRig:
     def again(self, name='session_node'):
         self.running[name] = self.start(name)
 
+    def revive(self):
+        """Start what ended by itself again, as a station does."""
+        for name, process in self.running.items():
+            if process.popen.poll() is not None:
+                self.again(name)
+
     def desk(self, patience_s=60.0):
         return RemoteDesk(namespace=self.namespace, patience_s=patience_s)
 

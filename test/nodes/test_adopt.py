@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 import yaml
-from fake_lab import ZED_DEFAULTS, Lab
+from fake_lab import MAKERS, ZED_DEFAULTS, Lab, description
 from rclpy.parameter import Parameter
 
 from arena_robot.cli.station import station
@@ -17,6 +17,7 @@ from arena_robot.nodes.lib.spin import Spin
 from arena_robot.nodes.remote.camera import RemoteCamera
 from arena_robot.nodes.station.files import nodes_in
 from arena_robot.recording.episode.views import IMAGE, JPEG
+from arena_robot.safety.limits import robot_of
 
 ARM = tuple(f'left_fr3_joint{i}' for i in range(1, 8))
 KNUCKLE = 'left_robotiq_85_left_knuckle_joint'
@@ -71,6 +72,25 @@ def test_everything_is_found_and_named():
     assert not [sentence for sentence in made.missing if 'control_msgs' not in sentence]
 
 
+def test_cameras_of_several_kinds_are_found_with_a_style_each():
+    def image(name):
+        return FoundTopic(name, IMAGE, (name,))
+
+    def found(*names):
+        session = propose(graph(joints(), *eyes('zed_left'), *map(image, names))).sections[
+            'session_node']
+        return (dict(zip(session['cameras'], session.get('topic_styles', ()), strict=False)),
+                session['eyes'])
+    depth = ('/hand/camera/color/image_raw', '/hand/camera/depth/image_rect_raw',
+             '/hand/camera/infra1/image_rect_raw')
+    aligned = '/hand/camera/aligned_depth_to_color/image_raw'
+    both = ['left', 'right']
+    assert found(*depth, aligned) == (
+        {'zed_left/zed_node': 'zed5', 'hand/camera': 'realsense'}, both)
+    assert found(*depth) == ({'zed_left/zed_node': 'zed5', 'hand/camera/color': 'mono'}, both)
+    assert found('/webcam/image_raw') == ({'zed_left/zed_node': 'zed5', 'webcam': 'mono'}, both)
+
+
 @pytest.mark.parametrize(('graph', 'words'), [
     (graph(), 'no JointState topic has the joints fr3_joint1'),
     (graph(), 'on the NUC has no topics: config/stations/droid_nuc.yaml'),
@@ -108,9 +128,10 @@ def test_a_running_lab_is_read_and_its_file_is_a_station_file(tmp_path, capsys, 
     namespace, path = f'lab_{uuid.uuid4().hex[:6]}', tmp_path / 'my_lab.yaml'
     with Spin() as spin, Lab(spin, namespace, 'joint_trajectory_controller', images='both',
                              size=(64, 36), task='do_not_move'):
-        for _ in range(4):    # a busy machine finds nodes late
+        for _ in range(8):    # a busy machine finds nodes late, and their services later
             graph = look(namespace, 1.0, 1.0)
-            if not propose(graph).missing:
+            made = propose(graph)
+            if not made.missing and not any('does not tell' in one for one in made.remarks):
                 break
         monkeypatch.setattr('arena_robot.nodes.adopt.graph.look', lambda _: graph)
         assert station.adopt(path, namespace) == 0
@@ -130,6 +151,61 @@ def test_a_running_lab_is_read_and_its_file_is_a_station_file(tmp_path, capsys, 
     assert graph.topics[f'/{namespace}/joint_states'].rate_hz > 20.0
     assert graph.topics[f'/{namespace}/franka_robot_state_broadcaster/external_joint_torques'
                         ].best_effort
+
+
+JTC_OF_UR, ROWS, *LINKS = MAKERS['ur_robot_driver']
+UR5E = [row.split()[0] for row in ROWS]
+URDF = description(ROWS, *LINKS)
+
+
+def ur5e(text=URDF, names=UR5E):
+    topic = FoundTopic(f'/{JTC_OF_UR}/joint_trajectory', TRAJECTORY, (), (f'/{JTC_OF_UR}',))
+    return graph(joints(names=(KNUCKLE, *sorted(UR5E))), topic, descriptions=(text,), controllers={
+        f'/{JTC_OF_UR}': {'command_interfaces': ['position'], 'joints': names,
+                          'interpolate_from_desired_state': False}})
+
+
+def test_an_arm_that_no_row_is_of_gets_an_embodiment_from_its_urdf(tmp_path):
+    made = propose(ur5e(), folder=tmp_path)
+    for name, text in made.files.items():
+        (tmp_path / name).write_text(text, encoding='utf-8')
+    assert set(made.files) == {'arm.urdf', 'arm.yaml'}
+    arm = made.sections['arm_node']
+    assert arm['ros_control'] == {
+        'joint_states': 'joint_states', 'controller': 'joint_trajectory_controller',
+        'command_topic': f'{JTC_OF_UR}/joint_trajectory'}
+    robot = robot_of(arm['robot_type'])
+    assert (robot.joint_names(), robot.flange_frame()) == (UR5E, 'tool0')
+    assert any('Assumed are the accelerations' in sentence for sentence in made.remarks)
+    assert not [sentence for sentence in made.missing if 'JointState' in sentence]
+
+
+@pytest.mark.parametrize(('graph', 'words'), [
+    (ur5e(names=UR5E[1:]), 'its chain to tool0 has the joints shoulder_pan_joint'),
+    (ur5e(text=URDF[:-9]), 'no embodiment can be made of the URDF'),
+    (ur5e(text=''), 'no JointState topic has the joints')])
+def test_why_no_embodiment_is_proposed_is_said(graph, words):
+    made = propose(graph)
+    assert made.files == {}
+    assert any(words in sentence for sentence in made.missing), made.missing
+
+
+def test_an_embodiment_of_a_running_lab_is_written_beside_its_station_file(tmp_path, monkeypatch):
+    namespace, path = f'lab_{uuid.uuid4().hex[:6]}', tmp_path / 'my_lab.yaml'
+    for name, text in propose(ur5e()).files.items():
+        (tmp_path / f'the_{name}').write_text(text.replace('arm.urdf', 'the_arm.urdf'))
+    with Spin() as spin, Lab(spin, namespace, 'joint_trajectory_controller', '', '',
+                             robot=str(tmp_path / 'the_arm.yaml'), task='do_not_move',
+                             description=URDF, jtc=JTC_OF_UR):
+        for _ in range(8):    # as above
+            graph = look(namespace, 1.0, 1.0)
+            if propose(graph).files:
+                break
+        monkeypatch.setattr('arena_robot.nodes.adopt.graph.look', lambda _: graph)
+        assert station.adopt(path, namespace) == 1    # there are no cameras
+    values = yaml.safe_load(path.read_text())['/**/arm_node']['ros__parameters']
+    assert values['robot_type'] == str(tmp_path / 'arm.yaml')
+    assert robot_of(values['robot_type']).joint_names() == UR5E
 
 
 def test_a_wrapper_that_is_set_to_send_neither_eye_is_named():

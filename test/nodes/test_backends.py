@@ -1,21 +1,41 @@
-"""A driver of another package behind a node, from a parameter file."""
+"""Drivers of other packages behind nodes, from a parameter file; a robot of LeRobot is one."""
 
+import json
+import sys
+import time
 import uuid
+from pathlib import Path
 
+import numpy as np
 import pytest
 from installed_package import install
 from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.parameter import Parameter
 from waiting import until
 
-from arena_robot.core.errors import ConfigError
+from arena_robot.core.action import Action, ActionSpace, GripperCommand
+from arena_robot.core.errors import ConfigError, SafetyError
+from arena_robot.core.observation import RobotMode
 from arena_robot.drivers.conformance.suite import driver_rig
 from arena_robot.drivers.emulators.zed import EmulatedZed, make_folder
 from arena_robot.nodes.camera import CameraNode
 from arena_robot.nodes.gripper import GripperNode
+from arena_robot.nodes.lib.listener import Listening
+from arena_robot.nodes.lib.part_params import RosCameraParams
 from arena_robot.nodes.lib.spin import Spin
 from arena_robot.nodes.lib.timeline import ShiftedTime
+from arena_robot.nodes.remote.camera import RosCamera
+from arena_robot.nodes.remote.robot import RemoteArm, RemoteGripper
+from arena_robot.nodes.station.files import nodes_in
 from arena_robot.nodes.station.processes import overrides_file
+from arena_robot.robots.arms import RESET_JOINTS
+
+DRIVERS = Path(__file__).parents[1] / 'drivers'
+sys.path.insert(0, str(DRIVERS))
+
+from lab_drivers import panda_like, stand_in_plugin  # noqa: E402
+
+BUSY_S = 20.0
 
 GRIPPER = """
 from arena_robot.core.observation import GripperState
@@ -179,3 +199,109 @@ def test_a_part_that_is_simulated_alone_is_in_the_time_of_its_world():
             node.close()
             node.destroy_node()
         assert node.part is None
+
+
+@pytest.mark.parametrize(('style', 'eyes', 'deep'), [
+    ('zed4', {'left', 'right'}, False), ('mono', {'left'}, False),
+    ('realsense', {'left', 'depth'}, True)])
+def test_a_camera_simulated_alone_has_what_its_topics_are_for(style, eyes, deep):
+    with Spin() as spin:
+        node = CameraNode(context=spin.context, parameter_overrides=[
+            Parameter('autostart', value=False), Parameter('topic_style', value=style)])
+        try:
+            assert node.trigger_configure() == TransitionCallbackReturn.SUCCESS
+            frame = node.camera.wait_frame(BUSY_S)
+            assert set(node.eyes) == eyes
+            assert (frame.depth is not None, bool(frame.right.pixels.size)) == (
+                deep, 'right' in eyes)
+        finally:
+            node.close()
+            node.destroy_node()
+
+
+LAB_STATION = """
+/**/arm_node: {{ros__parameters: {{backend: 'lerobot:lab_drivers:LabRobot', driver:
+  {{mapping: {mapping}}}}}}}
+/**/gripper_node: {{ros__parameters: {{backend: 'lerobot:lab_drivers:LabRobot', driver:
+  {{mapping: {mapping}}}}}}}
+/**/wrist_camera: {{ros__parameters: {{backend: 'lerobot:lab_drivers:LabRobot', driver:
+  {{mapping: {mapping}}}, role: wrist, topic_style: mono, pub_frame_rate: 30.0}}}}
+"""
+
+
+@pytest.fixture
+def lerobot_station(tmp_path, processes):
+    """Return a station whose parts are one robot of LeRobot, a node, and what the robot gets."""
+    log = tmp_path / 'sent.jsonl'
+    log.touch()
+    path = tmp_path / 'station.yaml'
+    path.write_text(LAB_STATION.format(mapping=panda_like(tmp_path, log=str(log))))
+    assert nodes_in(path) == [('part_nodes', 'arm_node,gripper_node,wrist_camera')]
+    space = f'lerobot_{uuid.uuid4().hex[:6]}'
+    station = processes('-m', 'arena_robot.cli.main', 'station', '--config', str(path),
+                        '--namespace', space, PYTHONPATH=str(DRIVERS))
+    with Spin() as spin:
+        node = Listening('client', namespace=space, context=spin.context)
+        spin.add(node, threads=3)
+        yield station, node, lambda: [json.loads(line) for line in log.open()]
+
+
+def test_one_robot_of_lerobot_is_a_stations_arm_gripper_and_camera(lerobot_station):
+    station, node, sent = lerobot_station
+    view = RosCameraParams(node='wrist_camera', topic_style='mono', open_timeout=BUSY_S)
+    with (RemoteArm(node, timeout_s=BUSY_S) as arm,
+          RemoteGripper(node, timeout_s=BUSY_S) as gripper, RosCamera(node, view, '') as camera):
+        assert np.array_equal(camera.wait_frame(BUSY_S).left.pixels[0, 0], (200, 100, 50))
+        assert not sent(), 'opening moves nothing'
+        start = arm.wait_state(BUSY_S).q
+        assert start == pytest.approx(RESET_JOINTS)
+
+        def act(joint, by):
+            values = np.append(start + by * np.eye(7)[joint], 0.0)
+            return arm.act(Action(values, ActionSpace.JOINT_POSITION), time.time_ns()).result(
+                BUSY_S)
+        safe = act(0, 0.1)
+        until(lambda: np.allclose(arm.wait_state(BUSY_S).q, safe.q, atol=0.01), 'the target')
+        assert sent()[-1]['panda_joint1.pos'] == pytest.approx(np.degrees(safe.q[0]), abs=0.6)
+        far = act(0, 2.0)
+        assert 0.1 < far.q[0] < 0.6, 'the safety layer brought it near'
+        assert far.clamps
+        arm.halt()
+        at = arm.wait_state(BUSY_S).q[0]
+        with pytest.raises(SafetyError, match='halted'):
+            act(0, 0.0)
+        assert arm.wait_state(BUSY_S).q[0] == pytest.approx(at, abs=0.1)
+        arm.resume()
+        gripper.command(GripperCommand(1.0, time.time_ns(), speed=1.0))
+        until(lambda: gripper.wait_state(BUSY_S).position > 0.99, 'the closed gripper')
+        act(1, 0.1)
+        until(lambda: arm.wait_state(BUSY_S).mode is RobotMode.IDLE, 'rest without commands')
+    assert station.end()[0] == 0, station.log
+
+
+def test_lerobot_drives_a_station_that_runs(lerobot_station, monkeypatch):
+    """Where that station's parts are a robot of LeRobot themselves, which gets the degrees."""
+    station, node, sent = lerobot_station
+    plugin = stand_in_plugin(monkeypatch)
+
+    def robot(**size):
+        return plugin.ArenaRosStation(plugin.ArenaRosStationConfig(
+            namespace=node.get_namespace(), roles=['wrist'], topic_style='mono', **size))
+    with pytest.raises(ConfigError, match=r'set --robot\.width=64 --robot\.height=48'):
+        robot().connect()
+    arm = robot(width=64, height=48)
+    arm.connect()
+    seen = arm.get_observation()
+    assert list(seen) == list(arm.observation_features)
+    assert [seen[name] for name in list(seen)[:7]] == pytest.approx(RESET_JOINTS, abs=1e-6)
+    assert seen['wrist'].shape == (48, 64, 3)
+    asked = {name: seen[name] for name in arm.action_features} | {
+        'joint_1': seen['joint_1'] + 2.0, 'gripper': 1.0}
+    accepted = arm.send_action(asked)
+    assert 0.1 < accepted['joint_1'] < 0.6, 'the safety layer of arm_node brought it near'
+    until(lambda: sent() and sent()[-1]['gripper.pos'] < 1.0, 'the closed gripper')
+    assert sent()[-1]['panda_joint1.pos'] > 5.0
+    arm.disconnect()
+    with pytest.raises(plugin.DeviceNotConnectedError):
+        arm.send_action(asked)
+    assert station.end()[0] == 0, station.log

@@ -174,7 +174,7 @@ def test_a_lost_first_answer_of_a_session_node_is_asked_for_again(pair, monkeypa
     name, asks = pair
     made = [Parameter(name, value=value) for name, value in (
         ('roles', ['left']), ('cameras', ['left_camera']), ('eyes', ['left']),
-        ('topic_style', 'zed5'), ('consent', 'ask Ada'),
+        ('topic_style', 'zed5'), ('topic_styles', ['mono']), ('consent', 'ask Ada'),
         ('ask', ['success']), ('stages', ['reach']), ('failure_tags', ['lost']),
         ('arena', 'arena.example.org:50061'), ('site', 'https://arena.example.org'))]
     with Spin() as spin:
@@ -185,8 +185,8 @@ def test_a_lost_first_answer_of_a_session_node_is_asked_for_again(pair, monkeypa
         assert clients.present(10.0)
         monkeypatch.setattr(ServiceClients, 'call', losing)
         views, consent, extras, site = session_views(asks, session.get_name(), 20.0)
-        assert (list(views), consent, site) == (
-            ['left_left'], 'ask Ada', 'https://arena.example.org')
+        assert (views, consent, site) == (
+            {'left_left': 'left_camera/image_raw'}, 'ask Ada', 'https://arena.example.org')
         assert extras == Extras(('success',), ('reach',), ('lost',))
         session.set_parameters([Parameter('arena', value='local')])
         assert session_views(asks, session.get_name(), 20.0)[3] is None, 'no server'

@@ -141,3 +141,22 @@ def test_a_parents_namespace_is_that_of_the_files_sections(launched, tmp_path):
     assert list(nodes) == ['arm_node']
     with pytest.raises(ConfigError, match="in the namespace '/right/lab'"):
         launched(params_file=str(path), session='false', ros_namespace='right', namespace='lab')
+
+
+@pytest.mark.parametrize(('gripper', 'names'), [
+    ('true', ['arm_node', 'gripper_node', 'wrist_camera']),
+    ('false', ['arm_node', 'wrist_camera'])])
+def test_parts_of_one_robot_are_one_program_that_is_told_their_names(launched, tmp_path, gripper,
+                                                                     names):
+    path = tmp_path / 'station.yaml'
+    path.write_text(yaml.safe_dump({f'/**/{name}': {'ros__parameters': {
+        'backend': 'lerobot:so101_follower'}} for name in (
+            'arm_node', 'gripper_node', 'wrist_camera')}))
+    context, nodes = launched(params_file=str(path), session='false', arm_prefix='left',
+                              load_gripper=gripper, use_fake_hardware='true')
+    [program] = context.started
+    assert (program.executable, list(nodes)) == ('part_nodes', ['part_nodes'])
+    assert nodes['part_nodes'][:len(names) + 1] == [*names, '--ros-args']
+    assert {'arm_prefix:=left', 'use_fake_hardware:=true'} <= set(nodes['part_nodes'])
+    assert not any(word.startswith('__node') for word in nodes['part_nodes'])
+    assert 'name' not in program.__dict__ or program.name == ''

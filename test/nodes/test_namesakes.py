@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-import uuid
 from contextlib import ExitStack
 
 import pytest
@@ -17,7 +16,24 @@ from arena_robot.nodes.lib.spin import RANGE, SAID, Spin
 from arena_robot.nodes.session.connections import CHECK, Namesakes
 from arena_robot.session.evaluator.desk import Button
 
-MANY = 35    # with ROS's own 32 ports, the 34th and the 35th never meet
+# With ROS's own 32 ports, the 34th and the 35th never meet. The process ends without closing them:
+# Fast DDS 2.14 can wait for ever where a participant is closed while it hears of another's writer.
+PARTICIPANTS = """
+import os, time
+from rclpy.node import Node
+from arena_robot.nodes.lib.spin import Spin
+
+end_s = time.monotonic() + 60
+nodes = [Node(f'one_{os.getpid()}_{i}', context=Spin().__enter__().context) for i in range(35)]
+first, second = nodes[-2:]
+seen = False
+while not seen and time.monotonic() < end_s:
+    seen = second.get_name() in first.get_node_names() and first.get_name() in (
+        second.get_node_names())
+    time.sleep(0.01)
+print(seen, flush=True)
+os._exit(0)
+"""
 
 
 def checked(desk, ok):
@@ -78,15 +94,6 @@ def test_ros_hears_this_machine_only_unless_the_environment_says_otherwise(given
 
 
 def test_the_last_of_many_participants_find_each_other():
-    name = f'one_{uuid.uuid4().hex[:6]}'
-    with ExitStack() as stack:
-        nodes = []
-        for i in range(MANY):    # a participant begins with its first node
-            nodes.append(Node(f'{name}_{i}', context=stack.enter_context(Spin()).context))
-            stack.callback(nodes[-1].destroy_node)
-        first, second = nodes[-2:]
-        waiting.until(lambda: _sees(first, second) and _sees(second, first), 'each other', 30.0)
-
-
-def _sees(node, other):
-    return other.get_name() in node.get_node_names()
+    done = subprocess.run([sys.executable, '-c', PARTICIPANTS], capture_output=True, text=True,
+                          timeout=120, check=False)
+    assert done.stdout.split() == ['True'], done.stderr

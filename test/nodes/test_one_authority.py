@@ -13,13 +13,16 @@ from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.parameter import Parameter
 from session_rig import Rig, until
 from std_srvs.srv import Trigger
+from tf2_msgs.msg import TFMessage
 
 from arena_msgs.msg import ArmLimits
 from arena_robot.core.action import Action, ActionSpace, ArmCommand, SafeCommand
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import DriverError, LateCommand, SafetyError, StaleData
+from arena_robot.core.observation import ArmState
 from arena_robot.core.tuning import switch_threads_soon
-from arena_robot.nodes.arm.node import ArmNode
+from arena_robot.drivers.part import Opened
+from arena_robot.nodes.arm.node import ArmNode, external_wrench
 from arena_robot.nodes.lib import qos
 from arena_robot.nodes.lib.calls import result
 from arena_robot.nodes.lib.listener import Listening
@@ -31,8 +34,8 @@ from arena_robot.recording.bag.codec import codec_of
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.robots.arms import PANDA, RESET_JOINTS
 from arena_robot.safety.bounds import outside
-from arena_robot.safety.kinematics import FLANGE, frames
-from arena_robot.safety.limits import limits_for
+from arena_robot.safety.kinematics import FLANGE, flange_pose, frames
+from arena_robot.safety.limits import limits_for, robot_of
 
 COMMANDS = 1_000
 FLANGE_AT = frames(np.array(RESET_JOINTS))[FLANGE, :3, 3]
@@ -101,9 +104,9 @@ def arm(station):
 def random_action(rng):
     """Return an action of any space: most far outside of what is allowed, some not finite."""
     space = list(ActionSpace)[rng.integers(len(ActionSpace))]
-    values = rng.normal(0.0, rng.choice([0.3, 3.0, 1e6]), space.size)
+    values = rng.normal(0.0, rng.choice([0.3, 3.0, 1e6]), space.size(7))
     if rng.random() < 0.02:
-        values[rng.integers(space.size)] = rng.choice([np.nan, np.inf])
+        values[rng.integers(space.size(7))] = rng.choice([np.nan, np.inf])
     return Action(values, space)
 
 
@@ -283,6 +286,88 @@ def test_an_arm_that_is_not_the_robot_of_the_station_file_stays_unconfigured(sta
     assert wrong.trigger_configure() is TransitionCallbackReturn.FAILURE
     assert "driver's flange is 100 mm and 0 degrees from where that of a Franka P" in wrong._reason
     wrong.destroy_node()
+
+
+SIX = """<mujoco><worldbody><body name="foot">{}<site name="hand" pos=".1 0 0"/>{}</body>
+</worldbody></mujoco>"""
+SIX_YAML = """
+name: six
+title: Six-axis arm
+arms: {arm: {model: six.xml, joints: [j0, j1, j2, j3, j4, j5], base: foot, tool: hand,
+             velocity: [2, 2, 2, 2, 2, 2], acceleration: [5, 5, 5, 5, 5, 5],
+             reset: [0, 0.3, -0.6, 0.3, 0.2, 0]}}
+grippers: {}
+cameras: {}
+layouts: {}
+"""
+
+
+class SixJoints(Opened):
+    """An arm that nobody here wrote for, which is at once where it is sent."""
+
+    def __init__(self, robot):
+        self.robot, self.q = robot, np.array(robot.reset_joints)
+
+    def state(self, max_age_s=0.1):
+        zero = np.zeros(6)
+        pose = flange_pose(self.q, self.robot.limits.chain)
+        return ArmState(time.time_ns(), self.q, zero, zero, zero, pose, self.q)
+
+    def wait_state(self, timeout_s):
+        time.sleep(0.005)
+        return self.state()
+
+    def command(self, command):
+        self.q = command.q
+        return command
+
+    def stop(self):
+        pass
+
+
+def six_axis(folder):
+    bodies = ''.join(
+        f'<body name="b{i}" pos="0 0 .15"><joint name="j{i}" axis="{axis}" range="-150 150" '
+        f'actuatorfrcrange="-60 60"/>' for i, axis in enumerate(['0 0 1', '0 1 0'] * 3))
+    (folder / 'six.xml').write_text(SIX.format(bodies, '</body>' * 6), encoding='utf-8')
+    (folder / 'six.yaml').write_text(SIX_YAML, encoding='utf-8')
+    return str(folder / 'six.yaml')
+
+
+def test_an_arm_of_an_embodiment_is_driven_and_held_as_a_franka_is(station, tmp_path):
+    node, file = station[0], six_axis(tmp_path)
+    robot = robot_of(file)
+    driver = SixJoints(robot)
+    arm = ArmNode('six', make_part=lambda: driver, context=node.context, parameter_overrides=[
+        Parameter('autostart', value=False), Parameter('robot_type', value=file)])
+    heard, links = [], []
+    kept = [qos.subscription(node, kind, f'six/{topic}', into.append, qos.LATCHED)
+            for kind, topic, into in ((ArmLimits, 'limits', heard),)]
+    kept.append(qos.subscription(node, TFMessage, 'tf', links.append, qos.STREAM))
+    try:
+        assert arm.trigger_configure() is TransitionCallbackReturn.SUCCESS, arm._reason
+        assert arm.joint_names == [f'j{i}' for i in range(6)]
+        assert (arm.base_frame, arm.ee_frame) == ('foot', 'hand')
+        assert arm.params.home == robot.reset_joints
+        sent = arm.guard.decide(Action(np.ones(7), ActionSpace.JOINT_VELOCITY), time.time_ns())
+        assert np.array_equal(driver.q, sent.q)
+        assert np.all(np.abs(sent.q - robot.reset_joints) <= 0.2 + 1e-9)
+        arm.guard.halt('pressed')
+        with pytest.raises(SafetyError, match='halted'):
+            arm.guard.decide(Action(np.ones(7), ActionSpace.JOINT_VELOCITY), time.time_ns())
+        assert external_wrench(driver.state(), robot).shape == (6,)
+        waiting.until(lambda: heard, 'the limits')
+        assert list(heard[0].joint_names) == arm.joint_names
+        np.testing.assert_allclose(heard[0].joint_upper, robot.limits.q_max)
+        arm._transforms.publish(driver.q, 1)
+        waiting.until(lambda: any(
+            frame.child_frame_id == 'b5' for message in links for frame in message.transforms),
+            'the links')
+    finally:
+        for subscription in kept:
+            node.destroy_subscription(subscription)
+        arm.trigger_cleanup()
+        arm.destroy_node()
 
 
 def test_limits_become_tighter_while_the_arm_runs_and_never_wider(station):

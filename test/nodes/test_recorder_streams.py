@@ -104,6 +104,16 @@ def test_raw_images_are_taken_only_where_the_jpegs_are_missing():
     assert RequiredStreams('none', lambda topic: []).missing([], 0.0) == []
 
 
+def test_depth_is_taken_as_png_where_that_is_published():
+    offers = {'/a/depth/compressedDepth': [Offer()], '/a/depth': [Offer(IMAGE)]}
+    streams = RequiredStreams('jpeg', lambda topic: offers.get(topic, []))
+    streams.require(['/a/depth'])
+    assert streams.takes('/a/depth/compressedDepth', JPEG)
+    assert not streams.takes('/a/depth', IMAGE)
+    streams.count('/a/depth/compressedDepth')
+    assert streams.releases('/a/depth', IMAGE)
+
+
 def test_a_camera_that_is_still_starting_is_not_taken_raw():
     offers = {'/a/image/compressed': [Offer()]}
     streams = RequiredStreams('jpeg', lambda topic: offers.get(topic, []))

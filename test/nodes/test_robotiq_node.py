@@ -1,13 +1,18 @@
 """gripper_node with the driver of the Robotiq gripper, on an emulated one."""
 
+import time
 import uuid
 
+import numpy as np
 import pytest
+import waiting
 
-from arena_robot.core.action import GripperCommand
+from arena_msgs.msg import ArmLimits, PolicyAction
+from arena_robot.core.action import Action, ActionSpace, GripperCommand
 from arena_robot.core.errors import DriverError
 from arena_robot.drivers.emulators.robotiq import RobotiqEmulator
 from arena_robot.nodes.gripper import GripperNode
+from arena_robot.nodes.lib import convert, qos
 from arena_robot.nodes.lib.listener import Listening
 from arena_robot.nodes.lib.spin import Spin
 from arena_robot.nodes.remote.robot import RemoteGripper
@@ -25,18 +30,25 @@ def emulator(tmp_path):
 
 
 @pytest.fixture
-def gripper(emulator, tmp_path):
+def nodes(emulator, tmp_path):
+    """Yield the gripper's node and the node of a client."""
     path = overrides_file({'gripper_node': {
         'backend': 'robotiq', 'driver.com_port': str(tmp_path / 'robotiq')}})
     args = ['test', '--ros-args', '--params-file', str(path), '-r',
             f'__ns:=/robotiq_{uuid.uuid4().hex[:6]}', '--log-level', 'error']
     with Spin(args) as spin:
-        spin.add(GripperNode('gripper_node', context=spin.context), threads=4)
+        node = GripperNode('gripper_node', context=spin.context)
+        spin.add(node, threads=4)
         client = Listening('client', context=spin.context)
         spin.add(client, threads=2)
-        with RemoteGripper(client, timeout_s=BUSY_S) as gripper:
-            yield gripper
+        yield node, client
     path.unlink()
+
+
+@pytest.fixture
+def gripper(nodes):
+    with RemoteGripper(nodes[1], timeout_s=BUSY_S) as gripper:
+        yield gripper
 
 
 def until(gripper, condition):
@@ -60,3 +72,23 @@ def test_the_node_activates_moves_and_tells_when_the_cable_is_pulled(emulator, g
         until(gripper, lambda state: False)
     emulator.start()
     until(gripper, lambda state: abs(state.position - 0.5) < 0.01)
+
+
+def test_a_joint_action_of_another_length_than_the_arms_moves_no_finger(nodes, gripper):
+    node, client = nodes
+    limits = qos.publisher(client, ArmLimits, 'arm_node/limits', qos.LATCHED)
+    limits.publish(ArmLimits(joint_names=[f'joint_{i}' for i in range(6)]))
+    actions = qos.publisher(client, PolicyAction, 'arm_node/policy_action', qos.COMMAND)
+
+    def sent(joints, wanted):
+        values = np.append(np.zeros(joints), wanted)
+        actions.publish(convert.action_message(
+            Action(values, ActionSpace.JOINT_POSITION), time.time_ns(), '', 1))
+        return gripper.wait_state(2.0)
+    gripper.activate()
+    waiting.until(lambda: sent(6, 1.0).requested_position == 1.0)
+    waiting.until(lambda: sent(6, 0.0).requested_position == 0.0)
+    node.refusal = ''
+    waiting.until(lambda: sent(7, 1.0) and node.refusal)
+    assert 'must have 7 numbers, found shape (8,)' in node.refusal
+    assert sent(7, 1.0).requested_position == 0.0

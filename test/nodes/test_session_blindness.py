@@ -15,9 +15,11 @@ import pytest
 from loud_judge import WORD, LoudJudge
 from rcl_interfaces.srv import GetParameters, ListParameters
 from rclpy.qos import QoSDurabilityPolicy, QoSProfile, QoSReliabilityPolicy
+from sample_episodes import rerun_rows
 from session_rig import Rig, until
 
 from arena_msgs.msg import ActionChunk, StepRecord
+from arena_robot.cli.station.session import rerun_of
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.episode import Preference, Slot
 from arena_robot.core.verdict import Verdict, scored
@@ -215,6 +217,18 @@ def audit_is_everywhere(kept, namespace):
         time.sleep(0.3)
 
 
+def rerun_is_blind(live, done, secrets):
+    """Rerun got measured joints and states, and the names with the reveal alone."""
+    assert ({done.policy_a, done.policy_b}, done.verified) == (set(NAMES), True)
+    rows = rerun_rows(live)
+    assert {entity.rpartition('/')[0] for entity, _ in rows} == {'/joints', ''}
+    assert {entity for entity, _ in rows if entity.startswith('/joints/')} == {
+        f'/joints/joint_{k}' for k in range(1, 8)}
+    told = [text for _, text in rows['/session', 'TextLog:text']]
+    assert told[-1] == f'done: A was {done.policy_a}, B was {done.policy_b}'
+    assert leaks({'live': '\n'.join(told[:-1]).encode()}, (*secrets, 'chunk', 'inference')) == []
+
+
 def test_nothing_names_a_policy(processes, observer, servers, tmp_path):
     addresses = {name: server.address for name, server in servers.items()}
     rig = Rig(processes, tmp_path, addresses, max_steps=40)
@@ -232,7 +246,7 @@ def test_nothing_names_a_policy(processes, observer, servers, tmp_path):
         texts.update({topic: bytes(data) for topic, data in spy.heard.items()})
         return texts
 
-    with rig.desk() as desk:
+    with rig.desk() as desk, rerun_of(desk, str(live := tmp_path / 'live.rrd')):
         audits = RemoteAudits(desk)
         spy.listen()
         session(desk)
@@ -252,6 +266,6 @@ def test_nothing_names_a_policy(processes, observer, servers, tmp_path):
         desk.judge(Verdict(preference=Preference.B, explanation='B went on for longer than A'))
         desk.submit()
         done = until(desk, lambda s: s.state is State.DONE, 'no reveal', 60.0)
-        assert ({done.policy_a, done.policy_b}, done.verified) == (set(NAMES), True)
         assert audit_is_everywhere(kept, rig.namespace)['preference'] == 'B'
+    rerun_is_blind(live, done, secrets)
     assert leaks({'terminals': rig.said().encode()}, secrets) == []

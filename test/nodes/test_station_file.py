@@ -5,13 +5,20 @@ import re
 
 import pytest
 import yaml
-from station_programs import SIM
+from station_programs import ROOT, SIM
 
 from arena_robot.cli.main import main
 from arena_robot.core.config import read_yaml, shipped
 from arena_robot.core.errors import ConfigError
 from arena_robot.nodes.lib.images import eyes_of
-from arena_robot.nodes.lib.part_params import CameraParams, reset_joints_within
+from arena_robot.nodes.lib.part_params import (
+    ArmParams,
+    CameraParams,
+    GripperParams,
+    RosControlArmParams,
+    RosControlGripperParams,
+    reset_joints_within,
+)
 from arena_robot.nodes.session.params import SessionParams, session_config
 from arena_robot.nodes.station.files import (
     ViewNames,
@@ -39,6 +46,24 @@ def test_a_section_for_another_namespace_is_an_error(tmp_path, key, namespace, f
     else:
         with pytest.raises(ConfigError, match=r"is for no node in .*'/\*\*/arm_node'"):
             nodes_in(path, namespace=namespace)
+
+
+@pytest.mark.parametrize('name', ['crisp', 'franka_ros2_zed', 'ur_robot_driver', 'xarm_ros2'])
+def test_every_key_of_a_file_for_other_controllers_is_a_parameter(name):
+    path = ROOT / 'config' / 'stations' / f'{name}.yaml'
+    parts = {key.rsplit('/', 1)[-1]: part['ros__parameters']
+             for key, part in read_yaml(path).items()}
+    assert [node for node, _ in nodes_in(path)] == ['arm_node', 'gripper_node']
+    for node, own, behind in (('arm_node', ArmParams, RosControlArmParams),
+                              ('gripper_node', GripperParams, RosControlGripperParams)):
+        values = parts[node]
+        assert values.pop('backend') == 'ros_control'
+        behind(**values.pop('ros_control'))
+        own(**{key: value for key, value in values.items()
+               if not key.startswith('limits.') and not str(value).endswith('.yaml')})
+    session_config(SessionParams(**{
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in parts['session_node'].items()}))
 
 
 def test_an_unknown_launch_argument_is_refused_where_the_file_is_launched():
@@ -108,10 +133,18 @@ def test_two_cameras_of_one_role_are_refused():
 
 def test_a_camera_with_one_eye_has_no_right_one():
     assert eyes_of('mono') == ('left',)
-    mono = SessionParams(topic_style='mono')
-    with pytest.raises(ConfigError, match=r"eyes: \['left'\]"):
-        session_config(mono)
-    session_config(SessionParams(topic_style='mono', eyes=('left',)))
+    with pytest.raises(ConfigError, match=r"eyes: \['right'\]"):
+        session_config(SessionParams(topic_style='mono', eyes=('right',)))
+    assert not session_config(SessionParams(topic_style='mono')).station.stereo
+    mixed = SessionParams(topic_styles=('zed5', 'generic', 'mono'))
+    assert [eyes for *_, eyes in mixed.used()] == [('left', 'right'), ('left', 'right'), ('left',)]
+    assert not session_config(mixed).station.stereo
+    deep = SessionParams(topic_styles=('zed5', 'mono', 'realsense'), eyes=('left', 'depth'))
+    assert session_config(deep).station.depths == ('wrist',)
+    with pytest.raises(ConfigError, match=r"eyes: \['depth'\]; use one with colours"):
+        session_config(SessionParams(topic_style='realsense', eyes=('depth',)))
+    with pytest.raises(ConfigError, match='topic_styles has 1 entries for 3 cameras'):
+        session_config(SessionParams(topic_styles=('mono',)))
 
 
 @pytest.mark.parametrize(('given', 'text'), [

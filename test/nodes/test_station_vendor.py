@@ -6,7 +6,10 @@ from collections import deque
 from functools import partial
 from itertools import pairwise
 
+import numpy as np
+from fake_lab import UR5E, embodiment
 from ros_tools import environment, need_ros_tools
+from session_rig import EXAMPLES
 from vendor_rig import SMALL, VendorRig
 from waiting import until
 
@@ -15,6 +18,9 @@ from arena_robot.core.errors import SessionError
 from arena_robot.nodes.lib import qos
 from arena_robot.nodes.lib.convert import stamp_of
 from arena_robot.nodes.remote.desk import RemoteDesk
+from arena_robot.recording.bag.codec import codec_of
+from arena_robot.recording.bag.reader import BagReader
+from arena_robot.recording.episode.tracks import load_tracks
 from arena_robot.session.evaluator.scripted import Script, Scripted
 from arena_robot.session.protocol.states import State
 
@@ -58,10 +64,15 @@ class Killing:
             self.ended = state.slots[0]
             again_ns = time.time_ns()
             self.rig.again('lab')
-            until(lambda: self.steady(again_ns) and all(
-                (self.desk.frame_age_s(f'{role}_left') or 99.0) < 1.0
-                for role in ('left', 'right', 'wrist')),
-                lambda: (self.stamps_ns, self.rig.said()), 60.0)
+            until(lambda: self.started(again_ns),
+                  lambda: (self.stamps_ns, self.rig.said()), 60.0)
+
+    def started(self, since_ns):
+        """Tell whether all parts are back; a node that the kill made late is started again."""
+        self.rig.revive()
+        return self.steady(since_ns) and all(
+            (self.desk.frame_age_s(f'{role}_left') or 99.0) < 1.0
+            for role in ('left', 'right', 'wrist'))
 
 
 class PatientDesk(RemoteDesk):
@@ -109,6 +120,38 @@ def test_a_blind_session_over_a_trajectory_controller_and_zed_wrappers(processes
         ends = {slot.end for slot in end.slots}    # on a busy machine joint states can be too old
         assert 'timeout' in ends <= {'timeout', 'driver_error'}
         assert 'ends in the past' not in rig.said()
+
+
+def session_of(maker, processes, folder):
+    """Run a blind session by the maker's station file; return its end and its episodes."""
+    path, _ = embodiment(maker, folder)
+    changes = {**SMALL, 'arm_node': {'robot_type': str(path)}, 'gripper_node': {'ros_control': {
+        'command': 'topic', 'name': 'gripper_position_controller/commands'}}}
+    lab = ('--robot', str(path), '--maker', maker, *JTC_LAB['lab'], *SMALL_IMAGES)
+    with VendorRig(processes, folder, f'{maker}.yaml', lab, 40, changes) as rig, PatientDesk(
+            namespace=rig.namespace, patience_s=60.0) as desk:
+        end = Scripted(desk, Script('ada', TASK, lambda: 0.5)).run()
+        assert (end.state, end.verified) == (State.DONE, True)
+        return end, [path.parent for path in rig.data.rglob('episode.json')]
+
+
+def test_a_blind_session_over_the_driver_of_universal_robots(processes, tmp_path):
+    """Its six joints are proposed, commanded and recorded; no row of this package has them."""
+    end, episodes = session_of('ur_robot_driver', processes, tmp_path)
+    assert {end.policy_a, end.policy_b} == set(EXAMPLES)
+    moved = {}
+    for folder in episodes:
+        episode = json.loads((folder / 'episode.json').read_text(encoding='utf-8'))
+        assert (episode['robot_type'], episode['backend']) == ('ur_robot_driver', 'ros_control')
+        with BagReader(folder) as bag:
+            tracks = load_tracks(bag, codec_of(bag.topics.values()))
+        assert set(tracks.arm.joint_names) == {row.split()[0] for row in UR5E}
+        assert tracks.steps.requested.shape[1] == len(UR5E) + 1
+        policy = end.policy_a if episode['slot'] == 'A' else end.policy_b
+        moved[policy] = max(moved.get(policy, 0.0), np.ptp(tracks.arm.q, axis=0).max())
+    for policy, slot in zip((end.policy_a, end.policy_b), end.slots, strict=True):
+        if slot.end == 'timeout':
+            assert bool(moved[policy] > 0.02) is (policy == 'walker'), moved
 
 
 def test_a_blind_session_over_franka_ros2_robotiq_and_zed_wrappers(processes, tmp_path):

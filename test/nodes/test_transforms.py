@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from arena_robot.nodes.arm.transforms import ArmTransforms, transform
+from arena_robot.nodes.arm.transforms import ArmTransforms, link_transforms
 from arena_robot.nodes.gripper import FingerTransform, finger_transform
 from arena_robot.nodes.lib import qos
 from arena_robot.nodes.lib.convert import pose_values
@@ -18,7 +18,6 @@ from arena_robot.safety.urdf import (
     CameraMount,
     FixedFrame,
     camera_frames,
-    joint_origins,
     matrix_of,
     urdf,
 )
@@ -37,8 +36,9 @@ def matrix(message):
 def test_the_transforms_of_the_links_are_the_kinematics():
     q = np.array([0.3, -0.5, 0.2, -2.0, 0.4, 1.9, -0.7])
     chain = np.eye(4)
-    for i, (place, roll) in enumerate(joint_origins(FR3)):
-        chain = chain @ matrix(transform(1, 'a', 'b', place, roll, float(q[i])))
+    for i, message in enumerate(link_transforms(1, FR3.frames(), FR3.limits.chain, q)):
+        assert (message.header.frame_id, message.child_frame_id) == tuple(FR3.frames()[i:i + 2])
+        chain = chain @ matrix(message)
         np.testing.assert_allclose(chain, frames(q)[i], atol=1e-9)
 
 

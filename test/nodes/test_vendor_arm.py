@@ -6,17 +6,18 @@ import uuid
 
 import numpy as np
 import pytest
-from fake_lab import Lab
+from fake_lab import MAKERS, Lab, embodiment
 from jtc_model import Jtc, channel_to, hardest, stopped
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
-from station_programs import speed
+from station_programs import ROOT, speed
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 from waiting import until
 
 from arena_robot.core.action import ArmCommand
+from arena_robot.core.config import read_yaml
 from arena_robot.core.errors import DriverError, NotConnected, SafetyError, StaleData
 from arena_robot.core.observation import RobotMode
 from arena_robot.drivers.conformance.arm import MOTIONS
@@ -32,6 +33,8 @@ from arena_robot.nodes.vendor import controllers
 from arena_robot.nodes.vendor.arm import RosControlArm
 from arena_robot.nodes.vendor.controllers import CommandChannel, Joints, jtc_problem
 from arena_robot.robots.arms import FR3, PANDA
+from arena_robot.safety.limits import robot_of
+from arena_robot.safety.same_robot import require_pose
 from arena_robot.safety.urdf import urdf
 
 
@@ -334,3 +337,39 @@ def test_an_arm_behind_such_a_controller_is_not_opened(lab):
             arm_of(lab).open()
     finally:
         lab.jtc_node.set_parameters([Parameter('interpolation_method', value='splines')])
+
+
+@pytest.mark.parametrize('station', MAKERS)
+def test_the_arm_of_another_maker_moves_and_stops_by_its_station_file(station, tmp_path):
+    """The walk of docs/hardware.md: the driver's description gives the embodiment's file."""
+    jtc, joints = MAKERS[station][:2]
+    values = read_yaml(ROOT / 'config' / 'stations' / f'{station}.yaml')['/**/arm_node'][
+        'ros__parameters']
+    path, text = embodiment(station, tmp_path)
+    robot = robot_of(str(path))
+    assert robot.joint_names() == [joint.split()[0] for joint in joints]
+    with Spin() as spin, Lab(
+            spin, f'lab_{uuid.uuid4().hex[:6]}', JTC, images='', gripper='', robot=str(path),
+            task='do_not_move', description=text, jtc=jtc) as lab:
+        node = Listening('arm_node', namespace=lab.namespace, context=spin.context)
+        spin.add(node, threads=1)
+        clock = RosClock(node.get_clock(), node.context)
+        with RosControlArm(node, robot, '', clock, RosControlArmParams(
+                **values['ros_control'])) as arm:
+            start = arm.wait_state(2.0).q
+            np.testing.assert_allclose(start, lab.sim.arm.state().q, atol=0.01)
+            require_pose(arm.wait_state(2.0), robot)
+            guard = guarded(arm, robot, clock)
+            guard.move_to(goal := start + 0.1, 0.8)
+            until(lambda: np.max(np.abs(arm.wait_state(2.0).q - goal)) < 0.01, 'the goal')
+            guard.move_to(start, 1.6)
+            until(lambda: speed(arm.wait_state(2.0)) > 0.05, 'a motion')
+            guard.halt()
+            until(lambda: speed(arm.wait_state(2.0)) < 0.02, 'rest')
+            at = arm.wait_state(2.0).q
+            assert np.max(np.abs(at - start)) > 0.01
+            with pytest.raises(SafetyError, match='STOP was pressed'):
+                guard.command(ArmCommand(start, clock.now_ns()))
+            time.sleep(0.3)
+            assert np.max(np.abs(arm.wait_state(2.0).q - at)) < 0.02
+        assert lab.jtc.refused == []

@@ -69,7 +69,7 @@ class Noted:
         self.asked.append((observation, episode))
         first = 100.0 * len(self.asked)
         actions = np.tile(first + np.arange(self.length, dtype=np.float32)[:, None],
-                          (1, self.spec.action_space.size))
+                          (1, self.spec.action_space.size(len(observation.arm.q))))
         return Chunk(actions, self.spec.action_space)
 
     def reset(self, episode=''):

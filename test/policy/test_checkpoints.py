@@ -1,5 +1,6 @@
 """Checkpoints of openpi and LeRobot in one line, by stand-ins and, where it is, by LeRobot."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -79,6 +80,26 @@ def test_a_lerobot_checkpoint_of_another_robot_is_refused(monkeypatch, config, s
     with pytest.raises(ConfigError) as caught:
         load_policy('lerobot:/data/tiny', VELOCITY)
     assert says in str(caught.value)
+
+
+def test_a_lerobot_checkpoint_speaks_degrees_in_a_layout(monkeypatch):
+    inner = stand_ins.lerobot(monkeypatch, stand_ins.LerobotConfig(action=6, state=6))
+    said = {'action_space': 'joint_position', 'layout': 'so101/degrees'}
+    policy = load_policy('lerobot:/data/tiny', said)
+    assert (policy.spec.joints, policy.spec.layout) == (5, 'so101/degrees')
+    q = np.radians([90.0, -45.0, 0.0, 30.0, 180.0])
+    shown = seen(policy)
+    shown = dataclasses.replace(
+        shown, arm=dataclasses.replace(shown.arm, q=q),
+        gripper=dataclasses.replace(shown.gripper, position=0.25))
+    actions = policy.infer(shown, 'a').actions
+    np.testing.assert_allclose(inner.seen[0]['observation.state'][0],
+                               [90.0, -45.0, 0.0, 30.0, 180.0, 75.0], atol=1e-4)
+    assert actions.min() > 50.0, 'the mean of the state, not clipped'
+    with pytest.raises(ConfigError, match="so101 has no layout 'degree'"):
+        load_policy('lerobot:/data/tiny', said | {'layout': 'so101/degree'})
+    with pytest.raises(ConfigError, match='is not absolute joints in rad, deg'):
+        load_policy('lerobot:/data/tiny', said | {'layout': 'droid/joint_velocity'})
 
 
 def test_an_author_says_which_picture_is_which_view(monkeypatch):

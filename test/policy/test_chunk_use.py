@@ -106,6 +106,8 @@ def test_what_is_left_over_travels_and_nonsense_is_refused():
     ({'real_time_chunking': True}, 'needs pipelined=True'),
     ({'real_time_chunking': True, 'pipelined': True, 'chunk_length': 8, 'open_loop_horizon': 4,
       'blend_steps': 1}, 'set blend_steps to 0'),
+    ({'layout': 'degrees'}, "layout must be ROBOT/NAME, such as so101/degrees, found 'degrees'"),
+    ({'layout': 'so101/degrees', 'open_loop_horizon': 4, 'blend_steps': 2}, 'are not mixed'),
     ({'warm_up': 101}, 'warm_up must be 0 to 100')])
 def test_contradictions_are_refused_in_words(values, words):
     with pytest.raises(BadReply, match=words):

@@ -60,11 +60,16 @@ def checked(policy, limits=QUICK, protocol='grpc', **serve):
 @pytest.mark.parametrize('protocol', ['grpc', 'openpi'])
 @pytest.mark.parametrize('spec', [
     {}, {'image_size': None}, {'external_cameras': 0, 'wrist_camera': False},
-    {'external_cameras': 2, 'stereo': True}])
+    {'external_cameras': 2, 'stereo': True}, {'joints': 6}])
 def test_a_sound_policy_passes(protocol, spec):
     report = checked(broken.Sound(**spec), protocol=protocol)
     assert report.passed, report.text()
     assert len(report.results) == len(CHECKS)
+
+
+def test_numbers_of_a_layout_are_not_taken_for_radians():
+    report = checked(broken.Degrees(layout='so101/degrees'))
+    assert report.passed, report.text()
 
 
 @pytest.mark.parametrize(('policy', 'check', 'says'), WRONG,

@@ -4,6 +4,7 @@ import http
 import threading
 import traceback
 import urllib.request
+from dataclasses import replace
 
 import msgpack
 import numpy as np
@@ -16,6 +17,7 @@ from websockets.sync.server import serve
 
 from arena_robot.core.action import ActionSpace
 from arena_robot.core.errors import BadReply, PolicyError, PolicyRefused, PolicyUnavailable
+from arena_robot.core.observation import ArmState
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.connect import SERVERS, connect
 from arena_robot.policy.options import ServeOptions
@@ -267,6 +269,30 @@ def test_servers_of_openpi_itself_need_their_action_space_said():
             policy.infer(observation(pictures(policy.spec, 288, 512)), 'e')
             policy.reset('e')
     assert [request['endpoint'] for request in requests] == ['infer']
+
+
+def test_an_arm_of_six_joints_is_driven_by_what_the_server_or_the_address_says():
+    still = np.zeros(6)
+    spec = PolicySpec(image_size=(24, 32), joints=6, wrist_camera=False, external_cameras=0)
+    seen = replace(observation(), arm=ArmState(0, still, still, still, still, still, still))
+    with SERVERS['openpi'](Noted(spec)) as server, connect(server.address) as policy:
+        assert policy.spec.joints == 6
+        assert policy.infer(seen).actions.shape == (4, 7)
+        with pytest.raises(PolicyError, match=r'joint_position.* must be 6 numbers'):
+            policy.infer(observation())
+    with SERVERS['openpi'](Noted(replace(spec, layout='so101/degrees'))) as server, \
+            connect(server.address) as policy:
+        assert policy.spec.layout == 'so101/degrees'
+    with SERVERS['openpi'](Noted(replace(spec, joints=0))) as server:
+        plain = PlainClient(server.port)
+        plain.socket.close()
+        assert not {'joints', 'layout'} & plain.metadata.keys()
+        with connect(f'{server.address}?joints=6') as policy:
+            assert policy.infer(seen).actions.shape == (4, 7)
+        with connect(f'{server.address}?layout=so101/degrees') as policy:
+            assert policy.spec.layout == 'so101/degrees'
+        with connect(f'{server.address}?joints=0') as policy:
+            assert policy.infer(observation()).actions.shape == (4, 8)
 
 
 def test_a_server_that_names_another_one_is_not_followed(plain):

@@ -1,10 +1,13 @@
-"""The command line: serving for real, loading by name."""
+"""The command line: serving for real, loading by name, waiting for a server that loads."""
 
 import json
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -13,16 +16,20 @@ from policy_samples import observation, pictures
 
 from arena_robot.cli.main import main
 from arena_robot.cli.policy import serve
-from arena_robot.core.errors import BadReply, ConfigError
+from arena_robot.cli.policy.check import await_server
+from arena_robot.core.errors import BadReply, ConfigError, PolicyRefused, PolicyUnavailable
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.conformance.probe import ProbeLimits
 from arena_robot.policy.conformance.suite import run_suite
 from arena_robot.policy.connect import SERVERS, connect, load_policy, parse_kwargs
 from arena_robot.policy.examples import EXAMPLES
-from arena_robot.policy.options import CallOptions
+from arena_robot.policy.examples.simple import Echo
+from arena_robot.policy.openpi.server import OpenpiPolicyServer
+from arena_robot.policy.options import CallOptions, ServeOptions
 from arena_robot.policy.recording import read
 
 ROOT = Path(__file__).parents[2]
+QUICK = CallOptions(connect_timeout_s=1.0)
 
 AUTHORS = """
 import numpy as np
@@ -148,3 +155,60 @@ def test_the_ten_lines_of_the_documentation_pass_the_suite():
     with SERVERS['grpc'](names['MyPolicy'](checkpoint='tiny')) as server:
         report = run_suite(server.address, limits)
     assert report.passed, report.text()
+
+
+@pytest.fixture
+def short_pauses(monkeypatch):
+    monkeypatch.setattr('arena_robot.policy.connect.PAUSE_S', 0.05)
+
+
+def free_port():
+    with socket.create_server(('127.0.0.1', 0)) as taken:
+        return taken.getsockname()[1]
+
+
+@pytest.mark.usefixtures('short_pauses')
+def test_a_server_that_comes_later_is_waited_for_and_each_attempt_is_told():
+    port, told = free_port(), []
+    server = OpenpiPolicyServer(Echo(), ServeOptions(port=port))
+
+    def tell(waited_s, error):
+        told.append(error)
+        if len(told) == 2:
+            server.open()
+
+    with connect(f'openpi://127.0.0.1:{port}', QUICK, 20.0, tell) as policy:
+        assert policy.spec.image_size == (224, 224)
+    server.close()
+    assert all('does not answer' in error for error in told)
+
+
+@pytest.mark.usefixtures('short_pauses')
+def test_the_end_of_the_wait_says_how_long_and_why():
+    with pytest.raises(PolicyUnavailable, match=r'waited \d s: .* does not answer'):
+        connect(f'openpi://127.0.0.1:{free_port()}', QUICK, 0.2)
+    with pytest.raises(PolicyUnavailable, match=r'^openpi://'):
+        connect(f'openpi://127.0.0.1:{free_port()}', QUICK)
+
+
+@pytest.mark.usefixtures('short_pauses')
+def test_a_server_that_refuses_is_not_waited_for():
+    told = []
+    with OpenpiPolicyServer(Echo(), ServeOptions(token='k')) as server, \
+            pytest.raises(PolicyRefused, match='HTTP 401'):
+        connect(server.address, QUICK, 20.0, lambda *what: told.append(what))
+    assert told == []
+
+
+@pytest.mark.usefixtures('short_pauses')
+def test_the_command_line_shows_progress_and_the_end(capsys):
+    port = free_port()
+    server = OpenpiPolicyServer(Echo(), ServeOptions(port=port))
+    starting = threading.Timer(0.3, server.open)
+    starting.start()
+    await_server(f'openpi://127.0.0.1:{port}', QUICK, 20.0)
+    starting.join()
+    server.close()
+    waited, *_, last = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(f'waiting for openpi://127.0.0.1:{port}: \\d+ of 20 s', waited)
+    assert last == f'openpi://127.0.0.1:{port} answers'

@@ -23,7 +23,7 @@ class Looking(Noted):
         super().__init__(PolicySpec(image_size=(24, 32), session_id=True, **spec))
 
     def infer(self, observation, episode=''):
-        size = self.spec.action_space.size
+        size = self.spec.action_space.size(7)
         seen = [image.pixels.astype(np.float64).mean() / 255.0
                 for _, image in sorted(observation.images.items())]
         state = np.concatenate([observation.arm.q, observation.arm.pose, seen,
@@ -63,7 +63,7 @@ def test_both_protocols_give_identical_actions(space, cameras, frames):
         with SERVERS[protocol](Looking(action_space=space, **cameras)) as server, \
                 connect(server.address) as policy:
             chunks.append(Resizing(policy).infer(observation(frames), 'e').actions)
-    assert chunks[0].shape == (5, space.size)
+    assert chunks[0].shape == (5, space.size(7))
     assert np.array_equal(chunks[0], chunks[1])
 
 

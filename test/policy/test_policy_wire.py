@@ -11,7 +11,14 @@ from policy_samples import observation, photograph, pictures
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.errors import BadReply, PolicyRefused
 from arena_robot.core.jpeg import to_jpeg
-from arena_robot.policy.base import PolicySpec, check_actions, check_chunk, check_observation
+from arena_robot.core.observation import DepthImage
+from arena_robot.policy.base import (
+    PolicySpec,
+    check_actions,
+    check_chunk,
+    check_observation,
+    check_spec,
+)
 from arena_robot.policy.grpc import wire
 from arena_robot.policy.grpc.channel import query_request
 from arena_robot.policy.grpc.wire import from_announced_jpeg
@@ -23,7 +30,8 @@ SPECS = st.builds(
     wrist_camera=st.booleans(), external_cameras=st.integers(0, 2), stereo=st.booleans(),
     session_id=st.booleans(), chunk_length=st.integers(0, 1024),
     control_rate_hz=st.floats(0.1, 1000.0), resize=st.sampled_from(['fast', 'exact']),
-    jpeg_quality=st.integers(0, 100), pipelined=st.booleans())
+    jpeg_quality=st.integers(0, 100), pipelined=st.booleans(), joints=st.integers(0, 14),
+    layout=st.sampled_from(['', 'so101/degrees']), depth=st.booleans())
 
 
 @given(SPECS)
@@ -63,6 +71,19 @@ def test_an_observation_survives_the_wire():
         assert np.array_equal(seen.images[name].pixels, image.pixels)
         assert seen.images[name].stamp_ns == image.stamp_ns
         assert seen.images[name].pixels.flags.writeable
+
+
+@pytest.mark.parametrize(('change', 'says'), [
+    ({'height': 5}, r'announced as 5x6 .* and is \(4, 6\)'), ({'data': b'no'}, 'cannot be read'),
+    ({'data': to_jpeg(np.zeros((4, 6, 3), np.uint8))}, 'a PNG of 16 bits'),
+    ({'height': 100_000}, 'sides must be')])
+def test_senseless_depth_is_refused(change, says):
+    sent = pb.Observation(images=[wire.depth_to_wire(
+        'wrist_depth', DepthImage(np.zeros((4, 6), np.uint16), 5))])
+    for name, value in change.items():
+        setattr(sent.images[0], name, value)
+    with pytest.raises(PolicyRefused, match=says):
+        wire.observation_from_bytes(sent.SerializeToString())
 
 
 def test_what_does_not_travel_is_not_invented():
@@ -121,8 +142,8 @@ def test_a_jpeg_larger_than_it_says_is_never_decoded():
 
 
 def test_too_many_images_are_refused():
-    message = pb.Observation(images=[pb.Image(view=str(n)) for n in range(7)])
-    with pytest.raises(PolicyRefused, match='at most 6'):
+    message = pb.Observation(images=[pb.Image(view=str(n)) for n in range(10)])
+    with pytest.raises(PolicyRefused, match='at most 9'):
         wire.observation_from_bytes(message.SerializeToString())
 
 
@@ -133,11 +154,14 @@ def test_any_bytes_are_read_or_refused(data):
         assert len(wire.observation_from_bytes(data).images) <= 6
 
 
-@given(st.sampled_from(ActionSpace), st.integers(1, 20), st.integers(0, 1000))
-def test_a_chunk_survives_the_wire(space, length, seed):
-    actions = np.random.default_rng(seed).normal(size=(length, space.size)).astype(np.float32)
+@given(st.sampled_from(ActionSpace), st.integers(1, 20), st.integers(1, 14), st.booleans(),
+       st.integers(0, 1000))
+def test_a_chunk_survives_the_wire(space, length, joints, any_arm, seed):
+    size, random = space.size(joints), np.random.default_rng(seed)
+    actions = random.normal(size=(length, size)).astype(np.float32)
     message = wire.chunk_to_wire(Chunk(actions, space), 0.1, 0.2)
-    chunk = wire.chunk_from_wire(message, PolicySpec(action_space=space))
+    spec = PolicySpec(action_space=space, joints=0 if any_arm else joints)
+    chunk = wire.chunk_from_wire(message, spec)
     assert np.array_equal(chunk.actions, actions)
     assert chunk.actions.dtype == np.float32
     assert (chunk.space, chunk.inference_s) == (space, 0.2)
@@ -167,6 +191,19 @@ def test_a_chunk_of_another_length_or_space_is_refused():
         check_chunk(Chunk(np.zeros((4, 8)), ActionSpace.JOINT_VELOCITY), PolicySpec())
     with pytest.raises(BadReply, match='must return a Chunk, found a dict'):
         check_chunk({'actions': np.zeros((4, 8))}, PolicySpec())
+
+
+def test_an_arm_with_other_joints_and_a_chunk_for_it_are_refused():
+    seen = observation(pictures(PolicySpec()))
+    check_observation(seen, PolicySpec(joints=0))
+    with pytest.raises(PolicyRefused, match='joint_position must be 6 finite numbers'):
+        check_observation(seen, PolicySpec(joints=6))
+    with pytest.raises(BadReply, match=r'must be \(N, 7\) for joint_position, found \(4, 8\)'):
+        check_actions(np.zeros((4, 8)), PolicySpec(joints=0), joints=6)
+    with pytest.raises(BadReply, match=r'must be \(N, 15\) for joint_position, found \(4, 40\)'):
+        check_actions(np.zeros((4, 40)), PolicySpec(joints=0))
+    with pytest.raises(BadReply, match='joints must be 0'):
+        check_spec(PolicySpec(joints=15), 'here')
 
 
 def test_numbers_that_do_not_fill_the_chunk_are_refused():

@@ -8,8 +8,8 @@ import pytest
 from policy_samples import Noted, observation, photograph
 
 from arena_robot.core.errors import PolicyRefused
-from arena_robot.core.observation import VIEWS
-from arena_robot.policy.base import PolicySpec
+from arena_robot.core.observation import VIEWS, DepthImage
+from arena_robot.policy.base import PolicySpec, check_observation
 from arena_robot.policy.grpc import wire
 from arena_robot.policy.resizing import Resizing, exact, fast, shown
 from arena_robot.server.relay.routes import turned
@@ -109,6 +109,26 @@ def test_a_camera_the_station_lacks_is_named(frames):
     station = {name: pixels for name, pixels in frames.items() if 'wrist' not in name}
     with pytest.raises(PolicyRefused, match="wants camera view 'wrist_left', this station shows"):
         shown(observation(station), PolicySpec())
+
+
+def test_depth_reaches_a_policy_that_asks_for_it_and_no_other(frames):
+    depths = {name: DepthImage(np.full((720, 1280), mm, np.uint16), 100)
+              for name, mm in (('right_depth', 700), ('wrist_depth', 300))}
+    depths['wrist_depth'].millimetres[:, 640:] = 60_000
+    whole = replace(observation(frames), depths=depths, third_person='right')
+    assert shown(whole, PolicySpec()).depths == {}
+    spec = PolicySpec(depth=True)
+    seen = wire.observation_from_bytes(wire.observation_to_bytes(shown(whole, spec), 90))
+    check_observation(seen, spec)
+    assert {name: (depth.millimetres.shape, set(np.unique(depth.millimetres)), depth.stamp_ns)
+            for name, depth in seen.depths.items()} == {
+        'left_depth': ((224, 224), {700}, 100),
+        'wrist_depth': ((224, 224), {300, 60_000}, 100)}, 'no depth between two'
+    assert tuple(seen.images) == spec.views()
+    with pytest.raises(PolicyRefused, match="wants the depth 'left_depth', this station shows ri"):
+        shown(replace(whole, third_person='left'), spec)
+    with pytest.raises(PolicyRefused, match="depth 'left_depth' is missing; found none"):
+        check_observation(replace(seen, depths={}), spec)
 
 
 def test_resizing_is_a_policy(frames):

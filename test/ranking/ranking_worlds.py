@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import expit
 
-from arena_robot.ranking.base import Comparisons
+from arena_robot.ranking.base import Comparisons, Conditions
 from arena_robot.ranking.counts import PairCounts, count_pairs
 from arena_robot.ranking.methods import rank_comparable
 from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry
@@ -277,3 +277,17 @@ def _honest_verdicts(rng, theta, i, j, taste):
     y = (rng.random(len(i)) < expit(d)).astype(float)
     y[rng.random(len(i)) < 0.1] = 0.5
     return y
+
+
+def on_robots(rng, step=0.0, people=0, m=240, kinds=('panda', 'ur5e'), n=6):
+    """Return verdicts on robots; the first policy is better by ``step`` on the first robot."""
+    theta, taste = rng.normal(0, 1, n), rng.normal(0, 0.6, (max(people, 1), n)) * bool(people)
+    i = rng.integers(0, n, m)
+    j, e = (i + rng.integers(1, n, m)) % n, rng.integers(0, max(people, 1), m)
+    robot = e % len(kinds) if people else rng.integers(0, len(kinds), m)
+    gap = theta[i] - theta[j] + taste[e, i] - taste[e, j] + step * (robot == 0) * (
+        (i == 0).astype(float) - (j == 0))
+    return Comparisons.build(i, j, (rng.random(m) < expit(gap)).astype(float),
+                             items=[f'p{k}' for k in range(n)],
+                             evaluator=[f'e{k}' for k in e] if people else None,
+                             conditions=Conditions.build({'robot': [kinds[k] for k in robot]}))

@@ -101,7 +101,7 @@ def test_laplaces_posterior_is_that_of_mcmc():
     terms = make_terms(votes)
     deviations = BlockDeviations({
         'theta': 1.0, 'category': 1.0, 'institution': 1.0, 'evaluator': 0.3, 'lighting': 1.0,
-        'clutter': 1.0, 'side': 0.3, 'reliability': 0.3})
+        'clutter': 1.0, 'robot': 1.0, 'side': 0.3, 'reliability': 0.3})
     fit = laplace(terms, deviations, np.zeros(terms.size))
     rng = np.random.default_rng(0)
     half = np.linalg.cholesky(fit.covariance)

@@ -5,9 +5,11 @@ import tracemalloc
 import numpy as np
 import pytest
 from scipy.special import expit
+from scipy.stats import binomtest
 
 from arena_robot.core.errors import RankingError
 from arena_robot.core.parallel import Workers
+from arena_robot.core.wilson import wilson
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.counts import PairCounts, count_pairs
 from arena_robot.ranking.intervals import sandwich
@@ -23,7 +25,7 @@ from arena_robot.ranking.methods import rank
 from arena_robot.ranking.pairwise.bradley_terry import BradleyTerry
 from arena_robot.ranking.pairwise.davidson import Davidson
 from arena_robot.ranking.pairwise.elo import Elo
-from arena_robot.ranking.standings import few_words, place_words, standings
+from arena_robot.ranking.standings import few_words, headline, place_words, standings
 
 
 def drawn(seed=0, n=5, m=300, ties=0.2, per_session=1, theta=None):
@@ -267,3 +269,34 @@ def test_evaluators_who_differ_make_it_wider():
     assert lower < low < 0.5 < high < higher
     assert 10 < effective_count(apart) < 30 < effective_count(alike) <= 120
     assert effective_count({'e': (3, 0, 4)}) == 7
+
+
+@pytest.mark.parametrize(('good', 'count'), [
+    (0, 30), (30, 30), (21, 30), (1, 3), (10, 10), (50, 100), (150, 151)])
+def test_the_interval_is_wilsons(good, count):
+    truth = binomtest(good, count).proportion_ci(0.95, method='wilson')
+    assert wilson(good, count) == pytest.approx((truth.low, truth.high), abs=1e-12)
+    assert truth.low < truth.high
+
+
+def test_half_a_success_lies_between():
+    assert wilson(1, 3)[0] < wilson(1.5, 3)[0] < wilson(2, 3)[0]
+
+
+def test_no_episode_tells_nothing():
+    assert wilson(0, 0) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(('first', 'few', 'words'), [
+    ((1, 2, 3), (0, 0, 0), 'a is the best of 3 policies.'),
+    ((1, 1, 1), (0, 0, 0), 'The 3 policies cannot be told apart yet.'),
+    ((1, 1, 3), (0, 0, 0), '2 of 3 policies may be the best; c is behind.'),
+    ((1, 2, 1), (0, 0, 1), 'a is the best of 2 policies.'),
+    ((1, 1, 1), (1, 1, 1), 'These sessions are too few to tell 3 policies apart.'),
+    (None, (0, 0, 0), 'These sessions are too few to tell 3 policies apart.')])
+def test_one_sentence_says_which_policies_may_be_the_best(first, few, words):
+    fit = rank(Comparisons.build([0, 1, 0], [1, 2, 2], [1.0, 1.0, 1.0], items=('a', 'b', 'c')),
+               'elo', intervals=0)
+    assert headline(dataclasses.replace(
+        fit, rank_low=None if first is None else np.array(first),
+        too_few=np.array(few, bool))) == words

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
+from arena_robot.audit.aggregate import evaluator_signals
 from arena_robot.audit.base import Capabilities, trace_of
-from arena_robot.audit.evaluators import evaluator_signals
 from arena_robot.audit.run import audit_clip
 from arena_robot.cli.main import main
 from arena_robot.core.episode import Comparison, Preference

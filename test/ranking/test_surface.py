@@ -34,7 +34,7 @@ def same(a, b):
 
 
 @pytest.mark.parametrize('name', [
-    'base', 'standings', 'loading', 'fitting', 'drift', 'methods', 'intervals.adjusted'])
+    'base', 'standings', 'loading', 'fitting', 'differences', 'methods', 'intervals.adjusted'])
 def test_examples_in_docstrings_are_right(name):
     module = importlib.import_module(f'arena_robot.ranking.{name}')
     failed, attempted = doctest.testmod(module)

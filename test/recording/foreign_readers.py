@@ -114,6 +114,21 @@ def lerobot_training(dataset, _peers):
     return losses
 
 
+def lerobot_viz(dataset, _peers):
+    """Have LeRobot's own tool draw the first episode; return the entities of its Rerun file."""
+    sys.modules['torchcodec'] = None    # it needs FFmpeg of the system; LeRobot takes PyAV then
+    import rerun.dataframe
+    from lerobot.scripts import lerobot_dataset_viz
+
+    drawn = Path(dataset, 'drawn')
+    sys.argv = ['lerobot-dataset-viz', '--repo-id=arena/export', f'--root={dataset}',
+                '--episode-index=0', '--save=1', f'--output-dir={drawn}', '--num-workers=0']
+    lerobot_dataset_viz.main()
+    [path] = drawn.rglob('*.rrd')
+    columns = rerun.dataframe.load_recording(path).schema().component_columns()
+    return sorted({column.entity_path for column in columns})
+
+
 def roboarena(dump, peers):
     """Upload a dump to RoboArena's own server, in memory, and return what its site would list."""
     import sqlalchemy.dialects.postgresql

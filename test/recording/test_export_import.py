@@ -3,7 +3,9 @@
 import hashlib
 import json
 import os
+import re
 import shutil
+from collections import Counter
 from dataclasses import replace
 
 import av
@@ -14,8 +16,10 @@ import pytest
 import yaml
 from roboarena_tables import SAMPLE, WHOLE, needs_whole
 from sample_episodes import TICK_NS, SampleEpisode, SampleMaker, picture
+from scipy.special import expit
 
 from arena_robot.cli.main import main
+from arena_robot.core.episode import Preference
 from arena_robot.core.errors import DataError
 from arena_robot.core.verdict import Success
 from arena_robot.recording.episode.frames import read_video
@@ -308,6 +312,58 @@ def test_tables_that_cannot_be_read_are_named(tmp_path, text, match):
     (tmp_path / 'sessions.csv').write_text(text)
     with pytest.raises(DataError, match=match):
         read_evaluations(tmp_path / 'sessions.csv')
+
+
+TRIALS = 'task,model,robot,trials,successes,score\n'
+
+
+def test_each_independent_trial_is_paired_once_at_its_task_and_robot(tmp_path):
+    table = tmp_path / 'board.csv'
+    table.write_text(TRIALS + 'hang_cup,p,ur5,10,7,0.8\nhang_cup,q,ur5,10,4,\n'
+                     'hang_cup,r,ur5,5,0,\nhang_cup,p,arx5,1,1,0.9\nhang_cup,q,arx5,1,0,0.3\n')
+    sessions = read_evaluations(table).sessions
+    rows = Counter((s.robot, r.policy, r.success) for s in sessions for r in s.rollouts)
+    assert sum(rows.values()) == 2 * len(sessions) == 26    # of 27 one has nobody to meet
+    assert all(rows[key] <= most for key, most in {
+        ('ur5', 'p', True): 7, ('ur5', 'p', False): 3, ('ur5', 'q', True): 4,
+        ('ur5', 'q', False): 6, ('ur5', 'r', False): 5}.items())
+    for session in sessions:
+        a, b = session.rollouts
+        assert session.policies() == {'A': a.policy, 'B': b.policy}
+        assert session.preference == (
+            None if a.success == b.success else Preference.A if a.success else Preference.B)
+        assert a.prompt == 'hang cup'
+    assert {r.policy: r.progress for s in sessions if s.robot == 'arx5' for r in s.rollouts} == {
+        'p': 0.9, 'q': 0.3}
+    assert read_evaluations(table).sessions == sessions
+
+
+def test_standings_of_trials_are_log_odds_of_success_however_hard_the_tasks(tmp_path, capsys):
+    table, hard = tmp_path / 'board.csv', {'easy': (1.5, 'ur5'), 'hard': (-2.0, 'arx5')}
+    table.write_text(TRIALS + ''.join(
+        f'{task},{model},{robot},4000,{round(4000 * expit(theta + ease))},\n'
+        for task, (ease, robot) in hard.items() for model, theta in (('p', 0.5), ('q', -0.5))))
+    assert main(['episode', 'import', str(table), '--output', str(tmp_path / 'out')]) == 0
+    assert 'says that it holds' not in capsys.readouterr().out
+    assert main(['rank', '--sessions', str(tmp_path / 'out' / 'sessions.csv'), '--robots',
+                 '--json']) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert {row['policy']: row['score'] for row in report['standings']} == pytest.approx(
+        {'p': 0.5, 'q': -0.5}, abs=0.05)
+    assert (set(report['robots']['standings']), report['robots']['pooled']) == (
+        {'ur5', 'arx5'}, True)
+
+
+@pytest.mark.parametrize(('row', 'said'), [
+    ('t,p,ur5,10,11,', "trials is '10' and successes '11'; expected whole numbers"),
+    ('t,p,ur5,2.5,1,', "trials is '2.5'"), ('t,p,ur5,,1,', "trials is ''"),
+    ('t,,ur5,1,1,', "model is ''; expected a name"),
+    ('t,p,ur5,1,1,43', "score is '43'; expected a number from 0 to 1")])
+def test_trials_that_cannot_be_are_refused(tmp_path, row, said):
+    table = tmp_path / 'board.csv'
+    table.write_text(TRIALS + row)
+    with pytest.raises(DataError, match=rf'board\.csv:2: {re.escape(said)}'):
+        read_evaluations(table)
 
 
 def test_odd_names_and_foreign_folders_are_refused(tmp_path, capsys):

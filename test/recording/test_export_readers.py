@@ -14,13 +14,22 @@ import h5py
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from sample_episodes import MountedMaker, SampleEpisode, SampleMaker, picture
+from sample_episodes import (
+    MountedMaker,
+    SampleEpisode,
+    SampleMaker,
+    picture,
+    random_arm,
+    rerun_rows,
+)
 
 from arena_robot.cli.main import main
 from arena_robot.core.episode import Preference
 from arena_robot.core.errors import DataError
 from arena_robot.core.verdict import Verdict
 from arena_robot.recording.bag.base import share_folders
+from arena_robot.recording.bag.codec import Codec
+from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.episode.clip import read_clip
 from arena_robot.recording.formats.droid import export_droid
 from arena_robot.recording.formats.exporting import EpisodeExport, sources
@@ -159,18 +168,40 @@ def test_a_dataset_of_another_robot_can_be_looked_at(slow, tmp_path):
         read_lerobot(root)
 
 
-def rerun_rows(path):
-    """Return what Rerun's own reader finds: by entity and component, (seconds, value) of rows."""
-    reader = pytest.importorskip('rerun.chunk', reason="pip install 'droid-arena[rerun]'")
-    rows = {}
-    for chunk in reader.RrdReader(path).store().stream():
-        batch = chunk.to_record_batch()
-        times = batch.column(1).cast('int64').to_pylist() if not chunk.is_static else [None]
-        for name in batch.schema.names[1 if chunk.is_static else 2:]:
-            values = zip(times, batch.column(name).to_pylist(), strict=True)
-            rows.setdefault((chunk.entity_path, name), []).extend(
-                (None if ns is None else ns * 1e-9, value[0]) for ns, value in values)
-    return rows
+def test_an_episode_of_an_arm_without_a_file_is_derived_checked_and_exported(
+        tmp_path, message_folders, capsys):
+    robot, folder = random_arm(6, 1), tmp_path / ID
+    SampleMaker(SampleEpisode(steps=12, robot=robot, width=64, height=36, layout='made/percent'),
+                message_folders).write(folder / 'A')
+    write_session(folder, SessionFile(ID, station='lab', created='2026'))
+    assert main(['episode', 'derive', str(folder / 'A')]) == 0
+    with np.load(folder / 'A' / 'steps.npz') as arrays:
+        assert arrays['joint_names'].tolist() == robot.joint_names()
+        assert arrays['joint_position'].shape == arrays['q_sent'].shape == (12, 6)
+    assert main(['episode', 'check', str(folder / 'A')]) == 0
+    for layout in ('droid', 'roboarena', 'lerobot'):
+        assert main(['episode', 'export', str(folder), '--format', layout, '--output',
+                     str(tmp_path / layout)]) == 0
+    with h5py.File(tmp_path / 'droid' / f'{ID}_A' / 'trajectory.h5') as file:
+        assert file['action/joint_position'].shape == (12, 6)
+    info = json.loads((tmp_path / 'lerobot/meta/info.json').read_text())
+    assert (info['robot_type'], info['features']['action']['names']) == (
+        'made', [*(f'joint_{i}' for i in range(1, 7)), 'gripper'])
+    back, = import_lerobot(read_lerobot(tmp_path / 'lerobot'), tmp_path / 'back')
+    with EpisodeExport(sources(folder / 'A')[0]) as a, EpisodeExport(sources(back)[0]) as b:
+        assert (a.robot, a.chain, b.robot) == ('made', None, 'made')
+        assert b.observed()['joint_position'] == pytest.approx(a.observed()['joint_position'],
+                                                               abs=1e-6)
+    capsys.readouterr()
+    assert main(['view', str(folder), '--foxglove', '--out', str(tmp_path / 'view')]) == 0
+    layout_file = (tmp_path / 'view' / 'layout.json').read_text()
+    assert 'q_sent[5]' in layout_file
+    assert 'q_sent[6]' not in layout_file
+    if importlib.util.find_spec('rerun'):
+        assert main(['view', str(folder), '--out', str(tmp_path / 'a.rrd'), '--no-open']) == 0
+        rows = rerun_rows(tmp_path / 'a.rrd')
+        assert len(rows['/A/joints/joint_6/accepted', 'Scalars:scalars']) == 12
+        assert not [entity for entity, _ in rows if '/chunks/' in entity], 'they are in a layout'
 
 
 def test_rerun_reads_every_entity_of_a_session(session, tmp_path, capsys):
@@ -221,6 +252,53 @@ def test_chunks_are_shown_whole_and_cameras_where_they_are(slow, tmp_path):
     assert rows[place, 'Transform3D:translation'][0][1] == pytest.approx(POSES['left'][1][:3])
     assert rows[place, 'Pinhole:image_from_camera'][0][1][:1] == [200]
     assert len(rows['/A/cameras/wrist_left', 'Transform3D:translation']) == 12
+
+
+def test_rerun_gets_what_is_new_at_a_station(tmp_path):
+    pytest.importorskip('rerun', reason="pip install 'droid-arena[rerun]'")
+    from arena_robot.recording.formats.rerun_file import LiveRerun
+    seen = {'words': 'idle', 'left': b'one', 'right': None}
+    live = LiveRerun(lambda: {view: seen[view] for view in ('left', 'right')},
+                     lambda: np.arange(7.0), lambda: seen['words'], str(tmp_path / 'live.rrd'))
+    live.open()
+    for change in ({}, {'left': b'two'}, {'words': 'done'}):
+        seen |= change
+        live.send()
+    live.close()
+    rows = rerun_rows(tmp_path / 'live.rrd')
+    assert [bytes(jpeg) for _, jpeg in rows['/cameras/left', 'EncodedImage:blob']] == [
+        b'one', b'two']
+    assert [text for _, text in rows['/session', 'TextLog:text']] == ['idle', 'done']
+    assert {entity for entity, _ in rows} == {
+        '/cameras/left', '/session', *(f'/joints/joint_{k}' for k in range(1, 8))}
+    assert {value for _, value in rows['/joints/joint_3', 'Scalars:scalars']} == {2.0}
+
+
+def test_foxglove_shows_both_rollouts_beside_each_other(session, tmp_path, capsys):
+    out = tmp_path / 'view'
+    assert main(['view', str(session), '--foxglove', '--out', str(out), '--json']) == 0
+    said = json.loads(capsys.readouterr().out)
+    panels = json.loads(Path(said['layout']).read_text())['configById']
+    paths = [path['value'].split('.') for panel in panels.values()
+             for path in panel.get('paths', ())]
+    with BagReader(out) as bag:
+        for slot in 'AB':
+            asked = {panel['imageMode']['imageTopic'] for name, panel in panels.items()
+                     if name.startswith(f'Image!{slot}')}
+            assert len(asked) == len(SERIALS)
+            assert asked <= set(bag.topics)
+        codec, begins = Codec(), {}
+        for message in bag.messages():
+            begins.setdefault(message.topic, message)
+        for topic, field in paths:
+            value = codec.decode(bag.topics[topic], begins[topic].data)
+            assert hasattr(value, field.partition('[')[0]), (topic, field)
+    steps = [topic for topic in begins if topic.endswith('/step')]
+    assert {topic[:3] for topic in steps} == {'/A/', '/B/'}
+    assert len({begins[topic].log_ns for topic in steps}) == 1, 'both begin at once'
+    assert {f'/{slot}/{part}' for slot in 'AB' for part in ('arm', 'gripper')} <= {
+        topic.replace('_node', '').rpartition('/')[0] for topic, _ in paths}
+    assert main(['view', str(session), '--foxglove', '--out', str(out)]) == 2, 'it exists'
 
 
 def test_a_blind_session_is_not_viewed_with_names(slow, session, tmp_path, capsys):
@@ -294,6 +372,15 @@ def test_lerobots_act_learns_from_a_dataset(session, tmp_path):
                      modules='lerobot')
     assert len(losses) == 10
     assert np.mean(losses[-3:]) < np.mean(losses[:3])
+
+
+@pytest.mark.timeout(300)
+def test_lerobots_own_tool_draws_a_dataset(session, tmp_path):
+    export_lerobot(sources(session), tmp_path)
+    drawn = foreign(os.environ.get('ARENA_LEROBOT'), 'lerobot_viz', tmp_path, modules='lerobot')
+    for name in ('action', 'state'):
+        assert {f'/{name}/{number}' for number in range(8)} <= set(drawn)
+    assert {f'/observation.images.{role}' for role in ('left', 'right', 'wrist')} <= set(drawn)
 
 
 @pytest.mark.timeout(300)

@@ -3,23 +3,38 @@
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sample_episodes import random_arm
 from scipy.optimize import lsq_linear
 from scipy.spatial.transform import Rotation
-from test_filter import arm_state, safety
+from test_any_arm import assert_within, written
+from test_filter import NOW_NS, arm_state, safety
 
+from arena_robot.cli.main import main
 from arena_robot.core.action import Action, ActionSpace, handled
-from arena_robot.core.errors import SafetyError
-from arena_robot.robots.action_spaces import SPACES
-from arena_robot.robots.arms import FR3, FRANKA_DH, FRANKA_FLANGE_M, PANDA, RESET_JOINTS
+from arena_robot.core.clock import ManualClock
+from arena_robot.core.errors import ConfigError, SafetyError
+from arena_robot.robots.action_spaces import SPACES, ActionLayout, Slice, SliceMeaning
+from arena_robot.robots.arms import (
+    FR3,
+    FRANKA_DH,
+    FRANKA_FLANGE_M,
+    MOST_JOINTS,
+    PANDA,
+    RESET_JOINTS,
+)
 from arena_robot.safety import action_spaces as spaces
 from arena_robot.safety import kinematics
+from arena_robot.safety.embodiments import agreed_drive, arm_of
+from arena_robot.safety.filter import Safety
 
 Q = np.array(RESET_JOINTS)
 POSE = kinematics.flange_pose(Q)
@@ -201,7 +216,7 @@ def test_a_space_that_is_taken_out_of_safetys_table_is_refused(space, monkeypatc
               if name is not space}
     monkeypatch.setattr(spaces, 'TARGETS', others)
     with pytest.raises(SafetyError, match=f"'{space.value}' is known to safety"):
-        safety().check(Action(np.zeros(space.size), space), arm_state())
+        safety().check(Action(np.zeros(space.size(7)), space), arm_state())
 
 
 def test_a_table_with_a_gap_names_it():
@@ -214,7 +229,7 @@ def test_a_table_with_a_gap_names_it():
 @pytest.mark.parametrize('space', ActionSpace)
 def test_the_rows_are_whole(space):
     row = SPACES[space.value]
-    assert len(row.names) == len(row.units) == len(row.largest) == space.size - 1
+    assert len(row.names) == len(row.units) == len(row.largest) == space.size(7) - 1
     assert min(row.largest) > 0.0
     assert (set(row.units) == {''}) is row.is_velocity
     numbers = [other.wire for other in SPACES.values()]
@@ -297,3 +312,115 @@ def test_pose_difference_undoes_add_poses(q, p):
     assert np.allclose(back[:3], target[:3], atol=1e-12)
     assert np.allclose(kinematics.rotation_of(back[3:]), kinematics.rotation_of(target[3:]),
                        atol=1e-9)
+
+
+ANGLES, WAYS = {'rad': 1.0, 'deg': np.pi / 180}, {'m': 1.0, 'cm': 0.01, 'mm': 0.001}
+
+
+def drawn_slice(rng, name, size, meaning, units):
+    """Return a slice in one of the units, and how much a number of it is in rad or m."""
+    unit = str(rng.choice(list(units)))
+    per_s = f'({unit})/s' if ' ' in unit else f'{unit}/s'
+    one = float(rng.uniform(0.1, 3.0))
+    return Slice(name, size, meaning, per_s if meaning is SliceMeaning.VELOCITY else unit,
+                 'base' if 'flange' in name else '', one), one * units[unit]
+
+
+def droids(meaning, of_joints, change, base, limits, rate):
+    """Return the action of DROID's that asks for a ``change`` in rad and m (a second)."""
+    turns = ~np.array(limits.chain.sliding)
+    if meaning is SliceMeaning.DELTA_STATE:
+        return (ActionSpace.JOINT_VELOCITY, change / np.where(turns, 0.2, 0.075)) if of_joints \
+            else (ActionSpace.CARTESIAN_VELOCITY, change / ([0.075] * 3 + [0.15] * 3))
+    space = ActionSpace.JOINT_POSITION if of_joints else ActionSpace.CARTESIAN_POSITION
+    change = change / rate if meaning is SliceMeaning.VELOCITY else change
+    if meaning is SliceMeaning.ABSOLUTE:
+        return space, change
+    if of_joints:
+        return space, base + change
+    pose = kinematics.flange_pose(base, limits.chain)
+    turned = Rotation.from_euler('xyz', change[3:]) * Rotation.from_euler('xyz', pose[3:])
+    return space, np.concatenate([pose[:3] + change[:3], turned.as_euler('xyz')])
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(1, MOST_JOINTS), st.integers(0, 10 ** 6), st.sampled_from(SliceMeaning),
+       st.booleans(), st.floats(0.01, 3.0))
+def test_an_action_in_a_layout_is_the_same_command_as_in_droids_space(
+        joints, seed, meaning, of_joints, size):
+    limits, rng = random_arm(joints, seed).limits, np.random.default_rng(seed)
+    q, rate = np.array(random_arm(joints, seed).reset_joints), float(rng.uniform(5, 50))
+    kinds = set(limits.chain.units)
+    units = {'rad or m': 1.0} if len(kinds) > 1 else ANGLES if 'rad' in kinds else WAYS
+    drawn = [drawn_slice(rng, 'arm.joint_position', joints, meaning, units)] if of_joints else [
+        drawn_slice(rng, 'arm.flange_position', 3, meaning, WAYS),
+        drawn_slice(rng, 'arm.flange_rotation', 3, meaning, ANGLES)]
+    factor = np.concatenate([np.full(part.size, factor) for part, factor in drawn])
+    if of_joints and len(kinds) > 1 and meaning is SliceMeaning.DELTA_STATE:
+        factor = np.where(limits.chain.sliding, 0.375 * factor, factor)
+    opened, closed = rng.normal(size=2)
+    one, grip = float(rng.uniform(0.5, 2.0)), float(rng.random())
+    numbers = size * rng.normal(size=len(factor))
+    told = {part.name: numbers[at:at + part.size] for (part, _), at in zip(
+        drawn, (0, 3), strict=False)}
+    slices = [part for part, _ in drawn] + [Slice('hand', 1, one=one)]
+    told['hand'] = [(opened + grip * (closed - opened)) / one]
+    order = rng.permutation(len(slices))
+    layout = ActionLayout(tuple(slices[i] for i in order), rate)
+    base = np.clip(q + 0.1 * rng.normal(size=joints), limits.q_min, limits.q_max)
+    drive = spaces.layout_drive(layout, 'arm', limits, {'hand': (opened, closed)})
+    values = drive.action(np.concatenate([told[slices[i].name] for i in order]), base)
+    space, wanted = droids(meaning, of_joints, numbers * factor, base, limits, rate)
+    assert drive.space is space
+    assert values[-1] == pytest.approx(grip, abs=1e-9)
+    arm, guard = arm_state(q, np.zeros(joints)), Safety(limits, ManualClock(NOW_NS))
+    safe = guard.check(Action(values, space), arm)
+    expected = guard.check(Action(np.append(wanted, grip), space), arm)
+    np.testing.assert_allclose(safe.q, expected.q, atol=1e-7)
+    assert_within(safe.q, q, np.zeros(joints), limits, limits.max_joint_delta)
+
+
+JOINTS_7 = Slice('arm.joint_position', 7, unit='rad')
+PLACE, TURN = (Slice(f'arm.flange_{what}', 3, unit=unit, frame='base')
+               for what, unit in (('position', 'm'), ('rotation', 'rad')))
+GRIP = Slice('gripper', 1)
+
+
+@pytest.mark.parametrize(('slices', 'says'), [
+    ([JOINTS_7, Slice('other.joint_position', 7, unit='rad'), GRIP],
+     'it moves other too, and a station drives one arm: arm'),
+    ([JOINTS_7], 'one gripper, with the meaning absolute; has 0'),
+    ([JOINTS_7, GRIP, GRIP], 'one gripper, with the meaning absolute; has 2'),
+    ([JOINTS_7, replace(GRIP, meaning=SliceMeaning.DELTA_TARGET)], 'with the meaning absolute'),
+    ([PLACE, GRIP], 'flange_rotation with one meaning; has flange_position'),
+    ([JOINTS_7, PLACE, TURN, GRIP], 'has flange_position, flange_rotation, joint_position'),
+    ([PLACE, replace(TURN, meaning=SliceMeaning.DELTA_STATE), GRIP], 'with one meaning; has'),
+    ([replace(JOINTS_7, unit='m'), GRIP], "arm.joint_position is 'm', known are rad, deg"),
+    ([replace(JOINTS_7, meaning=SliceMeaning.VELOCITY), GRIP], "'rad', known are rad/s, deg/s"),
+    ([replace(PLACE, unit=''), TURN, GRIP], "flange_position is '', known are m, cm, mm"),
+    ([replace(PLACE, frame='tool'), TURN, GRIP], "flange_position is 'tool', known is base"),
+])
+def test_a_layout_that_cannot_be_driven_says_why(slices, says):
+    with pytest.raises(ConfigError, match=re.escape(says)):
+        spaces.layout_drive(ActionLayout(tuple(slices)), 'arm', LIMITS, {'gripper': (0.0, 1.0)})
+
+
+def test_the_layouts_of_the_page_are_driven(tmp_path, capsys):
+    page = (ROOT / 'docs' / 'extending.md').read_text(encoding='utf-8')
+    shown = yaml.safe_load(page.partition('test_action_spaces.py reads them -->\n```yaml\n')[2]
+                           .partition('```')[0])
+    path = written(tmp_path, next(arm for arm in (random_arm(5, seed) for seed in range(99))
+                                  if not any(arm.limits.chain.slides)))
+    path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | shown))
+    assert main(['embodiment', 'check', str(path)]) == 0
+    said = capsys.readouterr().out
+    for name, space in (('degrees', 'joint_position'), ('steps', 'joint_position'),
+                        ('speeds', 'joint_position'), ('hand_steps', 'cartesian_position')):
+        assert f"driven by turning it into {space}; a policy's spec says layout='made/{name}'" \
+            in said
+    base = np.array(arm_of(str(path)).reset_joints)
+    for name, wanted in (('degrees', np.full(5, np.pi)), ('steps', base + 180.0),
+                         ('speeds', base + 12.0)):
+        numbers = agreed_drive(str(path), f'made/{name}', 15.0).action(
+            np.array([180.0] * 5 + [25.0]), base)
+        np.testing.assert_allclose(numbers, [*wanted, 0.75])

@@ -1,19 +1,24 @@
 import dataclasses
+import re
 
+import mujoco
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sample_episodes import random_arm
 
 from arena_robot.core.action import Action, ActionSpace, ClampReason
 from arena_robot.core.clock import ManualClock
 from arena_robot.core.errors import ConfigError, SafetyError, StaleData
 from arena_robot.core.observation import ArmState, RobotMode
-from arena_robot.robots.arms import FR3, PANDA, RESET_JOINTS
+from arena_robot.robots.arms import FR3, HERE, PANDA, RESET_JOINTS, ArmLimits, Body, Chain, Shape
 from arena_robot.safety import bounds, kinematics
-from arena_robot.safety.bounds import outside
+from arena_robot.safety.bounds import Links, outside
+from arena_robot.safety.embodiments import EMBODIMENTS, arm_of
 from arena_robot.safety.filter import Safety
 from arena_robot.safety.limits import limits_for
+from arena_robot.safety.models import read_chain
 
 NOW_NS = 10_000_000_000
 Q = np.array(RESET_JOINTS)
@@ -85,7 +90,7 @@ def test_from_inside_every_finite_action_passes_within_the_limits(space, values,
     q = limits.q_min + np.array(part) * (limits.q_max - limits.q_min)
     if outside(q, limits) > 0.0:
         q = Q
-    safe = check(space, values[:space.size], q, limits, dq)
+    safe = check(space, values[:space.size(7)], q, limits, dq)
     assert_within(safe.q, q, np.array(dq), limits, limits.max_joint_delta)
 
 
@@ -220,3 +225,192 @@ def test_a_goal_is_taken_or_refused_but_never_altered():
 def test_limits_of_a_station_are_checked(robot, changes, message):
     with pytest.raises(ConfigError, match=message):
         limits_for(robot, changes)
+
+
+def folding(shapes, **changes):
+    """Return the limits of three links of 0.3 m that turn in a plane."""
+    ahead = (*HERE[:3], 0.3, *HERE[4:])
+    chain = Chain((HERE, ahead, ahead), ((0.0, 0.0, 1.0),) * 3, (False,) * 3, ahead, 1,
+                  lambda: Body(shapes))
+    wide = {name: (way * 3.1,) * 3 for name, way in (
+        ('joint_lower', -1), ('joint_upper', 1), ('hardware_lower', -1), ('hardware_upper', 1))}
+    return ArmLimits(**wide, velocity=(2.0,) * 3, torque=(50.0,) * 3, stiffness=(0.0,) * 3,
+                     flange_stiffness=(0.0,) * 6, chain=chain, **changes)
+
+
+# A capsule of 0.02 m about each moving link, along its x axis.
+RODS = tuple(Shape(link, 'capsule', (0.02, 0.13), (0.0, 0.0, 1.0, 0.15, 0.0, 1.0, 0.0, 0.0,
+                                                   -1.0, 0.0, 0.0, 0.0)) for link in (1, 2, 3))
+
+
+def arm_at(q, held=None):
+    return arm_state(q, 0.0 * np.asarray(q), q_desired=np.asarray(q if held is None else held))
+
+
+def test_an_arm_does_not_fold_onto_itself_and_unfolds_from_anywhere():
+    limits = folding(RODS)
+    links, safe = Links(limits), safety(limits)
+    q = np.array([0.0, np.pi / 2, np.pi / 2])
+    assert links.pairs == [(0, 2)]
+    assert links.gaps(q, 1.0) == pytest.approx(0.3 - 2 * 0.02, abs=1e-6)
+    fold, clamped = np.array([0.0, 0.1, 0.1]), []
+    for _ in range(10):
+        bounded = safe.guard_target(q + fold, arm_at(q))
+        q, clamped = bounded.q, bounded.clamps or clamped
+        assert links.gaps(q, 1.0) >= 0.02
+    assert links.gaps(q, 1.0) < 0.0215
+    assert clamped[0].reason is ClampReason.SELF_COLLISION
+    assert re.fullmatch(r'links 1 and 3 would come to -?0\.\d+ m from each other, allowed are '
+                        r'0\.020', clamped[0].detail)
+    nearer = q + 0.05 * fold
+    assert links.gaps(nearer, 1.0) < 0.02
+    away = nearer - 0.01 * fold
+    assert links.gaps(away, 1.0) < 0.02
+    assert np.array_equal(safe.guard_target(away, arm_at(nearer)).q, away)
+    assert np.array_equal(safe.guard_target(nearer + fold, arm_at(nearer)).q, nearer)
+    # An arm that sags below the target that it tracks does not come nearer step by step.
+    assert links.gaps(safe.guard_target(nearer + fold, arm_at(nearer, q)).q, 1.0) >= 0.02
+    off = safety(folding(RODS, self_distance=0.0)).guard_target(nearer + fold, arm_at(nearer))
+    assert np.array_equal(off.q, nearer + fold)
+
+
+def test_a_planned_way_on_which_an_arm_meets_itself_is_refused():
+    safe, goal = safety(folding(RODS)), np.array([0.0, 2.6, 2.6])
+    straight = np.array([0.0, 0.1, 0.1])
+    with pytest.raises(SafetyError, match='on the way to the goal links 1 and 3 would come to'):
+        safe.check_goal(goal, arm_at(straight))
+    half = np.array([0.0, 1.5, 1.5])
+    assert np.array_equal(safe.check_goal(half, arm_at(straight)), half)
+    times = np.linspace(0.0, 9.0, 200)
+    way = straight + times[:, None] / 9.0 * (goal - straight)
+    with pytest.raises(SafetyError, match=r'at \d\.\d\d s links 1 and 3 would come to'):
+        safe.check_path(times, way, arm_at(straight))
+    safe.check_path(times[:90], way[:90], arm_at(straight))
+
+
+def shaped(joints, seed):
+    """Return the limits of a drawn arm whose links have drawn shapes, and where it rests."""
+    robot, rng = random_arm(joints, seed), np.random.default_rng(seed)
+    shapes = []
+    for link in range(joints + 1):
+        kind = ('capsule', 'box', 'mesh', 'sphere')[int(rng.integers(4))]
+        size = tuple(rng.uniform(0.01, 0.04, {'capsule': 2, 'box': 3, 'sphere': 1}.get(kind, 0)))
+        points = rng.uniform(-0.06, 0.06, (12, 3)).tolist() if kind == 'mesh' else []
+        pose = np.column_stack([np.eye(3), rng.normal(0.0, 0.05, 3)]).ravel()
+        shapes.append(Shape(link, kind, size, tuple(pose), tuple(map(tuple, points))))
+    chain = dataclasses.replace(robot.limits.chain, body=lambda: Body(tuple(shapes)))
+    limits, rest = dataclasses.replace(robot.limits, chain=chain), np.array(robot.reset_joints)
+    links = Links(limits)
+    near = np.flatnonzero(links.gaps(rest, 1.0) < limits.self_distance)
+    body = Body(tuple(shapes), tuple(links.pairs[k] for k in near))
+    return dataclasses.replace(limits, chain=dataclasses.replace(chain, body=lambda: body)), rest
+
+
+def wander(limits, q, rng, steps):
+    """Follow drawn targets; return how many were cut. Links stay apart, and can always move."""
+    links, safe, cut = Links(limits), safety(limits), 0
+    wanted = np.zeros(len(q))
+    for step in range(steps):
+        if step % 5 == 0:
+            wanted = rng.uniform(-1.0, 1.0, len(q)) * limits.scale * limits.max_lead
+        bounded = safe.guard_target(q + wanted, arm_at(q))
+        if any(clamp.reason is ClampReason.SELF_COLLISION for clamp in bounded.clamps):
+            cut += 1
+            ways = (0.05 * rng.normal(size=len(q)) for _ in range(20))
+            assert any(not np.array_equal(safe.guard_target(q + way, arm_at(q)).q, q)
+                       for way in ways)
+        for part in np.linspace(0.0, 1.0, 9):
+            gaps = links.gaps(q + part * (bounded.q - q), 1.0)
+            assert np.all(gaps >= (limits.self_distance - 1e-6 if part == 1.0 else 0.0))
+        assert outside(bounded.q, limits) == 0.0
+        q = bounded.q
+    return cut
+
+
+def test_links_of_drawn_arms_never_come_nearer_than_they_may():
+    cut = 0
+    for seed in range(40):
+        limits, rest = shaped(3 + seed % 12, seed)
+        cut += wander(limits, rest, np.random.default_rng(seed), 20)
+    assert cut > 20
+
+
+def test_a_way_through_a_link_is_cut_though_its_ends_are_apart_and_no_other_way_is():
+    through = clear = 0
+    for seed in range(20):
+        limits, rest = shaped(3 + seed % 6, seed)
+        links, rng = Links(limits), np.random.default_rng(seed)
+        for _ in range(10):
+            goal = np.clip(rest + rng.uniform(-1.5, 1.5, len(rest)), limits.q_min, limits.q_max)
+            gaps = [np.min(links.gaps(rest + part * (goal - rest), 1.0), initial=1.0)
+                    for part in np.linspace(0.0, 1.0, 25)]
+            if gaps[-1] >= limits.self_distance and min(gaps) < 0.0:
+                through += 1
+                assert links.share(rest, goal)[0] < 1.0
+            if min(gaps) >= limits.self_distance + 0.01:
+                clear += 1
+                assert links.share(rest, goal) == (1.0, '')
+    assert through > 3
+    assert clear > 50
+
+
+@pytest.mark.parametrize('name', [name for name in EMBODIMENTS.names() if name != 'droid'])
+def test_links_of_shipped_models_never_come_nearer_than_they_may(name):
+    try:
+        robot = arm_of(name)
+    except ConfigError as error:
+        pytest.skip(str(error))
+    assert wander(robot.limits, np.array(robot.reset_joints), np.random.default_rng(1), 200) > 9
+
+
+# A link with each shape, fixed parts, and what is left out: what is only seen, and a finger.
+SHAPED = """<mujoco><asset><mesh name="roof" file="roof.obj" scale="1 2 .5" refpos=".1 0 .2"
+refquat=".8 0 .6 0"/><mesh name="wall" file="wall.stl" scale=".5 .5 .5"/></asset>
+<worldbody><geom type="plane" size="1 1 1"/><body name="base" pos="1 2 3" euler="0 0 90">
+<geom type="box" size=".1 .2 .05"/>
+<geom type="cylinder" size=".05 .1" pos="0 .2 0" euler="30 0 0"/>
+<body name="a" pos="0 0 .3"><joint name="turn" axis="0 1 1" pos=".05 0 .1" range="-90 90"/>
+<geom type="mesh" mesh="wall" pos=".1 0 0" euler="0 40 0"/><body name="lid" pos="0 .1 0"
+euler="0 0 50"><geom type="ellipsoid" size=".05 .1 .02"/></body>
+<body name="b" pos=".3 0 .2"><joint name="push" type="slide" axis="1 0 0" range="-.2 .3"/>
+<geom type="sphere" size=".06"/><geom type="box" size="9 9 9" contype="0" conaffinity="0"/>
+<body name="c" pos=".2 .1 0" euler="20 0 40"><joint name="last" axis="0 0 1" range="-60 120"/>
+<geom type="mesh" mesh="roof" pos="0 .3 .3" euler="0 10 0"/>
+<geom type="capsule" size=".03" fromto="0 0 0 .2 .3 .1"/>
+<body name="finger"><joint name="grip" axis="1 0 0"/><geom type="box" size="9 9 9"/></body>
+</body></body></body></body></worldbody></mujoco>"""
+
+
+def test_shapes_of_a_model_are_where_mujoco_has_them(tmp_path):
+    corners = np.array([[0, 0, 0], [.2, 0, 0], [0, .3, 0], [0, 0, .4], [.02, .02, .02]])
+    (tmp_path / 'roof.obj').write_text(
+        ''.join(f'v {x} {y} {z}\n' for x, y, z in corners)
+        + 'f 1 2 3\nf 1 4 2\nf 1 3 4\nf 2 4 3\n')
+    rows = np.zeros(4, [('normal', '<f4', 3), ('corners', '<f4', (3, 3)), ('end', '<u2')])
+    rows['corners'] = corners[[[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]]
+    (tmp_path / 'wall.stl').write_bytes(bytes(80) + (4).to_bytes(4, 'little') + rows.tobytes())
+    (tmp_path / 'made.xml').write_text(SHAPED, encoding='utf-8')
+    read = read_chain(tmp_path / 'made.xml', ('turn', 'push', 'last'), 'base', 'c')
+    assert [(shape.link, shape.kind) for shape in read.chain.body().shapes] == [
+        (0, 'box'), (0, 'cylinder'), (1, 'mesh'), (1, 'ellipsoid'), (2, 'sphere'), (3, 'mesh'),
+        (3, 'capsule')]
+    links = Links(dataclasses.replace(folding(()), chain=read.chain))
+    model = mujoco.MjModel.from_xml_path(str(tmp_path / 'made.xml'))
+    data = mujoco.MjData(model)
+    own = [i for i in range(model.ngeom) if model.geom_size[i][0] != 9.0 and i]
+    for q in ([0.0, 0.0, 0.0], [0.4, 0.1, 1.2], [-1.0, 0.3, -0.5]):
+        data.qpos[:3] = q
+        mujoco.mj_kinematics(model, data)
+        expected = [mujoco.mj_geomDistance(model, data, own[i], own[j], 2.0, None)
+                    for i, j in links.pairs]
+        np.testing.assert_allclose(links.gaps(np.array(q), 2.0), expected, atol=1e-5)
+    drawn = 'contype="0" conaffinity="0" size='
+    one = SHAPED.replace('size=".1 .2 .05"', drawn + '".1 .2 .05"')
+    for text, kinds in ((one, ['cylinder']),
+                        (one.replace('size=".05 .1"', drawn + '".05 .1"'), ['box', 'cylinder'])):
+        (tmp_path / 'made.xml').write_text(text, encoding='utf-8')
+        read = read_chain(tmp_path / 'made.xml', ('turn', 'push', 'last'), 'base', 'c')
+        assert [shape.kind for shape in read.chain.body().shapes if shape.link == 0] == kinds
+    (tmp_path / 'roof.obj').unlink()
+    read = read_chain(tmp_path / 'made.xml', ('turn', 'push', 'last'), 'base', 'c')
+    assert [shape.kind for shape in read.chain.body().shapes if shape.link == 3] == ['capsule']

@@ -21,6 +21,7 @@ from arena_robot.server.store.blobs import Blobs
 from arena_robot.server.store.browse import Browse
 from arena_robot.server.store.tallies import Score, TallyBy, against
 from arena_robot.server.store.uploads import Uploads
+from arena_robot.server.store.verdicts import Selection
 
 SESSIONS = """session_uuid,institution,evaluator,created,valid,preference,policy_a,policy_b,\
 feedback_text
@@ -60,6 +61,14 @@ def test_tables_come_in_once_and_go_out_again(database, clock, tmp_path):
     assert len(list(csv.DictReader((out / 'episodes.csv').open()))) == 4
     with pytest.raises(DataError, match='exists'):
         export_tables(database, out)
+
+
+def test_imported_sessions_on_another_robot_are_in_a_pool_of_their_own(database, tmp_path):
+    lines = SESSIONS.splitlines()
+    load(database, write(tmp_path, '\n'.join([f'{lines[0]},robot', f'{lines[1]},ur5', *(
+        f'{line},' for line in lines[2:])]), None))
+    assert {robot: [row.session_id for row in Results(database).comparisons(
+        Selection(robot=robot))] for robot in ('ur5', 'panda')} == {'ur5': ['s1'], 'panda': ['s3']}
 
 
 def test_tallies_are_kept_until_another_verdict_counts(database, tmp_path, monkeypatch):

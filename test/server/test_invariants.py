@@ -29,7 +29,7 @@ from arena_setting import (
     query,
     recorded,
 )
-from fixed_ports import free_port
+from http_server import free_port
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (

@@ -5,12 +5,15 @@ import itertools
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import grpc
+import numpy as np
 import pytest
-from arena_setting import STATION, Setting, episode, fine, roll
+from arena_setting import STATION, Setting, episode, fine, roll, run
 
 from arena_robot.cli.main import main
+from arena_robot.core.action import ActionSpace
 from arena_robot.core.episode import EndReason, Slot
 from arena_robot.core.errors import (
     BadReply,
@@ -20,19 +23,23 @@ from arena_robot.core.errors import (
     PolicyError,
     Unauthorised,
 )
+from arena_robot.core.observation import ArmState
+from arena_robot.core.pair import StationInfo
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc import wire
 from arena_robot.policy.proto import arena_policy_pb2 as policy_pb
 from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
-from arena_robot.records.session_file import SessionSlot
-from arena_robot.server.base import PolicyState, Station
+from arena_robot.records.session_file import SessionSlot, read_session
+from arena_robot.server.base import NoPair, PolicyState, Station
 from arena_robot.server.pool.policy_pool import PolicyChecks
 from arena_robot.server.proto import arena_server_pb2 as pb
+from arena_robot.server.results.exports import materialise
 from arena_robot.server.store.browse import Browse
 from arena_robot.server.store.evaluations import finished_evaluations
 from arena_robot.server.store.policies import NewPolicy, clean_prompts
 from arena_robot.server.store.sessions import episodes_of
-from arena_robot.server.store.verdicts import mark_withdrawn
+from arena_robot.server.store.tallies import TallyBy
+from arena_robot.server.store.verdicts import Selection, mark_withdrawn, tally_of_verdicts
 from arena_robot.session.arena.contract import PROMPT, VERDICT, observation
 from arena_robot.session.base import blinded
 from arena_robot.session.protocol.record import is_fault
@@ -59,6 +66,79 @@ def dead(tmp_path, database_url):
     made.tokens['other'] = made.server.accounts.issue(neighbour)
     yield made
     made.close()
+
+
+def test_another_arm_has_policies_and_standings_of_its_own(setting, folder, pool, tmp_path):
+    server, calls = setting.server, setting.calls('owner')
+    new = pb.Policy(name='lifter', address=pool['azure-fast'], robot='lift')
+    with pytest.raises(DataError, match="unknown 'lift'"):
+        calls('RegisterPolicy', new)
+    tower = server.accounts.add_station(Station(0, 'tower', 'nyu', 'lift'))
+    setting.tokens['tower'] = server.accounts.issue(tower)
+    arena, here = setting.arena('tower'), StationInfo('tower', 'lift')
+    by_name = {record.name: record for record in server.policies.list()}
+    server.policies.admit(by_name['crimson-7b'].id, PolicySpec(joints=0))
+    with pytest.raises(NoPair, match='fewer than two'):
+        arena.assign(here, 'ada', PROMPT)
+    calls('RegisterPolicy', new)
+    lifter = server.policies.get('lifter')
+    server.policies.admit(lifter.id, PolicySpec(ActionSpace.JOINT_VELOCITY, joints=3))
+    server.policies.move('lifter', PolicyState.POOL)
+    server.policies.set_health(lifter.id, True)
+
+    arena.abort(arena.assign(here, 'ada', PROMPT).session_id, 'that there is a pair is enough')
+    # The rollouts below are those of a Franka.
+    server.policies.admit(lifter.id, PolicySpec(ActionSpace.JOINT_VELOCITY, joints=0))
+    pair, seen = arena.assign(here, 'ada', PROMPT), observation()
+    short = np.zeros(3)
+    seen = replace(seen, arm=ArmState(0, short, short, short, short, np.zeros(6), short))
+    assert [arena.policy(pair.session_id, slot).infer(seen, 'e').actions.shape[1]
+            for slot in Slot] == [4, 4]
+    arena.abort(pair.session_id, 'the query is enough')
+    droid, lift = run(setting.arena(), folder), run(arena, folder)
+    assert [row.session_id for row in server.results.comparisons()] == [droid]
+    assert {row.session_id: row.robot for row in finished_evaluations(server.database)} == {
+        droid: 'fr3', lift: 'lift'}
+    on_lift = server.results.comparisons(Selection(robot='lift'))
+    assert [row.session_id for row in on_lift] == [lift]
+    assert sum(row.count for row in server.results.tallies(TallyBy.CATEGORY)) == 1
+    assert 'no policies with 5 comparisons on each of two' in server.results.pooling()
+    folders = materialise(Browse(server.database), server.uploads, server.blobs, tmp_path / 'got')
+    assert {read_session(path).comparison().robot for path in folders} == {'fr3', 'lift'}
+    with server.database.read() as connection:
+        assert sum(tally_of_verdicts(connection).values()) == 1
+
+
+def test_a_policy_in_a_layout_goes_to_the_robot_that_has_it(setting):
+    server = setting.server
+    tower = server.accounts.add_station(Station(0, 'tower', 'nyu', 'lift'))
+    setting.tokens['tower'] = server.accounts.issue(tower)
+    arena, here = setting.arena('tower'), StationInfo('tower', 'lift')
+    first, second = [record.id for record in server.policies.list()][:2]
+    server.policies.admit(first, PolicySpec(joints=0))
+    for layout in ('so101/degrees', 'lift/degrees'):
+        server.policies.admit(second, PolicySpec(joints=3, layout=layout))
+        if layout.startswith('so101'):
+            with pytest.raises(NoPair, match='fewer than two'):
+                arena.assign(here, 'ada', PROMPT)
+    pair = arena.assign(here, 'ada', PROMPT)
+    assert {arena.policy(pair.session_id, slot).spec.layout for slot in Slot} == {
+        '', 'lift/degrees'}, 'the station is told it'
+    arena.abort(pair.session_id, 'the specs are enough')
+
+
+def test_a_station_is_added_with_an_arm_that_is_known(setting, tmp_path, capsys):
+    token = tmp_path / 'token'
+    token.write_text(setting.tokens['maintainer'])
+    words = ['admin', 'station', 'bench-2', '--institution', 'nyu', '--server', setting.target,
+             '--token-file', str(token), '--robot']
+    assert main([*words, 'pnda']) == 2
+    assert "unknown robot_type 'pnda'. Did you mean 'panda'?" in capsys.readouterr().err
+    assert main([*words, 'droid']) == 0
+    assert setting.server.accounts.station('bench-2').robot == 'panda'
+    for robot in ('any', '', 'a' * 51):
+        with pytest.raises(DataError, match=r'a robot has a name|a name has'):
+            setting.server.accounts.add_station(Station(0, 'odd', 'nyu', robot))
 
 
 def fail(arena, folder):
@@ -276,6 +356,5 @@ def test_a_taken_name_says_how_to_change_ones_own_policy(setting, pool):
 def test_a_dead_policy_is_not_assigned(setting, tmp_path):
     setting.server.pool.checks = PolicyChecks(fine, lambda target: 'nobody answers')
     setting.server.pool.probe()
-    from arena_robot.server.base import NoPair
     with pytest.raises(NoPair, match='fewer than two'):
         setting.arena().assign(STATION, 'ada', PROMPT)

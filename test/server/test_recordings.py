@@ -4,6 +4,7 @@ import base64
 import dataclasses
 import shutil
 import time
+from collections import Counter
 
 import cv2
 import numpy as np
@@ -11,8 +12,14 @@ import pytest
 from arena_setting import STATION, Setting, episode, recorded, roll
 from sample_episodes import TICK_NS, SampleEpisode, SampleMaker, picture
 
+from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.episode import EndReason, Slot
 from arena_robot.core.jpeg import thumbnail
+from arena_robot.recording.bag.codec import Codec
+from arena_robot.recording.bag.reader import BagReader
+from arena_robot.recording.episode.check import FindingLevel, check
+from arena_robot.recording.episode.requery import compare, write_beside
+from arena_robot.recording.episode.tracks import load_tracks
 from arena_robot.records.episode_file import EpisodeFile, write_episode
 from arena_robot.server.sessions.recorded_rollout import RolloutClaim, why_unproven
 from arena_robot.session.arena.contract import PROMPT, VERDICT, observation
@@ -60,6 +67,33 @@ def test_a_recording_of_the_rollout_proves_it(sample):
 def test_a_recording_that_is_not_of_the_rollout_does_not(sample, changes, words):
     _, folder, claim = sample
     assert words in why_unproven(folder, dataclasses.replace(claim, **changes))
+
+
+def test_actions_in_a_layout_are_those_of_the_relay_and_need_not_be_those_of_the_steps(
+        sample, tmp_path):
+    _, _, claim = sample
+    made = SampleMaker(SampleEpisode(steps=STEPS, state_hz=15, width=64, height=36, sent=SENT,
+                                     layout='panda/percent'))
+    made.write(tmp_path / 'A')
+    assert '0 of 32 recorded requests' in why_unproven(tmp_path / 'A', claim)
+    hundreds = tuple(
+        [*row[:4], base64.b64encode((100 * np.frombuffer(base64.b64decode(row[4]), '<f4')
+                                     ).astype('<f4').tobytes()).decode(), *row[5:]]
+        for row in claim.made)
+    assert why_unproven(tmp_path / 'A', dataclasses.replace(claim, made=hundreds)) == ''
+    with BagReader(tmp_path / 'A') as bag:
+        assert 'chunks' not in {f.what for f in check(tmp_path / 'A').findings
+                                if f.level is FindingLevel.FAILURE}
+        recorded = load_tracks(bag, Codec()).chunks
+        assert {chunk.space for chunk in recorded} == {'panda/percent'}
+        again = [compare(chunk, Chunk(chunk.actions, ActionSpace.JOINT_POSITION))
+                 for chunk in recorded]
+        write_beside(bag, Codec(), again, tmp_path / 'beside' / 'A')
+    assert {chunk.arm_max for chunk in again} == {0.0}
+    with BagReader(tmp_path / 'beside' / 'A') as bag:
+        topics = Counter(message.topic for message in bag.messages())
+    assert (topics['/requery/session_node/action_chunk'], topics['/requery/session_node/step']) \
+        == (STEPS // LENGTH, 0)
 
 
 def test_actions_and_times_are_those_of_the_relay(sample):

@@ -77,7 +77,9 @@ def test_what_is_first_made_of_older_values_during_a_renewal_is_made_again(data,
     eventually(lambda: values.get('plot', drawn) == 'a plot of 1')
 
 
-def test_waiting_is_no_work_to_rest_from(data, values):
+def test_waiting_is_no_work_to_rest_from(data, values, monkeypatch):
+    monkeypatch.setattr(renewed_values, 'REST', 4.0)    # the site's tests have none
+
     def slow():
         time.sleep(1.0)
         return data.value()
@@ -269,3 +271,27 @@ def test_late_values_hold_up_no_change_and_take_turns(data, values, monkeypatch)
     values.open()
     eventually(lambda: len(order) >= 10)
     assert order[:10] == ['newest', 'a', 'newest', 'b', 'newest', 'c', 'newest', 'a', 'b', 'c']
+
+
+def test_what_comes_first_waits_for_no_rest_but_for_others(data, values, monkeypatch):
+    monkeypatch.setattr(renewed_values, 'REST', 1000.0)
+    monkeypatch.setattr(renewed_values, 'LOOK_S', 0.02)
+    worked = threading.Event()
+
+    def work():
+        end_s = time.thread_time() + 0.05
+        while data.version and time.thread_time() < end_s:
+            worked.set()
+    values.always(lambda: values.get('first', data.value), first=True)
+    values.always(work)
+    values.always(lambda: values.get('other', lambda: None))
+    values.open()
+    assert values.ready(10.0)
+    data.version = 1
+    assert worked.wait(10.0)    # a rest of 50 s begins
+    data.version = 2
+    eventually(lambda: values.get('first', data.value) == 'of 2')
+    data.version = 3
+    time.sleep(0.5)
+    assert values.get('first', data.value) == 'of 2'
+    assert values.version() == 0, 'what is not first waits for the rest'

@@ -295,7 +295,8 @@ def test_a_slot_token_is_good_for_nothing_else(place):
         calls('Reveal', arena_server_pb2.SessionRequest(session_id=pair.session_id))
 
 
-TOLD = canonical(PolicySpec().action_space, [PolicySpec()])
+# A station takes as many joints as its arm has.
+TOLD = dataclasses.replace(canonical(PolicySpec().action_space, [PolicySpec()]), joints=0)
 
 
 @pytest.fixture

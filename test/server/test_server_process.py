@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from fixed_ports import free_port
+from http_server import free_port
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import EndReason, Episode, Preference, Slot

@@ -277,7 +277,7 @@ def test_who_sends_a_study_is_told_once_without_its_policies(setting, receiver):
     send(setting.server.webhooks)
     event, = receiver.events()
     assert (event['event'], event['study'], event['sha256']) == (
-        'study_decided', 'cup', 64 * 'a')
+        'study_arrived', 'cup', 64 * 'a')
     assert b'-net' not in receiver.posts[0][1]
 
 

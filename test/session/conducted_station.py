@@ -11,6 +11,7 @@ from arena_robot.core.errors import (
     ServerUnavailable,
 )
 from arena_robot.core.verdict import Extras, Verdict, scored
+from arena_robot.drivers.guarded import guarded
 from arena_robot.session.arena.local_arena import LocalArena, LocalArenaConfig, PolicyEntry
 from arena_robot.session.base import (
     NoRecorder,
@@ -90,11 +91,13 @@ class FlakyArena:
 
 
 class Station:
-    def __init__(self, folder, steps=20, extras=None):
-        self.folder, self.clock = folder, LoopClock()
+    def __init__(self, folder, steps=20, extras=None, guarded_robot=None, policy=FakePolicy):
+        self.folder, self.clock, self._policy = folder, LoopClock(), policy
         self.clock.now = 1_790_000_000_000_000_000
         self.arm, self.gripper = FakeArm(self.clock), FakeGripper(self.clock)
         self.cameras = {role: FakeCamera(self.clock) for role in ('left', 'right', 'wrist')}
+        if guarded_robot:
+            self.arm = guarded(FakeArm(self.clock, guarded_robot), guarded_robot, self.clock)
         parts = Parts(self.arm, self.gripper, self.cameras)
         config = SessionConfig(StationInfo('bench', 'panda'), RolloutConfig(max_steps=steps),
                                min_free_gb=0.0, extras=extras or Extras())
@@ -112,7 +115,7 @@ class Station:
         self.conductor.open()
 
     def _connect(self, entry):
-        self.policies.append(FakePolicy(self.clock))
+        self.policies.append(self._policy(self.clock))
         return self.policies[-1]
 
 

@@ -9,7 +9,7 @@ from arena_robot.core.errors import PolicyUnavailable, SafetyError
 from arena_robot.core.observation import ArmState, GripperState, Image
 from arena_robot.drivers.base import ArmDescription, StereoFrame
 from arena_robot.policy.base import PolicySpec
-from arena_robot.robots.arms import RESET_JOINTS
+from arena_robot.robots.arms import PANDA
 
 
 class LoopClock:
@@ -38,15 +38,16 @@ class FakeArm:
     It refuses everything while it is halted.
     """
 
-    def __init__(self, clock):
-        self.clock, self.log, self.q, self.fail = clock, [], np.zeros(7), None
+    def __init__(self, clock, robot=PANDA):
+        self.clock, self.log, self.fail, self.robot = clock, [], None, robot
+        self.q = np.zeros(7) if robot is PANDA else np.array(robot.reset_joints)
         self.acted, self.refuses, self.halted = 0, None, False
         self.backend = 'fake'
 
     def state(self, max_age_s=0.1):
         if self.fail:
             raise self.fail
-        return ArmState(self.clock.now_ns() - 1_000_000, self.q, *[np.zeros(7)] * 3,
+        return ArmState(self.clock.now_ns() - 1_000_000, self.q, *[np.zeros(len(self.q))] * 3,
                         np.zeros(6), self.q)
 
     def wait_state(self, timeout_s):
@@ -58,7 +59,7 @@ class FakeArm:
         return command
 
     def description(self):
-        return ArmDescription('panda', self.backend, RESET_JOINTS)
+        return ArmDescription(self.robot, self.backend, self.robot.reset_joints)
 
     def act(self, action, stamp_ns):
         self.acted += 1
@@ -70,7 +71,7 @@ class FakeArm:
         return made
 
     def target(self, action):
-        return action.values[:7]
+        return action.values[:-1]
 
     def move_to(self, q, duration_s=None):
         if self.halted:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from conducted_station import NAMES, TASK, Station, go
 from fake_station import FakePolicy
+from sample_episodes import random_arm
 
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.episode import EndReason, Preference, Slot
@@ -17,8 +18,10 @@ from arena_robot.core.errors import (
 )
 from arena_robot.core.verdict import Verdict, scored
 from arena_robot.policy.base import PolicySpec
+from arena_robot.policy.examples.simple import RandomWalk
 from arena_robot.policy.resizing import shown
 from arena_robot.records.session_file import read_session
+from arena_robot.robots.arms import MOST_JOINTS
 from arena_robot.session.base import Check
 from arena_robot.session.protocol.states import State
 
@@ -48,6 +51,31 @@ def test_a_whole_session(tmp_path):
     assert [result['feedback'][f'progress_{slot}'] for slot in 'ab'] == [0.75, 0.25]
     assert {result['policy_a'], result['policy_b']} == set(NAMES)
     assert station.conductor.today()[0].session_id == record.session_id
+
+
+@pytest.mark.parametrize('joints', [1, 2, 6, 10, MOST_JOINTS])
+def test_a_whole_session_of_an_arm_that_nobody_built(tmp_path, joints):
+    robot, seen = random_arm(joints, 3), []
+    station = Station(tmp_path, 8, guarded_robot=robot,
+                      policy=lambda clock: RandomWalk(len(seen), speed=1.0))
+    station.hall.step = lambda step, observation: seen.append((step, observation))
+    go(station.conductor)
+    assert station.hall.episodes[1::2] == [(slot, EndReason.TIMEOUT) for slot in Slot]
+    assert len(seen) == 16
+    low, high = robot.limits.q_min, robot.limits.q_max
+    for step, observation in seen:
+        assert step.requested.shape == (joints + 1,)
+        assert observation.arm.q.shape == step.q_sent.shape == (joints,)
+        assert np.all((low <= step.q_sent) & (step.q_sent <= high))
+    assert not np.allclose(seen[-1][0].q_sent, robot.reset_joints)
+    assert station.conductor.record.verified is True
+
+
+def test_a_policy_of_another_arm_ends_its_rollout_with_a_sentence(tmp_path):
+    station = Station(tmp_path, 8, guarded_robot=random_arm(6, 3))
+    go(station.conductor, State.SCORING_A)
+    assert station.hall.episodes[1] == (Slot.A, EndReason.POLICY_ERROR)
+    assert 'cannot be executed' in station.conductor.record.slots['A'].detail
 
 
 def test_nothing_names_a_policy_before_the_reveal(tmp_path):
@@ -133,6 +161,7 @@ def test_a_policy_with_one_outside_camera_sees_the_chosen_one(tmp_path, monkeypa
     assert all(shown_to)
     folder = tmp_path / 'sessions' / station.conductor.record.session_id
     assert read_session(folder).third_person == seen
+    assert read_session(folder).robot == 'panda'
 
 
 def test_both_rollouts_of_a_session_are_made_with_one_driver(tmp_path):

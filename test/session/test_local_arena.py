@@ -1,4 +1,6 @@
 import socket
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -199,6 +201,35 @@ def test_a_policy_that_cannot_be_connected_is_told_without_its_address(tmp_path)
     error = refused(ServerError, lambda: arena.policy(pair.session_id, Slot.A))
     assert 'example' not in str(error)
     assert error.__context__ is None
+
+
+@pytest.mark.parametrize(('spec', 'station', 'words'), [
+    ({'depth': True}, {'depths': ('wrist',)}, 'depth (left_depth, wrist_depth)'),
+    ({'depth': True}, {'depths': ('right',)}, 'depth (left_depth, wrist_depth)'),
+    ({'wrist_camera': True}, {'wrist_camera': False}, 'a wrist camera'),
+    ({'stereo': True}, {'stereo': False}, 'both eyes of every camera'),
+    ({'external_cameras': 2}, {'external_cameras': 1}, '2 outside cameras')])
+def test_cameras_that_the_station_lacks_are_said_before_anything_runs(
+        tmp_path, spec, station, words):
+    made = []
+
+    def connect(entry):
+        policy = Still()
+        made.append(policy)
+        policy.spec = PolicySpec(**(spec if entry.name == NAMES[0] else {'wrist_camera': False}))
+        return policy
+    pool = LocalArenaConfig(CONFIG.policies[:2])
+    arena = make(tmp_path, connect=connect, config=pool)
+    for slot in Slot:
+        pair = arena.assign(replace(STATION, **station), 'ada', PROMPT)
+        error = str(refused(ServerError, partial(arena.policy, pair.session_id, slot)))
+        assert f'a policy of this pair asks for {words}, which this station' in error
+        assert not any(name in error for name in NAMES)
+        refused(ServerError, partial(arena.policy, pair.session_id, slot))
+    assert len(made) == 8
+    assert all(policy.closed for policy in made)
+    pair = arena.assign(replace(STATION, depths=('right', 'wrist')), 'ada', PROMPT)
+    assert arena.policy(pair.session_id, Slot.A).spec
 
 
 def test_a_seal_opens_with_its_own_key_and_label_only(tmp_path):

@@ -255,7 +255,7 @@ def parts():
 
 
 def test_the_arm_goes_to_its_reset_pose(parts):
-    move_to_reset(parts, parts.arm.clock)
+    move_to_reset(parts, parts.arm.clock, RESET_JOINTS)
     kind, goal = parts.arm.log[0]
     assert kind == 'move'
     np.testing.assert_allclose(goal, RESET)
@@ -273,13 +273,13 @@ def test_an_arm_close_to_its_reset_pose_is_moved_to_it_all_the_same(parts):
         return FakeArm.state(arm)
     arm.move_to = lambda q, duration_s=None: 2.0
     arm.state = arrives_in_the_end
-    move_to_reset(parts, clock)
+    move_to_reset(parts, clock, RESET_JOINTS)
     np.testing.assert_allclose(arm.q, RESET)
 
 
 def test_an_arm_that_rests_at_its_reset_pose_is_left_there(parts):
     parts.arm.q = np.array(RESET) + 0.004
-    move_to_reset(parts, parts.arm.clock)
+    move_to_reset(parts, parts.arm.clock, RESET_JOINTS)
     assert parts.arm.log == []
     assert parts.gripper.log == [0.0]
 
@@ -293,7 +293,7 @@ def test_an_arm_that_must_be_recovered_is_asked_to_move_and_says_so(parts):
         raise DriverError('the arm is in REFLEX')
     arm.move_to = refused
     with pytest.raises(DriverError, match='REFLEX'):
-        move_to_reset(parts, arm.clock)
+        move_to_reset(parts, arm.clock, RESET_JOINTS)
 
 
 def test_an_arm_that_passes_its_reset_pose_is_moved_to_it(parts):
@@ -307,7 +307,7 @@ def test_an_arm_that_passes_its_reset_pose_is_moved_to_it(parts):
         moved.append(q)
         return 1.0
     arm.state, arm.move_to = moving, move_to
-    move_to_reset(parts, arm.clock)
+    move_to_reset(parts, arm.clock, RESET_JOINTS)
     assert len(moved) == 1
 
 
@@ -319,7 +319,7 @@ def test_only_a_gripper_that_must_open_is_waited_for(parts, state, opens):
     parts.arm.q = np.array(RESET)
     gripper.state = lambda max_age_s=0.2: replace(FakeGripper.state(gripper), **state)
     begin_ns = clock.steady_ns()
-    move_to_reset(parts, clock)
+    move_to_reset(parts, clock, RESET_JOINTS)
     assert (clock.steady_ns() - begin_ns >= OPENING_S * 1e9) is opens
     assert gripper.log == [0.0], 'it is told to open in any case'
 
@@ -331,7 +331,7 @@ def test_a_gripper_that_is_silent_keeps_no_arm_from_its_reset_pose(parts):
         raise StaleData('nothing came for a second')
     parts.gripper.state, parts.gripper.wait_state = silent, silent
     begin_ns = clock.steady_ns()
-    move_to_reset(parts, clock)
+    move_to_reset(parts, clock, RESET_JOINTS)
     np.testing.assert_allclose(parts.arm.q, RESET)
     assert clock.steady_ns() - begin_ns >= OPENING_S * 1e9
 
@@ -339,5 +339,5 @@ def test_a_gripper_that_is_silent_keeps_no_arm_from_its_reset_pose(parts):
 def test_an_arm_that_is_held_back_is_told(parts):
     parts.arm.move_to = lambda q, duration_s=None: 1.0
     with pytest.raises(DriverError, match='did not reach its reset pose'):
-        move_to_reset(parts, parts.arm.clock)
+        move_to_reset(parts, parts.arm.clock, RESET_JOINTS)
     assert parts.arm.log[-1][0] == 'stop'

@@ -2,8 +2,8 @@
 
 import re
 import threading
-from concurrent import futures
 from concurrent.futures import Future
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,11 +13,8 @@ from arena_robot.core.action import ActionSpace, Chunk, Clamp, ClampReason, Safe
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import EndReason, Slot
 from arena_robot.core.errors import DriverError, LateCommand, StaleData
-from arena_robot.core.inferences import waited_share
-from arena_robot.core.observation import Image
-from arena_robot.drivers.base import StereoFrame
+from arena_robot.core.observation import RobotMode
 from arena_robot.drivers.guarded import guarded
-from arena_robot.policy import chunks
 from arena_robot.policy.base import PolicySpec
 from arena_robot.robots.arms import PANDA
 from arena_robot.safety import action_spaces
@@ -296,157 +293,11 @@ def test_stop_before_the_first_step():
     assert not any(kind == 'q' for kind, _ in bench.arm.log)
 
 
-class FreeCamera(FakeCamera):
-    """Takes a picture each period at a phase of its own; each is on its way for a while."""
-
-    def __init__(self, clock, phase_ms, way_ms):
-        super().__init__(clock)
-        self.phase_ns, self.way_ns = phase_ms * 1_000_000, way_ms * 1_000_000
-        self.period_ns = round(1e9 / 15)
-
-    def number(self):
-        return (self.clock.now_ns() - self.way_ns - self.phase_ns) // self.period_ns
-
-    def frame(self, max_age_s=0.2):
-        image = Image(np.zeros((4, 4, 3), np.uint8), self.stamp_ns(self.number()))
-        return StereoFrame(image, image, 0)
-
-    def wait_frame(self, timeout_s):
-        self.clock.now = self.stamp_ns(self.number() + 1) + self.way_ns
-        return self.frame()
-
-    def stamp_ns(self, number):
-        return number * self.period_ns + self.phase_ns
-
-    def arrivals(self):
-        stamps = [self.stamp_ns(self.number() - back) for back in range(29, -1, -1)]
-        return [(stamp, stamp + self.way_ns) for stamp in stamps]
-
-
-@pytest.mark.parametrize(('phases_ms', 'ways_ms', 'oldest_ms'), [
-    ((0, 0, 0), (20, 30, 45), 52), ((0, 20, 40), (25, 25, 25), 73), ((60, 5, 10), (10, 30, 8), 49),
-])
-def test_every_step_sees_fresh_pictures_whatever_the_phases_of_the_cameras(
-        phases_ms, ways_ms, oldest_ms):
-    bench = Bench(steps=60)
-    bench.cameras.update({
-        role: FreeCamera(bench.clock, phase, way) for role, phase, way in zip(
-            ('left', 'right', 'wrist'), phases_ms, ways_ms, strict=True)})
-    bench.rollout.run()
-    oldest = [(s.stamp_ns - min(s.image_stamps_ns.values())) / 1e6 for s in bench.sink.steps]
-    assert max(oldest) <= oldest_ms
-
-
-def test_a_loop_that_was_held_up_finds_back_to_fresh_pictures():
-    bench = Bench(steps=60)
-    bench.cameras['left'] = FreeCamera(bench.clock, 0, 40)
-    bench.sink.at[10] = lambda: setattr(bench.clock, 'now', bench.clock.now + 92_000_000)
-    bench.rollout.run()
-    age = [(s.stamp_ns - s.image_stamps_ns['left_left']) / 1e6 for s in bench.sink.steps]
-    assert max(age[:10]) < 50
-    assert max(age[11:16]) > 60
-    assert max(age[30:]) < 50
-
-
 def test_a_reason_given_with_the_stop_is_kept():
     bench = Bench()
     bench.rollout.stop(EndReason.INTERRUPTED, 'nobody records')
     episode = bench.rollout.run()
     assert (episode.end, episode.detail) == (EndReason.INTERRUPTED, 'nobody records')
-
-
-PERIOD_S = 1.0 / 15
-
-
-class Later(futures.Future):
-    """An answer that is there from an instant of a clock on."""
-
-    def __init__(self, clock, ready_ns):
-        super().__init__()
-        self.clock, self.ready_ns = clock, ready_ns
-
-    def done(self):
-        return self.clock.now >= self.ready_ns
-
-    def add_done_callback(self, fn):
-        """Call it at once, at the time at which the answer will be there."""
-        now, self.clock.now = self.clock.now, max(self.clock.now, self.ready_ns)
-        fn(self)
-        self.clock.now = now
-
-
-class Thinker:
-    """Answers after ``thinks_s`` of a clock."""
-
-    def __init__(self, clock, thinks_s, spec):
-        self.clock, self.thinks_s, self.spec = clock, thinks_s, spec
-        self.asked, self.ready_ns = [], 0
-
-    def infer(self, observation, episode=''):
-        self.asked.append(observation.step)
-        self.ready_ns = self.clock.now + round(self.thinks_s * 1e9)
-        actions = np.ones((self.spec.chunk_length, 8), np.float32)
-        return Chunk(actions, self.spec.action_space)
-
-    def reset(self, episode=''):
-        self.ready_ns = 0
-
-
-@pytest.fixture
-def rolled(monkeypatch):
-    def roll(thinks_s, steps, **options):
-        clock, sink = LoopClock(), Sink()
-        policy = Thinker(clock, thinks_s, PolicySpec(ActionSpace.JOINT_VELOCITY, **options))
-
-        class Worker:
-            def submit(self, call):
-                future = Later(clock, 0)
-                future.set_result(call())
-                future.ready_ns = policy.ready_ns
-                return future
-
-            def end(self):
-                pass
-
-        def wait(ends, timeout_s, _):
-            clock.now = max(clock.now, ends[0].ready_ns)
-
-        monkeypatch.setattr(chunks, 'CallThread', Worker)
-        monkeypatch.setattr(chunks.futures, 'wait', wait)
-        parts = Parts(FakeArm(clock), FakeGripper(clock), {'left': FakeCamera(clock)})
-        job = RolloutRequest('s1', Slot.A, 'put the cube in the bowl')
-        episode = Rollout(job, parts, policy, clock, sink,
-                          RolloutConfig(max_steps=steps)).run()
-        assert (episode.end, episode.steps) == (EndReason.TIMEOUT, steps)
-        return episode, policy, sink
-    return roll
-
-
-def test_the_loop_asks_when_a_chunk_is_used_up_and_keeps_exact_values(rolled):
-    episode, policy, sink = rolled(0.2, 12, chunk_length=4)
-    assert policy.asked == [0, 4, 8]
-    assert sink.chunks == [(0, 0, 4), (1, 4, 4), (2, 8, 4)]
-    assert [s.inference_s for s in sink.steps] == pytest.approx([0.2, 0, 0, 0] * 3)
-    assert [(s.chunk_index, s.chunk_step) for s in sink.steps] == [
-        (n, k) for n in range(3) for k in range(4)]
-    assert [s.loop_s for s in sink.steps[1:5]] == pytest.approx([0.2, *[PERIOD_S] * 3], abs=1e-6)
-    assert episode.waited == pytest.approx(0.6 / (0.6 + 9 * PERIOD_S), abs=0.01)
-
-
-@pytest.mark.parametrize('length', [8, 10, 15])
-@pytest.mark.parametrize('takes_s', [0.05, 0.15, 0.3, 0.5])
-@pytest.mark.parametrize('pipelined', [True, False])
-def test_the_arm_waits_no_longer_than_it_must(rolled, length, takes_s, pipelined):
-    episode, policy, sink = rolled(takes_s, 90, chunk_length=length, pipelined=pipelined)
-    waits = [s.inference_s for s in sink.steps]
-    assert waits[0] == pytest.approx(takes_s), 'the first chunk is waited for'
-    asked = len(policy.asked) - 1
-    if pipelined:    # asked one step after a chunk began at the earliest
-        least_s = max(0.0, takes_s - (length - 1) / 2 * PERIOD_S)
-        assert sum(waits[1:]) <= asked * (least_s + PERIOD_S if least_s else 0.0)
-    else:
-        assert sum(waits[1:]) == pytest.approx(asked * takes_s)
-    assert episode.waited == pytest.approx(waited_share(waits, 90), abs=0.01)
 
 
 def test_a_part_that_is_waited_for_is_told_while_it_lasts(monkeypatch):
@@ -479,3 +330,152 @@ def test_a_failure_is_told_before_the_arm_has_taken_the_stop():
     bench.sink.at[3] = lambda: setattr(bench.arm, 'fail', DriverError('no route to the arm'))
     assert bench.rollout.run().end is EndReason.DRIVER_ERROR
     assert sentences == ['no route to the arm. The arm has not confirmed yet that it is at rest.']
+
+
+LAYOUTS = """
+name: lab
+title: a lab's Panda
+arms: {arm: {robot: panda}}
+grippers: {gripper: {type: robotiq_2f85, closed: 0.0, open: 1.0}}
+cameras: {}
+layouts:
+  steps:
+    slices:
+      - {name: gripper, size: 1}
+      - {name: arm.joint_position, size: 7, unit: deg, meaning: delta_target}
+  fast:
+    rate: 30
+    slices:
+      - {name: arm.joint_position, size: 7, unit: rad}
+      - {name: gripper, size: 1}
+"""
+
+
+class LaggingArm(FakeArm):
+    """Has gone half of the way to a target when it is read again."""
+
+    def __init__(self, clock):
+        super().__init__(clock)
+        self.q, self.fell = np.array(PANDA.reset_joints), False
+
+    def command(self, command):
+        self.q = self.q + 0.5 * (command.q - self.q)
+        return command
+
+    def state(self, max_age_s=0.1):
+        state = super().state(max_age_s)
+        return replace(state, mode=RobotMode.REFLEX, errors=('joint_reflex',)) if self.fell \
+            else state
+
+
+class Layouts:
+    """Rollouts of an arm behind the safety layer, by a policy in a layout of the file above."""
+
+    def __init__(self, folder, robot_type=''):
+        (folder / 'lab.yaml').write_text(LAYOUTS)
+        self.bench = Bench(arm=LaggingArm)
+        self.arm = guarded(self.bench.arm, PANDA, self.bench.clock,
+                           robot_type or str(folder / 'lab.yaml'))
+        self.spec = PolicySpec(layout='panda/steps', chunk_length=1)
+
+    def run(self, degrees, at=None):
+        """Return the episode and the sink of a rollout that asks for these changes of joint 1."""
+        policy, sink, asked = FakePolicy(self.bench.clock), Sink(), iter(degrees)
+        policy.spec = self.spec
+
+        def infer(observation, episode=''):
+            numbers = [0.2, next(asked), *[0.0] * 6]
+            return Chunk(np.array([numbers], np.float32), self.spec.action_space)
+        policy.infer = infer
+        sink.layouts = []
+        sink.chunk = lambda index, step, chunk: sink.layouts.append(
+            (chunk.layout, chunk.actions[0, 0]))
+        rollout = Rollout(RolloutRequest('s1', Slot.A, 'lift the cube'),
+                          Parts(self.arm, self.bench.gripper, self.bench.cameras), policy,
+                          self.bench.clock, sink, RolloutConfig(max_steps=len(degrees)))
+        sink.at = {3: lambda: at(rollout)} if at else {}
+        return rollout.run(), sink
+
+
+def test_changes_of_the_last_target_add_up_from_where_the_arm_is(tmp_path):
+    layouts, start = Layouts(tmp_path), PANDA.reset_joints[0]
+    episode, sink = layouts.run([1.0, 1.0, -0.5, 2.0])
+    assert (episode.end, episode.steps) == (EndReason.TIMEOUT, 4)
+    total = start + np.radians([1.0, 2.0, 1.5, 3.5])
+    np.testing.assert_allclose([step.q_sent[0] for step in sink.steps], total, atol=1e-6)
+    np.testing.assert_allclose([step.requested[0] for step in sink.steps], total, atol=1e-6)
+    assert [step.requested[-1] for step in sink.steps] == pytest.approx([0.8] * 4)
+    assert layouts.bench.gripper.log == [1.0] * 4, '0.2 is nearly closed where 0 is closed'
+    assert sink.layouts == [('panda/steps', np.float32(0.2))] * 4
+
+
+def test_a_change_of_the_last_target_adds_to_what_safety_made_of_it(tmp_path):
+    _, sink = Layouts(tmp_path).run([40.0, 40.0, 40.0, -1.0])
+    sent = np.array([step.q_sent[0] for step in sink.steps])
+    assert [bool(step.clamps) for step in sink.steps] == [True, True, True, False]
+    assert sent[2] < PANDA.reset_joints[0] + np.radians(40.0)
+    assert sent[3] == pytest.approx(sent[2] - np.radians(1.0), abs=1e-6)
+
+
+def _stopped(layouts, rollout):
+    rollout.stop()
+
+
+def _reflex(layouts, rollout):
+    layouts.bench.arm.fell = True
+
+
+@pytest.mark.parametrize(('harm', 'end'), [
+    (None, EndReason.TIMEOUT), (_stopped, EndReason.STOPPED), (_reflex, EndReason.SAFETY_STOP)])
+def test_after_a_stop_and_a_reflex_changes_begin_where_the_arm_is(tmp_path, harm, end):
+    layouts = Layouts(tmp_path)
+    episode, _ = layouts.run([2.0] * 8, at=harm and (lambda rollout: harm(layouts, rollout)))
+    assert episode.end is end
+    arm = layouts.bench.arm
+    arm.fell, arm.q = False, arm.q - 0.5    # somebody led it elsewhere
+    began = arm.q[0]
+    _, sink = layouts.run([2.0, 2.0])
+    np.testing.assert_allclose([step.q_sent[0] for step in sink.steps],
+                               began + np.radians([2.0, 4.0]), atol=1e-6)
+
+
+class SlowAnswer(Future):
+    """Is there when it is waited for, and not before."""
+
+    def result(self, timeout=None):
+        if timeout and not self.done():
+            self.set_result(self.later)
+        return super().result(timeout)
+
+
+def test_a_change_of_the_last_target_waits_for_what_became_of_it(tmp_path):
+    layouts, start = Layouts(tmp_path), PANDA.reset_joints[0]
+    act = layouts.arm.act
+
+    def later(action, stamp_ns):
+        answer = SlowAnswer()
+        answer.later = act(action, stamp_ns).result()
+        return answer
+    layouts.arm.act = later
+    _, sink = layouts.run([1.0] * 4)
+    np.testing.assert_allclose([step.q_sent[0] for step in sink.steps],
+                               start + np.radians([1.0, 2.0, 3.0, 4.0]), atol=1e-6)
+
+
+@pytest.mark.parametrize(('spec', 'robot_type', 'says'), [
+    ({'layout': 'panda/stepps'}, '', "layout 'panda/stepps'; this arm is panda with the layouts "
+                                     'steps, fast'),
+    ({'layout': 'so101/steps'}, '', 'this arm is panda'),
+    ({'layout': 'panda/fast'}, '', 'of 30 Hz, and the control loop runs at 15 Hz'),
+    ({'action_space': ActionSpace.JOINT_VELOCITY}, '', 'become joint_position, and the spec'),
+    ({}, 'panda', 'robot_type is panda, which has none'),
+])
+def test_a_layout_on_which_policy_and_arm_do_not_agree_moves_nothing(
+        tmp_path, spec, robot_type, says):
+    layouts = Layouts(tmp_path, robot_type)
+    layouts.spec = replace(layouts.spec, **spec)
+    episode, sink = layouts.run([1.0] * 3)
+    assert (episode.end, episode.steps, sink.layouts) == (EndReason.POLICY_ERROR, 0, [])
+    assert says in episode.detail
+    assert {kind for kind, _ in layouts.bench.arm.log} == {'stop'}
+    assert layouts.bench.gripper.log == []

@@ -20,7 +20,7 @@ DRAFTED = (State.PREFERENCE, State.REVIEW, State.SCORING_A, State.SCORING_B, Sta
 
 
 def killed_at(state, folder):
-    environment = {**os.environ, 'PYTHONPATH': f'{HERE}:{HERE.parents[1]}'}
+    environment = {**os.environ, 'PYTHONPATH': ':'.join(map(str, (HERE, *HERE.parents[:2])))}
     process = subprocess.Popen(
         [sys.executable, '-W', 'ignore', str(HERE / 'killed_station.py'), str(folder),
          state.value], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

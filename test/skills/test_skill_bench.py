@@ -102,11 +102,12 @@ def test_a_bench_is_complete_goes_on_and_says_the_same_again(stages, result):
     assert json.loads(json.dumps(result, allow_nan=False)) == result
     for split in result['splits'].values():
         for name in ('base', 'fixed', 'pool', 'verifier', 'rule', 'permuted', 'name_only',
-                     'strong_rule', 'structure_only', 'text_only'):
+                     'strong_rule', 'with_text', 'text_only', 'other_spelling'):
             value, low, high = split[name]['atsr']
             assert 0.0 <= low <= value <= high <= 1.0
         assert len(split['auc_within_task']) == 3
         assert split['judge:rules'] == split['rule']
+        assert split['other_spelling']['atsr'] == split['verifier']['atsr']
         assert split['name_only']['auc_within_task'][0] == 0.5
         assert split['verifier']['atsr'][0] <= split['oracle']['atsr'][0]
     text = as_text(result)

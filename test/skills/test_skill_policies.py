@@ -12,14 +12,24 @@ from task_folders import write_task_folder
 
 from arena_robot.core.errors import ConfigError, DataError, ModelBadReply
 from arena_robot.models.chat import ChatClient, ChatSettings
-from arena_robot.skills.base import SkillActionSpace, Solution, Subtask, SubtaskKind, to_json
-from arena_robot.skills.code_facts import facts_of
+from arena_robot.skills.base import (
+    SkillActionSpace,
+    SkillJoint,
+    SkillLink,
+    SkillObject,
+    Solution,
+    Subtask,
+    SubtaskKind,
+    to_json,
+)
+from arena_robot.skills.code_facts import MadeUpScene, facts_of
 from arena_robot.skills.confined.code import PrimitiveCode, RewardCode
 from arena_robot.skills.embedding import HashedNgrams, cosines
 from arena_robot.skills.generator import ErrorRates, StructuredGenerator
 from arena_robot.skills.policies import ChatPolicy
 from arena_robot.skills.pool import ExemplarPool, read_pool, write_pool
 from arena_robot.skills.prompts import solution_prompt
+from arena_robot.skills.rewriting import rewritten
 from arena_robot.skills.robogen import read_task_folder
 from arena_robot.skills.specs.reference import reference_solution
 from arena_robot.skills.specs.table import (
@@ -87,11 +97,12 @@ def test_lines_become_code_and_are_read_back():
     assert [subtask.kind for subtask in subtasks] == [SubtaskKind.PRIMITIVE, SubtaskKind.REWARD,
                                                       SubtaskKind.PRIMITIVE]
     assert '\n'.join(step.text() for step in parse_lines(PLAN)) == PLAN
-    facts = facts_of(subtasks[1])
-    assert (facts.about, facts.goal, facts.tolerance, facts.relative) == (
-        'joint', 'upper', 0.3, True)
+    facts = facts_of(subtasks[1], SPEC.objects)
+    assert (facts.about, facts.of, facts.goal, facts.tolerance) == (
+        'joint', ('drawer', 'drawer_tray_joint'), 'upper', 0.3)
     assert facts.names('get_link_state') == [('drawer', 'drawer_tray')]
-    half = facts_of(expand(parse_lines('joint drawer drawer_tray_joint 0.5 0.1')[0], SPEC))
+    half = facts_of(expand(parse_lines('joint drawer drawer_tray_joint 0.5 0.1')[0], SPEC),
+                    SPEC.objects)
     assert (half.goal, half.share) == ('middle', 0.5)
 
 
@@ -102,23 +113,79 @@ def test_lines_that_do_not_fit_are_bad_replies(text):
         parse_lines(text)
 
 
-@pytest.mark.parametrize(('body', 'goal', 'tolerance'), [
-    ('a = get_joint_state(self, "o", "j")\nhi = get_joint_limit(self, "o", "j")[1]\n'
-     'd = np.abs(a - hi)\nreward = -d\nsuccess = d < 0.15 * 2.0', 'upper', 0.15),
-    ('a = get_joint_state(self, "o", "j")\nlims = get_joint_limit(self, "o", "j")\n'
-     'success = abs(a - lims[0]) <= 0.2\nreward = 0', 'lower', 0.2),
-    ('a = get_joint_state(self, "o", "j")\nl, h = get_joint_limit(self, "o", "j")\n'
-     'reward = a\nsuccess = a > h - 0.1 * (h - l)', 'upper', 0.1),
-    ('a = get_joint_state(self, "o", "j")\nreward = -abs(a - np.pi)\n'
-     'success = abs(a - np.pi) < 0.3', 'constant', 0.3)])
-def test_other_ways_to_write_a_goal_are_read(body, goal, tolerance):
+def reward(body):
     lines = ''.join(f'    {line}\n' for line in [*body.split('\n'), 'return reward, success'])
-    facts = facts_of(Subtask('x', SubtaskKind.REWARD, f'def _compute_reward(self):\n{lines}'))
-    assert (facts.goal, facts.tolerance) == (goal, tolerance)
+    return Subtask('x', SubtaskKind.REWARD, f'def _compute_reward(self):\n{lines}')
 
 
-def test_code_that_is_no_python_is_a_fact():
-    assert 'invalid' in facts_of(Subtask('x', SubtaskKind.REWARD, 'def (')).problem
+@pytest.mark.parametrize(('body', 'goal', 'tolerance'), [
+    ('hi = get_joint_limit(self, "o", "j")[1]\nd = np.abs(a - hi)\nreward = -d\n'
+     'success = d < 0.15 * 2.0', 'upper', 0.15),
+    ('lims = get_joint_limit(self, "o", "j")\nsuccess = abs(a - lims[0]) <= 0.2\nreward = 0',
+     'lower', 0.1),
+    ('l, h = get_joint_limit(self, "o", "j")\nreward = a\nsuccess = a > h - 0.1 * (h - l)',
+     'upper', 0.1),
+    ('l, h = get_joint_limit(self, "o", "j")\nreward = a\n'
+     'if (a - l) / (h - l) < 0.97:\n    success = False\nelse:\n    success = True',
+     'upper', 0.03),
+    ('reward = -abs(a - 1.5)\nsuccess = abs(a - 1.5) < 0.3', 'middle', 0.15)])
+def test_a_goal_is_found_in_whatever_way_it_is_written(body, goal, tolerance):
+    hinge = SkillObject('o', 'box', (SkillLink('base'), SkillLink('lid', 'base')),
+                        (SkillJoint('j', 'hinge', 0.5, 2.5, 'lid'),))
+    facts = facts_of(reward('a = get_joint_state(self, "o", "j")\n' + body), (hinge,))
+    assert (facts.about, facts.of, facts.goal) == ('joint', ('o', 'j'), goal)
+    assert facts.tolerance == pytest.approx(tolerance, abs=2e-3)
+    assert facts.share == (0.5 if goal == 'middle' else 0.0)
+
+
+@pytest.mark.parametrize(('body', 'about', 'of', 'tolerance'), [
+    ('d = np.linalg.norm(get_eef_pos(self)[0] - get_position(self, "cube"))\nreward = -d\n'
+     'success = d < 0.07', 'gripper', ('cube',), 0.07),
+    ('z = get_position(self, "cube")[2]\nreward = z\nsuccess = z > 0.12', 'place', ('cube',),
+     0.12),
+    ('low, high = get_bounding_box(self, "mark")\nreward = 0\n'
+     'success = in_bbox(self, get_position(self, "cube"), low, high)', 'place', ('mark',), 0.05),
+    ('reward = 0\nsuccess = 1 > 0', '', (), None)])
+def test_what_a_success_depends_on_is_found(body, about, of, tolerance):
+    facts = facts_of(reward(body), (SkillObject('cube', 'block', (SkillLink('cube'),)),))
+    assert (facts.about, facts.of) == (about, of)
+    assert facts.tolerance == (tolerance and pytest.approx(tolerance, abs=2e-3))
+
+
+def test_code_that_cannot_run_says_why():
+    assert 'no Python' in facts_of(Subtask('x', SubtaskKind.REWARD, 'def ('), ()).problem
+    assert "'q' is not set" in facts_of(reward('reward = 0\nsuccess = q'), ()).problem
+
+
+@pytest.mark.parametrize('name', list(SKILL_TASKS))
+def test_another_spelling_answers_the_same_and_has_the_same_facts(name):
+    task = SKILL_TASKS[name]
+    solutions = [reference_solution(task), *(
+        StructuredGenerator().generate(task.spec, (), seed) for seed in range(4))]
+    changed = 0
+    for seed, solution in enumerate(solutions):
+        other = rewritten(solution, seed)
+        for first, second in zip(solution.subtasks, other.subtasks, strict=True):
+            changed += first.code != second.code
+            assert facts_of(first, task.spec.objects) == facts_of(second, task.spec.objects)
+            if first.kind is SubtaskKind.REWARD:
+                answers(first, second, task.spec.objects)
+    assert changed
+
+
+def answers(first, second, objects):
+    """Compare rewards and successes of two spellings in 20 states drawn at random."""
+    rng = np.random.default_rng(1)
+    scene = MadeUpScene(objects)
+    RewardCode(first.code)(scene)
+    for _ in range(20):
+        scene.shares = {names: rng.random() for names in scene.joints}
+        scene.places = {names: rng.normal(size=3) for names in scene.homes}
+        scene.hand = rng.normal(size=3)
+        (reward_1, done_1), (reward_2, done_2) = (
+            RewardCode(step.code)(scene) for step in (first, second))
+        assert reward_1 == pytest.approx(reward_2, abs=1e-9)
+        assert done_1 == done_2
 
 
 def reply(**more):
@@ -145,6 +212,53 @@ def test_a_chat_model_writes_and_completes_and_malformed_answers_are_told():
     assert Counter('# Begun' in text for text in sent) == {False: 3, True: 1}
     assert 'A similar task that was done' in sent[0]
     assert 'A similar task that was done' not in sent[2]
+
+
+PAPER_REPLY = """\
+The task can be decomposed into the following subtasks.
+
+subtask 1: grasp the tray
+```primitive
+    rgbs, final_state = grasp_object_link(self, "drawer", "drawer_tray")
+\tsuccess = check_grasped(self, "drawer", "drawer_tray")
+```
+
+subtask 2: pull the tray out
+```reward
+def _compute_reward(self):
+    angle = get_joint_state(self, "drawer", "drawer_tray_joint")
+    low, high = get_joint_limit(self, "drawer", "drawer_tray_joint")
+    diff = np.abs(angle - high)
+    success = diff < 0.1 * (high - low)
+    return -diff, success
+```
+```action space
+normalized-direct-translation
+```
+"""
+
+
+def test_a_reply_in_the_form_of_the_paper_is_read():
+    replies = [PAPER_REPLY, PAPER_REPLY.replace('subtask', 'substep'),
+               PAPER_REPLY.replace('normalized-direct-translation', 'joint-velocity'),
+               PAPER_REPLY.replace('```reward', '```motion').replace('```primitive', '```code')]
+    with ChatServer(lambda r: said(replies.pop(0))) as server:
+        policy = ChatPolicy(ChatClient(ChatSettings(server.url, 'm')))
+        solutions = [policy.generate(SPEC, (), seed) for seed in range(2)]
+        for seed in (2, 3):
+            with pytest.raises(ModelBadReply):
+                policy.generate(SPEC, (), seed)
+        replies.append(PAPER_REPLY)
+        assert len(policy.complete(SPEC, solutions[0], (), 4).subtasks) == 4
+    assert solutions[0] == solutions[1]
+    grasp, pull = solutions[0].subtasks
+    assert solutions[0].scene['objects'] == ['drawer']
+    assert (grasp.name, grasp.kind, grasp.action_space) == (
+        'grasp the tray', SubtaskKind.PRIMITIVE, SkillActionSpace.NONE)
+    assert PrimitiveCode(grasp.code)
+    assert pull.action_space is SkillActionSpace.DIRECTION
+    facts = facts_of(pull, SPEC.objects)
+    assert (facts.of, facts.goal) == (('drawer', 'drawer_tray_joint'), 'upper')
 
 
 def test_a_prompt_has_the_tree_the_functions_and_not_the_family():

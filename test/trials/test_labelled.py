@@ -18,11 +18,15 @@ from arena_robot.drivers.sim import scene
 from arena_robot.drivers.sim.station import SimStation
 from arena_robot.records.clip import SUFFIX, Clip, read_clip
 from arena_robot.trials.labelled import (
-    KINDS,
+    PAST,
+    POSED,
+    SCRIPTS,
     SIZE,
+    STILLS,
     LabelledEpisode,
     all_tasks,
     labelled_episodes,
+    record,
     record_to,
 )
 from arena_robot.trials.trial import Course, Trial, printing_elsewhere, run_all, run_here
@@ -71,10 +75,22 @@ def test_an_episode_is_recorded_once_with_its_progress(tmp_path):
 
 
 def test_kinds_are_spread_over_tasks_and_seeds():
-    made = labelled_episodes(all_tasks(), range(len(KINDS)))
-    assert len({e.name for e in made}) == 14 * len(KINDS)
+    made = labelled_episodes(all_tasks(), range(len(SCRIPTS)))
+    assert len({e.name for e in made}) == len(made) == (14 + 12) * len(SCRIPTS)
     for task in all_tasks():
-        assert {e.kind for e in made if e.task == task} == set(KINDS)
+        assert {e.kind for e in made if e.task == task} == {
+            *SCRIPTS, *(() if task in PAST else (POSED,))}
+
+
+def test_stills_show_objects_and_arm_of_different_instants():
+    clip = record(LabelledEpisode('cube_in_bowl', SEED, POSED))
+    assert len(clip.phi) == STILLS
+    assert clip.phi[0] == 0.0
+    assert (clip.phi == 1.0).sum() > STILLS / 10
+    assert (clip.phi < 0.2).sum() > STILLS / 10
+    wrist = [picture.astype(float).mean() for picture in clip.clip(['wrist']).frames['wrist']]
+    for end in (clip.phi == 1.0, clip.phi < 0.2):
+        assert np.std(np.array(wrist)[end]) > 1.0, 'the arm says nothing of the objects'
 
 
 @pytest.mark.parametrize(('change', 'calibrated', 'word'), [

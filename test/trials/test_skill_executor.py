@@ -19,7 +19,11 @@ from arena_robot.skills.specs.reference import (
     reward_step,
 )
 from arena_robot.skills.specs.table import SKILL_TASKS, find_task
-from arena_robot.trials.skills.executor import StationExecutor, station_executor
+from arena_robot.trials.skills.executor import (
+    StationExecutor,
+    scene_problem,
+    station_executor,
+)
 from arena_robot.trials.skills.scenes import FIXTURES, scene_setup
 from arena_robot.trials.skills.search import RewardSearch, SearchBudget
 
@@ -121,6 +125,33 @@ def test_the_scene_of_a_solution_counts(drawer):
     for wrong in ({'joints': {'Drawer/slide': 7}}, {'joints': []}, {'objects': 'Drawer'}):
         assert done(drawer, GRASP, OPEN, **wrong).results == ()
     assert not done(drawer).claimed
+
+
+@pytest.mark.parametrize(('name', 'joints', 'words'), [
+    ('open_drawer', {}, ''),
+    ('open_drawer', {'Drawer/slide': 0.02}, ''),
+    ('open_drawer', {'Drawer/hinge': 0.5}, "no joint 'Drawer/hinge'; it has Drawer/slide"),
+    ('open_drawer', {'Drawer/slide': 1.5}, "'Drawer/slide' must be 0 to 1, found 1.5"),
+    ('open_drawer', {'Drawer/slide': 1.0}, 'done before anything moves'),
+    ('open_drawer', {'Dimmer/slide': 0.9}, 'rest at 0.90 of its range, and starts at 0.50')])
+def test_the_simulator_says_why_a_scene_cannot_begin(name, joints, words):
+    task = find_task(name)
+    scene = {'objects': [], 'joints': {**task.spec.initial, **joints}}
+    problem = scene_problem(None, 0, task.spec, dataclasses.replace(GOOD, scene=scene))
+    assert words in problem
+    assert bool(words) == bool(problem)
+
+
+def test_things_that_overlap_at_the_start_are_told(monkeypatch):
+    def inside(spec, solution, seed):
+        setup = scene_setup(spec, solution, seed)
+        cube = setup.places['Cube']
+        return dataclasses.replace(setup, places={
+            'Cube': dataclasses.replace(cube, z=cube.z - 0.01)})
+
+    monkeypatch.setattr('arena_robot.trials.skills.executor.scene_setup', inside)
+    assert scene_problem(TASK, 0, TASK.spec, GOOD) in (
+        'Cube and room overlap by 10 mm', 'room and Cube overlap by 10 mm')
 
 
 def test_an_executor_runs_its_own_task_only(drawer):

@@ -1,4 +1,4 @@
-"""axe-core finds nothing serious on any page of site, console, report; all fit a phone."""
+"""axe-core finds nothing serious on any page; all fit a phone, and can be used by keyboard."""
 
 import importlib.util
 import sys
@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from console_rig import Page, Station
+from fastapi.responses import HTMLResponse
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 from test_console_stop import QUESTIONS
@@ -24,6 +26,8 @@ from arena_robot.server.store.evaluations import insert_evaluations
 from arena_robot.session.base import Check
 from arena_robot.session.protocol.states import State
 from arena_robot.web.console.app import ConsoleServer
+from arena_robot.web.site.app import site
+from arena_robot.web.site.serve import site_parts
 
 sys.path.insert(0, str(Path(__file__).parents[1] / 'reports'))
 from test_tournament import NAMES, tournament, write_session
@@ -35,8 +39,9 @@ SITE = ('/', '/?category=Pick+and+Place&equal_score=true', '/matrix', '/policies
         '/versus?a=crimson-7b&b=azure-fast', '/by/category', '/by/institution', '/history',
         '/policies/crimson-7b/reports/2', '/policies/crimson-7b/reports/2/changes?since=1',
         '/reports/versus?a=crimson-7b&b=azure-fast',
-        '/categories/open-close', '/data', '/audit', '/about', '/api', '/rules', '/owner',
-        '/no/such/page')
+        '/categories/open-close', '/data', '/data/2026-11', '/audit', '/about', '/api', '/rules',
+        '/owner', '/no/such/page')
+ELSEWHERE = ('/admin', '/join')    # signed in: below, and in test_join.py
 BAD = (Check('arm', False, 'arm: no state'), Check('server', True, 'its clock', warning=True))
 CONSOLE = [(state, '', {}) for state in State] + [
     (State.PREFLIGHT, '', {'checks': BAD, 'notice': 'something to know'}),
@@ -56,6 +61,27 @@ axe.run(document, {resultTypes: ['violations'], ...only}).then((found) => done(
                           || ['heading-order', 'empty-table-header'].includes(one.id)).map(
     (one) => [one.id, one.nodes.slice(0, 3).map((node) => node.html.slice(0, 160))])));
 """
+# Notes which of what can be used takes the focus, and which of that does not show it; of radio
+# buttons of a group the keyboard reaches one.
+WATCH = """
+const looks = (node) => { const style = getComputedStyle(node); return ['outlineStyle',
+  'outlineWidth', 'boxShadow', 'borderColor', 'textDecorationLine'].map((k) => style[k]).join(); };
+const text = (node) => node.outerHTML.slice(0, 160);
+if (document.activeElement) document.activeElement.blur();
+window.unreached = new Map();
+for (const node of document.querySelectorAll(
+    'a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex="0"]'))
+  if (!node.disabled && node.type !== 'radio' && node.checkVisibility({visibilityProperty: true}))
+    window.unreached.set(node, looks(node));
+window.unseen = [];
+document.addEventListener('focusin', ({target}) => {
+  if (window.unreached.get(target) === looks(target)) window.unseen.push(text(target));
+  window.unreached.delete(target);
+});
+window.left = () => [[...window.unreached.keys()].filter((node) => node.isConnected).map(text),
+                     window.unseen];
+return window.unreached.size;
+"""
 
 
 @pytest.fixture(scope='module')
@@ -74,12 +100,28 @@ def findings(browser, source, themes=('light', 'dark')):
             'features': [{'name': 'prefers-color-scheme', 'value': theme}]})
         if theme == 'light':
             browser.execute_script(source)
+            if browser.execute_script('return location.protocol === "http:" && '
+                                      '!document.querySelector("meta[name=description]")'):
+                problems.append((theme, 'no description'))
         problems += [(theme, *row) for row in browser.execute_async_script(RUN, theme == 'dark')]
     browser.execute_cdp_cmd('Emulation.setDeviceMetricsOverride', {
         'width': 390, 'height': 844, 'deviceScaleFactor': 1, 'mobile': False})
     wide = browser.execute_script('return document.documentElement.scrollWidth - innerWidth')
     browser.execute_cdp_cmd('Emulation.clearDeviceMetricsOverride', {})
-    return problems + [('phone', f'{wide} px too wide')] * (wide > 0)
+    return problems + [('phone', f'{wide} px too wide')] * (wide > 0) + keyboard(browser)
+
+
+def keyboard(browser):
+    """Return what Tab does not reach, or what does not show that it has the focus."""
+    count = browser.execute_script(WATCH)
+    for _ in range(4):    # the controls of films take the focus as well
+        ActionChains(browser, duration=0).send_keys(Keys.TAB * (count + 10)).perform()
+        unreached, unseen = browser.execute_script('return window.left()')
+        if not unreached:
+            break
+    return [(words, node) for words, nodes in (('not reached by Tab', unreached),
+                                               ('no focus is shown', unseen))
+            for node in nodes[:3]]
 
 
 @pytest.fixture
@@ -107,7 +149,9 @@ def place(tmp_path_factory):
     for words in (['--since', '2026-01-01'], []):
         assert main(['report', 'crimson-7b', *words, '--data', str(made.server.config.data),
                      '--save']) == 0
-    assert main(['report', 'azure-fast', '--data', str(made.server.config.data), '--save']) == 0
+    for words in (['report', 'azure-fast', '--save'],
+                  ['admin', 'release', '2026-11', '--doi', '10.5281/zenodo.7', '--by', 'maya']):
+        assert main([*words, '--data', str(made.server.config.data)]) == 0
     yield made
     made.close()
 
@@ -123,6 +167,16 @@ def test_the_site(place, pages, source):
     by_path['signed in'] = signed_in(place, pages, source)
     by_path['maintainer'] = signed_in(place, pages, source, '/admin', place.maintainer)
     assert not {path: rows for path, rows in by_path.items() if rows}, by_path
+
+
+def test_every_page_of_the_site_is_looked_at(place):
+    routes = [route for route in site(site_parts(place.server)).routes
+              if getattr(route, 'response_class', None) is HTMLResponse
+              and 'GET' in route.methods]
+    paths = {path.format(id='1', audited='2').partition('?')[0] for path in SITE} | {*ELSEWHERE}
+    assert len(routes) > 15
+    assert not [route.path for route in routes
+                if not any(route.path_regex.match(path) for path in paths)]
 
 
 def signed_in(place, pages, source, path='/owner', token=''):
@@ -207,6 +261,8 @@ def test_the_report(pages, source, tmp_path):
 def test_a_finding_is_found(pages, source):
     pages.get('data:text/html,<!doctype html><html><body><img src="x">'
               '<p style="color:%23ddd">pale</p>'
+              '<a href="/" style="outline:none">unseen</a><a href="/" inert>unreached</a>'
               '<p style="position:absolute;left:0;width:400px">wide</p></body>')
-    assert {row[1] for row in findings(pages, source)} >= {
-        'image-alt', 'color-contrast', '10 px too wide'}
+    found = findings(pages, source)
+    assert {row[1] for row in found} >= {'image-alt', 'color-contrast', '10 px too wide'}
+    assert {row[0] for row in found} >= {'not reached by Tab', 'no focus is shown'}

@@ -11,8 +11,7 @@ from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 import httpx
 import pytest
-from fixed_ports import free_port
-from http_server import HttpServer
+from http_server import HttpServer, free_port
 from selenium.webdriver.support.ui import WebDriverWait
 from test_accessibility import findings, source  # noqa: F401  the fixture
 

@@ -17,6 +17,7 @@ from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import EndReason, Episode, Preference, Slot
 from arena_robot.core.errors import ConfigError, Conflict
 from arena_robot.core.verdict import Verdict
+from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.records.audit_file import EpisodeAudit, read_audit, write_audit
 from arena_robot.records.episode_file import EpisodeFile, write_episode
 from arena_robot.server.app import ArenaServer
@@ -24,9 +25,14 @@ from arena_robot.server.base import PolicyState, Role, Station
 from arena_robot.server.config import ServerConfig
 from arena_robot.server.files import FileId, ManifestEntry
 from arena_robot.server.sessions.matching import Request
+from arena_robot.server.store.browse import Browse, Filter
 from arena_robot.server.store.policies import NewPolicy
+from arena_robot.web.site import view_models
+from arena_robot.web.site.charts import NO_LINE
 from arena_robot.web.site.example_data import fill
+from arena_robot.web.site.result_pages import deciding_clips
 from arena_robot.web.site.serve import SiteServer
+from arena_robot.web.site.view_models import Board
 
 COMPUTED_S = 30.0    # pictures are drawn one after another, at a fifth of a processor
 VIDEO = b'not really a film, but bytes' * 1000
@@ -214,6 +220,33 @@ def test_what_is_not_there(place, path):
     assert place.client.get(path).status_code in (400, 404)
 
 
+def test_the_first_page_shows_the_session_that_decides_and_why(place, monkeypatch):
+    page = place.get('/').text
+    assert 'the newest session with both videos; too little is known' in words_of(page)
+    assert 'name="robot"' not in page, 'all stations have the same robot'
+    results, browse = place.server.results, Browse(place.server.database)
+    assert [e.verdict.preference for e in browse.page(Filter(policy='crimson-7b')).evaluations
+            ][:2] == [Preference.TIE, Preference.B]
+    known = tuple(replace(row, shown=replace(row.shown, left=1.0))
+                  for row in view_models.board(results, RECOMMENDED).rows)
+    monkeypatch.setattr(view_models, 'board', lambda *_: replace(Board(known, '', (), ())))
+    decides = deciding_clips(results, browse)
+    assert (decides.film.session_id, decides.film.preferred) == (place.sessions[4], 'B')
+    assert 'have the two highest scores, and their sessions decide' in decides.why
+    gone = replace(known[0], policy='nobody met it')
+    monkeypatch.setattr(view_models, 'board', lambda *_: Board((gone, *known), '', (), ()))
+    assert 'are next to each other in the standings' in deciding_clips(results, browse).why
+
+
+def test_a_day_alone_has_no_plot_over_time(place):
+    page = place.get('/history').text
+    assert 'There is no plot yet' in page
+    assert '/plots/history.svg' not in page
+    place.client.get('/plots/history.svg')
+    assert place.server.results.settle()
+    assert NO_LINE in place.get('/plots/history.svg').text
+
+
 def test_only_videos_are_given_out(place):
     session_id = place.sessions[0]
     assert place.client.get(f'/files/{session_id}/A/metadata.yaml').status_code == 404
@@ -328,6 +361,7 @@ def test_a_maintainer_suspends_hides_and_undoes_on_a_page(place):
     for token in (place.token, 'guess'):
         act('suspend', 'azure-fast', 'why', token, 403)
     page = place.client.post('/admin', data={'token': place.maintainer})
+    assert '<td colspan="3">none</td>' in page.text.split('<h2>Hidden texts</h2>')[1][:400]
     assert page.headers['cache-control'] == 'no-store'
     assert all(word in page.text for word in ('bench', 'olga', 'GB free'))
     act('suspend', 'azure-fast', status=400)

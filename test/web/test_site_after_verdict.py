@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 from test_site import Place, finished
 from waiting import until
 
@@ -24,9 +25,10 @@ from arena_robot.server.results.standings import INTERVALS, DatedVotes, Results
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.policies import NewPolicy
 from arena_robot.server.store.verdicts import ALL
-from arena_robot.web.site import history
+from arena_robot.server.transparency.log import TransparencyLog
+from arena_robot.web.site import downloads, history
 from arena_robot.web.site.app import site
-from arena_robot.web.site.history import History, curves
+from arena_robot.web.site.history import History, curves, is_line
 from arena_robot.web.site.serve import site_parts
 
 SOON_S = 3.0
@@ -38,11 +40,13 @@ PAGES = ('/', '/?method=davidson', '/?open_source=true', '/?category=Open+/+Clos
          '/plots/by/category.svg', '/plots/versus.svg?a=crimson-7b&b=azure-fast', '/card.png',
          '/card/crimson-7b.png', '/badge/crimson-7b.svg', '/api/standings', '/api/matrix',
          '/api/history', '/api/by/category')
-# Downloads of everything, redirections, what only sessions with uploaded files have, a file.
+# Downloads of everything, redirections, what only frozen releases and sessions with uploaded files
+# have, a file.
 NOT_MEASURED = ('/data/sessions.csv', '/data/evaluations.jsonl', '/openapi.json', '/api/log',
                 '/api/log/inclusion', '/api/log/consistency', '/policies/{name}/report',
                 '/plots/evaluations/{session_id}.svg', '/api/evaluations/{session_id}/curves',
-                '/files/{session_id}/{slot}/{path:path}', '/logo')
+                '/files/{session_id}/{slot}/{path:path}', '/logo',
+                '/data/{name}', '/data/{name}/{file}')
 
 
 @pytest.fixture
@@ -98,6 +102,26 @@ def test_a_verdict_is_on_every_page_within_the_stated_time(place):
     assert f'{SOON_S:.0f}' == '3'
     assert 'within\nthree seconds after it counts' in Path(
         __file__).parents[2].joinpath('docs', 'site.md').read_text(encoding='utf-8')
+
+
+@pytest.mark.parametrize(('path', 'most'), [
+    ('/evaluations?text=drawer', 2), ('/policies/crimson-7b', 3),
+    ('/versus?a=crimson-7b&b=azure-fast', 5)])
+def test_a_page_asks_the_database_little(place, path, most):
+    """For each answer a page waits several times for the threads that renew the results."""
+    asked = []
+
+    def note(_, __, statement, *___):
+        if threading.current_thread().name != 'renewed values' and 'SELECT' in statement:
+            asked.append(statement)
+    place.get(path)
+    assert place.server.results.settle()
+    sa.event.listen(sa.Engine, 'before_cursor_execute', note)
+    try:
+        place.get(path)
+    finally:
+        sa.event.remove(sa.Engine, 'before_cursor_execute', note)
+    assert 0 < len(asked) <= most, asked
 
 
 def bench_pages():
@@ -167,6 +191,28 @@ def test_no_page_computes_in_the_request(computed_in, tmp_path, verdicts):
     assert found == {}
 
 
+def test_the_log_is_hashed_and_put_together_in_no_request(place, monkeypatch):
+    may_go_on = threading.Event()
+    for path in ('/rules', '/api/log'):
+        place.get(path)
+    for name in ('head', 'bundle'):
+        make = getattr(TransparencyLog, name)
+        monkeypatch.setattr(TransparencyLog, name, lambda log, make=make: may_go_on.wait(60.0)
+                            and make(log))
+    size = place.get('/api/log').json()['head']['size']
+    try:
+        verdict(place, 100)
+        for path in ('/rules', '/api/log'):
+            place.get(path)    # waited for the log if it made anything of it
+        assert place.get('/api/log').json()['head']['size'] == size
+    finally:
+        may_go_on.set()
+    until(lambda: place.get('/api/log').json()['head']['size'] == size + 1)
+    monkeypatch.setattr(downloads, 'FRESH_S', 0.0)
+    verdict(place, 101)
+    assert place.get('/api/log').json()['head']['size'] == size + 2, 'older ones are not given'
+
+
 def test_two_policies_that_nobody_compared_have_a_page(place):
     accounts, policies = place.server.accounts, place.server.policies
     for name in ('new-1', 'new-2'):
@@ -193,7 +239,7 @@ def test_no_page_waits_for_a_slow_method(place, monkeypatch):
             answer = place.get(path, 503)
             assert time.monotonic() - started < SOON_S
             assert answer.headers['retry-after'] == '5'
-        assert 'http-equiv="refresh"' in place.get('/?method=hierarchical', 503).text
+        assert 'Load it again</a>' in place.get('/?method=hierarchical', 503).text
         place.get('/?method=davidson')
     finally:
         may_go_on.set()
@@ -245,6 +291,8 @@ def test_a_days_standings_are_those_of_its_verdicts_alone():
         for name in ('scores', 'low', 'high', 'ranks'):
             np.testing.assert_allclose(getattr(day.standings, name), getattr(alone, name))
     assert 'late' in day.standings.items
+    assert is_line(History(Stored(words)).past())
+    assert not is_line(History(Stored(list(verdicts(20, 1)))).past())
     assert 'late' not in History(Stored(words)).past()[0].standings.items
 
 

@@ -6,6 +6,7 @@ import json
 import re
 import xml.etree.ElementTree as ET
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from test_site import NASTY, Place, finished
 from test_site_results import film
 
 from arena_robot.core.clock import SystemClock
-from arena_robot.core.episode import Preference
+from arena_robot.core.episode import Comparison, Preference
 from arena_robot.core.errors import DataError
 from arena_robot.core.verdict import Verdict
 from arena_robot.ranking.base import Comparisons
@@ -34,6 +35,7 @@ from arena_robot.reports.policy_report.statements import (
     Statement,
     report_to_json,
 )
+from arena_robot.server.results.standings import Results
 from arena_robot.server.store.evaluations import insert_evaluations
 from arena_robot.server.store.reports import Reports
 from arena_robot.server.store.schema import files
@@ -233,7 +235,7 @@ def test_a_broken_file_of_steps_is_refused(content):
 def test_downloads_say_how_often_a_slot_was_run_again_and_how_long_it_waited(place):
     lines = place.get('/data/sessions.csv').text.splitlines()
     columns = lines[0].split(',')
-    assert columns[-5:] == ['reruns_a', 'reruns_b', 'waited_a', 'waited_b', 'mark']
+    assert columns[-6:] == ['reruns_a', 'reruns_b', 'waited_a', 'waited_b', 'robot', 'mark']
     rows = [json.loads(line) for line in place.get('/data/evaluations.jsonl').text.splitlines()]
     reruns = {row['id']: row['reruns'] for row in rows}
     assert reruns[place.sessions[0]] == {'A': 0, 'B': 0}
@@ -242,6 +244,29 @@ def test_downloads_say_how_often_a_slot_was_run_again_and_how_long_it_waited(pla
     assert all(0.0 <= share <= 1.0 for share in waited[place.sessions[0]].values())
     assert waited['import-1'] is None
     assert 'Waited for the policy' in place.get(f'/evaluations/{place.sessions[0]}').text
+    robots = [line.split(',')[-2] for line in lines[1:]]
+    assert robots == [row['robot'] for row in rows]
+    assert set(zip((row['mark'] for row in rows), robots, strict=True)) == {
+        ('', 'fr3'), ('imported', '')}
+
+
+def test_above_the_menu_of_robots_stands_whether_they_may_be_ranked_together(place, monkeypatch):
+    question = 'All kinds of robot in one table?'
+    assert place.server.results.settle()
+    said = words_of(place.get('/').text)
+    assert f'{question} Cannot be told: no policies with 5 comparisons on each of two' in said
+    monkeypatch.setattr('arena_robot.web.site.app.choices', lambda parts: ([], [], ['fr3']))
+    assert question not in words_of(place.get('/').text)
+
+
+def test_whether_robots_may_be_pooled_is_tested_over_all_of_them(place, monkeypatch):
+    verdicts = [Comparison(f's{k}', 'p', 'q', Preference('ABBA'[k % 4]),
+                           robot=('fr3', 'lift')[k // 2 % 2]) for k in range(80)]
+    verdicts += [replace(row, session_id=f'{row.session_id}x', preference=Preference.A)
+                 for row in verdicts if row.robot == 'lift']
+    monkeypatch.setattr('arena_robot.server.results.standings.counted_verdicts',
+                        lambda _, chosen: verdicts if chosen is None else [])
+    assert 'p is better on lift and worse on fr3' in Results(place.server.database).pooling()
 
 
 def test_every_address_for_programs_is_described(place):
@@ -312,6 +337,10 @@ def test_a_phone_shows_every_column(place, browser, path, columns):
             'return [...document.querySelectorAll(".board tbody tr:first-child td")].map((one) =>'
             '[one.offsetWidth > 0, one.getBoundingClientRect().right <= innerWidth])'
         ) == [[True, True]] * columns)
+        if path == '/':
+            assert browser.execute_script(
+                'return document.querySelector(".board tbody tr").getBoundingClientRect().bottom'
+                ' <= innerHeight'), 'the first policy is seen without scrolling'
     finally:
         browser.set_window_size(1280, 900)
 

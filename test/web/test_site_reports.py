@@ -1,4 +1,4 @@
-"""Reports and categories on the site: kept, compared, corrected by a maintainer alone."""
+"""Reports, categories and releases on the site: kept, compared, corrected, frozen."""
 
 import json
 import re
@@ -10,15 +10,18 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 from roboarena_tables import SAMPLE, load
-from test_site import Place, write_audits
+from test_site import Place, finished, write_audits
 
 from arena_robot.cli.main import main
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.config import load as load_config
+from arena_robot.core.episode import Preference
 from arena_robot.core.errors import DataError
 from arena_robot.core.process import wait_until
+from arena_robot.core.verdict import Verdict
 from arena_robot.models.http import HttpCaller
 from arena_robot.ranking.intervals.shares import pooled_shares
+from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.recording.episode.frames import rgb_frame, write_video
 from arena_robot.records.roboarena_files import read_folder
 from arena_robot.reports.policy_report.material import material_of
@@ -34,6 +37,7 @@ from arena_robot.server.upkeep.background_work import (
     reports_are_due,
     sessions_to_categorise,
 )
+from arena_robot.server.upkeep.backup import back_up, restore
 from arena_robot.web.site.server_jobs import (
     SERVER_JOBS,
     categories_job,
@@ -290,3 +294,79 @@ def test_little_data_are_pooled_more():
     assert pooled_shares([], []) == []
     [alone] = pooled_shares([1.0], [3])
     assert alone.low <= alone.share <= alone.high <= 1.0
+
+
+FROZEN = ('release.json', 'sessions.csv')
+
+
+def admin(made, *words):
+    return main(['admin', *words, '--by', 'maya', '--data', str(made.server.config.data)])
+
+
+def files(made, name='2026-11'):
+    return {file: made.get(f'/data/{name}/{file}').content for file in FROZEN}
+
+
+@pytest.fixture(scope='module')
+def released(tmp_path_factory):
+    """A server with a release, and what happened to its sessions afterwards."""
+    made = Place(tmp_path_factory.mktemp('site'), verdicts=4)
+    try:
+        assert admin(made, 'release', '2026-11', '--doi', '10.5281/zenodo.7') == 0
+        made.frozen = files(made)
+        assert admin(made, 'hide', made.sessions[1], '--reason', 'a name') == 0
+        assert admin(made, 'hide', made.sessions[2], '--reason', 'a name') == 0
+        assert admin(made, 'hide', made.sessions[2], '--undo') == 0
+        finished(made.server, made.caller, 'a later task', Verdict(
+            progress_a=1.0, progress_b=0.0, preference=Preference.A, explanation='.'), 9)
+        assert admin(made, 'release', '2026-12') == 0
+        yield made
+    finally:
+        made.close()
+
+
+def test_later_sessions_hides_and_undos_change_no_byte_of_a_release(released, capsys):
+    assert admin(released, 'release', '2026-11') == 2
+    assert 'never changes' in capsys.readouterr().err
+    assert files(released) == released.frozen
+    later = files(released, '2026-12')
+    for name, old in released.frozen.items():
+        assert b'a later task' in later[name]
+        assert b'a later task' not in old
+    assert 'doi = {10.5281/zenodo.7}' in released.get('/data/2026-11').text
+    assert [row['name'] for row in released.get('/api/releases').json()] == ['2026-11', '2026-12']
+    assert '<a href="/data/2026-11">' in released.get('/data').text
+    released.get('/data/2026-10', 404)
+    released.get('/data/2026-11/log.key', 404)
+
+
+def test_a_release_is_checked_with_the_log(released, tmp_path, capsys):
+    values, log = json.loads(released.frozen['release.json']), tmp_path / 'log.json'
+    assert values['tasks']['open the drawer 1']['azure-fast'] in (
+        {'wins': 0, 'ties': 0, 'losses': 1, 'progress': 0.75},
+        {'wins': 1, 'ties': 0, 'losses': 0, 'progress': 0.25})
+    assert values['release']['methods'][-1]['method'] == RECOMMENDED
+    log.write_bytes(released.get('/api/log').content)
+    paths = [tmp_path / name for name in FROZEN]
+    command = ['results', 'verify', str(log), *(
+        word for path in paths for word in ('--release', str(path)))]
+    for path in paths:
+        path.write_bytes(released.frozen[path.name])
+    assert main(command) == 0
+    assert capsys.readouterr().out.count('is of release 2026-11, unchanged') == len(paths)
+    for path in paths:
+        path.write_bytes(released.frozen[path.name].replace(b'drawer 3', b'drawer X'))
+        assert main(command) == 2, path
+        path.write_bytes(released.frozen[path.name])
+    values['tasks']['open the drawer 1'] = {}
+    paths[0].write_text(json.dumps(values))
+    assert main(['results', 'verify', str(paths[0])]) == 2
+    assert 'results by task do not follow' in capsys.readouterr().err
+
+
+def test_a_backup_has_the_releases(released, tmp_path):
+    back_up(released.server.config, tmp_path / 'backup', SystemClock())
+    back = ServerConfig(data=tmp_path / 'back')
+    restore(back, tmp_path / 'backup', SystemClock())
+    assert {name: (back.data / 'blobs/releases/2026-11' / name).read_bytes()
+            for name in FROZEN} == released.frozen

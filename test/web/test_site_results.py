@@ -11,9 +11,10 @@ import av
 import httpx
 import numpy as np
 import pytest
+import sqlalchemy as sa
 from test_site import NASTY, Place, finished
 
-from arena_robot.core.clock import SystemClock
+from arena_robot.core.clock import DAY_NS, SystemClock
 from arena_robot.core.episode import Preference
 from arena_robot.core.task_categories import objects
 from arena_robot.core.verdict import Verdict
@@ -29,8 +30,10 @@ from arena_robot.records.roboarena_files import read_tables
 from arena_robot.server import renewed_values
 from arena_robot.server.base import Caller, Role
 from arena_robot.server.results.standings import INTERVALS, Results
+from arena_robot.server.store import schema
 from arena_robot.server.store.browse import MARKS, Evaluation
 from arena_robot.server.store.evaluations import insert_evaluations
+from arena_robot.server.store.relayed import days_served
 
 FORMULA = '=HYPERLINK("http://x","y")'
 PAGES = ('/', '/matrix', '/policies', '/policies/crimson-7b', '/policies/elsewhere',
@@ -85,6 +88,46 @@ def test_an_institution_that_weighs_much_is_seen(place):
     cells = re.findall(r'azure-fast</a></th><td class="rank">[^<]*</td><td>([^<]*)</td>'
                        '<td>([^<]*)</td>', page.replace('<wbr>', ''))
     assert cells == [('–', place_words(without, without.items.index('azure-fast')))]
+
+
+def test_evaluations_are_filtered_by_robot_where_there_are_two(place):
+    for path in ('/', '/evaluations'):
+        assert re.findall(r'<option>(\w+)</option>', place.get(path).text.split(
+            '<select name="robot">')[1].split('</select>')[0]) == ['fr3', 'panda']
+    found = place.get('/api/evaluations?robot=panda').json()['evaluations']
+    assert {e['id'] for e in found} == {f'import-{k}' for k in range(3)}
+    assert place.get('/api/evaluations?robot=ur5').json()['evaluations'] == []
+
+
+def test_a_card_says_on_which_days_its_policy_answered(place):
+    page = place.get('/policies/azure-fast').text
+    assert 'Answered in 30 days 100 % of 18 sessions that asked it' in words_of(page)
+    assert ': 18 of 18"><b style="height:100%">' in page
+    database, relayed = place.server.database, schema.relayed
+    number = place.server.policies.get('azure-fast').id
+    with database.write() as connection, connection.begin_nested() as changes:
+        mine = sa.select(relayed.c.id).where(relayed.c.policy_id == number).order_by(
+            relayed.c.id).limit(4)
+        newest_ns = connection.scalar(sa.select(sa.func.max(relayed.c.last_ns)))
+        for k, row in enumerate(connection.execute(mine).scalars().all()):
+            connection.execute(sa.update(relayed).where(relayed.c.id == row).values(
+                failure='no answer' if k else '',
+                last_ns=newest_ns - (40 if k > 2 else 2) * DAY_NS))
+        days = days_served(connection, number, newest_ns)
+        assert [(day.asked, day.answered) for day in days] == [(3, 1), (14, 14)]
+        assert days[0].day < days[1].day
+        changes.rollback()
+
+
+def test_each_category_has_a_scene_and_its_standings(place):
+    assert place.client.get('/by/category').status_code == 200
+    assert place.server.results.settle()
+    page = place.get('/by/category').text
+    gallery = page[page.index('<h2>Scenes</h2>'):]
+    assert gallery.count('<figure class="clip">') == 2
+    assert f'src="/files/{place.sessions[-1]}/A/left.mp4#t=0.1"' in gallery
+    counts = re.findall(r'· (\d+) sessions ·\s+<a href="/\?category=[^"]+">standings</a>', gallery)
+    assert sum(map(int, counts)) == len(place.sessions)
 
 
 def test_verbs_objects_and_the_standings_of_a_category(place):
@@ -147,6 +190,7 @@ def test_the_first_page_sorts_names_the_newest_and_has_seven_places_to_go(place)
     ('category=Open+/+Close', lambda e: e['category'] == 'Open / Close'),
     ('lab=penn', lambda e: e['institution'] == 'penn'),
     ('without=penn', lambda e: e['institution'] != 'penn'),
+    ('robot=panda', lambda e: e['mark'] == 'imported'),
     ('since=2025-04-01', lambda e: e['created_ns'] > 1743465600 * 10**9),
     ('equal_score=true', lambda e: e['progress_a'] is not None
      and e['progress_a'] == e['progress_b']),
@@ -185,7 +229,7 @@ def test_columns_are_chosen_and_a_part_that_is_not_computed_says_when(place, mon
     monkeypatch.setattr(renewed_values, 'FIRST_S', 0.0)
     page = place.get('/?since=2025-02-03', 503).text
     assert 'this is being computed in the background, which takes' in page
-    assert 'http-equiv="refresh"' in page
+    assert 'Load it again</a>' in page
     assert place.server.results.settle()
     assert 'Only sessions since 2025-02-03 are counted' in place.get('/?since=2025-02-03').text
 

@@ -1,9 +1,12 @@
 """
-Models that compare two instants: Robo-Dopamine's and VLAC's, over a chat endpoint.
+Models behind a chat endpoint that answer with one number, by family: see ``FAMILIES``.
 
 Robo-Dopamine sees eight pictures: start and goal, then three views before and three after, and
-answers ``<score>+12%</score>``. VLAC sees two and answers a signed number. An answer that is
-anything else is asked for again, and makes the trace invalid; it is never taken for 0.
+answers ``<score>+12%</score>``. VLAC sees two and answers a signed number. RoboReward sees the
+episode up to an instant and answers ``ANSWER: 1`` to ``ANSWER: 5`` by a rubric. ``pairwise`` is a
+question that any vision model can be asked: which of two pictures is farther on, in both orders.
+An answer that is anything else is asked for again, and makes the trace invalid; it is never taken
+for 0.
 
 Hops become progress as Robo-Dopamine and VLAC define it, (T,) in [-1, 1]: a hop h up covers a
 share of what is left, a hop down loses a share of what was reached. Eqs. 4 to 11 of the
@@ -11,11 +14,20 @@ Robo-Dopamine paper; P_0 = 0 and every value is clipped to [0, 1].
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from arena_robot.audit.base import Capabilities, JudgeKind, Pair, Trace, invalid, trace_of
+from arena_robot.audit.base import (
+    Capabilities,
+    JudgeKind,
+    Pair,
+    Trace,
+    difference,
+    invalid,
+    trace_of,
+)
 from arena_robot.core.errors import ConfigError, ModelBadReply, ModelError
 from arena_robot.core.observation import ROLES, Floats, Pixels
 from arena_robot.models.chat import ChatClient, ChatMessage, ChatSettings, Part, Picture, user
@@ -25,6 +37,8 @@ PROMPT_VERSION = 1
 _TAGGED = re.compile(r'\A(?:(?!<score>).)*<score>\s*([+-]?\d{1,3}(?:\.\d+)?)\s*%\s*</score>'
                      r'(?:(?!<score>).)*\Z', re.DOTALL)
 _BARE = re.compile(r'\A\s*([+-]?\d{1,3}(?:\.\d+)?)\s*%?\s*\Z')
+_ANSWER = re.compile(r'\A(?:(?!ANSWER:).)*ANSWER:\s*(\d)\s*\.?\s*\Z', re.DOTALL)
+FILM = 16    # pictures of an episode that RoboReward is shown at most, the last one among them
 Views = Mapping[str, Pixels]
 MODES = ('incremental', 'forward', 'backward', 'fused', 'conservative')
 ALPHA, EPSILON = 5.0, 1e-6
@@ -32,10 +46,11 @@ ALPHA, EPSILON = 5.0, 1e-6
 
 class HopJudge:
     """
-    A hop model behind a chat endpoint; see ``ChatSettings`` for the settings.
+    A model behind a chat endpoint that scores; see ``ChatSettings`` for the settings.
 
-    ``family`` is ``robo_dopamine`` or ``vlac``; ``mode`` how hops become progress: incremental,
-    forward, backward, fused or conservative (VLAC: incremental alone).
+    ``family`` is ``robo_dopamine``, ``vlac``, ``roboreward`` or ``pairwise``; ``mode`` how hops
+    become progress: incremental, forward, backward, fused or conservative (of Robo-Dopamine
+    alone).
     """
 
     name = 'hop'
@@ -45,18 +60,19 @@ class HopJudge:
                  max_frames: int = 64, budget: float | None = None, price_in: float = 0.0,
                  price_out: float = 0.0, cache: str = '', transcript: str = '',
                  alpha: float = ALPHA, client: ChatClient | None = None) -> None:
-        if family not in _QUESTIONS or mode not in MODES:
-            raise ConfigError(f'family is one of {", ".join(_QUESTIONS)} and mode one of '
+        if family not in FAMILIES or mode not in MODES:
+            raise ConfigError(f'family is one of {", ".join(FAMILIES)} and mode one of '
                               f'{", ".join(MODES)}, found {family} and {mode}')
-        if family == 'vlac' and mode != 'incremental':
-            raise ConfigError(f'VLAC is incremental, found the mode {mode}')
+        if family != 'robo_dopamine' and mode != 'incremental':
+            raise ConfigError(f'{family} is incremental, found the mode {mode}')
         needs_goal = mode in ('backward', 'fused', 'conservative')
+        row = FAMILIES[family]
         self.capabilities = Capabilities(
-            JudgeKind.HOP, needs_goal, deterministic=False, interval_s=interval_s,
-            max_frames=max_frames, max_views=3 if family == 'robo_dopamine' else 1)
+            row.kind, needs_goal, deterministic=False, interval_s=interval_s,
+            max_frames=max_frames, max_views=row.max_views)
         self.client = client or ChatClient(ChatSettings(
             base_url, model, budget=budget, price_in=price_in, price_out=price_out, cache=cache,
-            transcript=transcript, temperature=0.1 if family == 'robo_dopamine' else 0.0))
+            transcript=transcript, temperature=row.temperature))
         self.identity = f'{self.client.identity} prompt {PROMPT_VERSION}'
         self._family, self._mode, self._attempts, self._alpha = family, mode, attempts, alpha
 
@@ -64,6 +80,9 @@ class HopJudge:
         """Return the progress that the hops add up to."""
         mode = f'{self._family} {self._mode}, prompt {PROMPT_VERSION}' + (
             f', alpha {self._alpha:g}' if self._mode == 'conservative' else '')
+        if self.capabilities.kind is JudgeKind.PAIRWISE:
+            return invalid(clip, self.client.model, 'it says only which of two pictures is '
+                           'farther on: `arena judge bench` asks it', mode=mode)
         if self.capabilities.needs_goal and not clip.goal:
             return invalid(clip, self.client.model, f'the mode {self._mode} needs a goal picture',
                            mode=mode)
@@ -73,8 +92,9 @@ class HopJudge:
         raw: list[str] = []
 
         def hops(before: Callable[[int], Views]) -> Floats:
-            return np.array([self._hop(Pair(clip.instruction, before(t), frames[t], start,
-                                            clip.goal), raw) for t in range(1, len(frames))])
+            return np.array([self._said(Pair(clip.instruction, before(t), frames[t], start,
+                                             clip.goal), frames[:t + 1], raw)
+                             for t in range(1, len(frames))])
 
         try:
             values = self._values(hops, frames, clip.goal)
@@ -83,14 +103,21 @@ class HopJudge:
         return trace_of(clip, values, self.client.model, mode=mode, raw=tuple(raw))
 
     def compare(self, pair: Pair) -> float | None:
-        """Return the hop from before to after."""
+        """Return the hop from before to after, or the difference of two levels."""
         try:
-            return self._hop(pair, [])
+            if self.capabilities.kind is JudgeKind.PAIRWISE:
+                turned = replace(pair, before=pair.after, after=pair.before)
+                return (self._said(pair, (), []) - self._said(turned, (), [])) / 2.0
+            if self.capabilities.kind is JudgeKind.ABSOLUTE:
+                return difference(self, pair)
+            return self._said(pair, (), [])
         except ModelError:
             return None
 
     def _values(self, hops: Callable[[Callable[[int], Views]], Floats], frames: list[Views],
                 goal: Views) -> Floats:
+        if self._family == 'roboreward':
+            return np.concatenate([[0.0], hops(lambda t: frames[0])])
         if self._family == 'vlac':
             return vlac(hops(lambda t: frames[t - 1]))
         if self._mode == 'forward':
@@ -105,26 +132,28 @@ class HopJudge:
             return fused(between, first, last)
         return conservative(between, first, last, self._alpha)
 
-    def _hop(self, pair: Pair, raw: list[str]) -> float:
-        message = _QUESTIONS[self._family](pair)
+    def _said(self, pair: Pair, film: Sequence[Views], raw: list[str]) -> float:
+        message = FAMILIES[self._family].question(pair, film)
         last: ModelBadReply | None = None
         for attempt in range(self._attempts):
             try:
                 text = self.client.ask([message], attempt=attempt).text
                 raw.append(text)
-                return score(text, tagged=self._family == 'robo_dopamine')
+                return score(text, self._family)
             except ModelBadReply as error:
                 last = error
         raise ModelBadReply(f'{self._attempts} answers have no score; the last: {last}')
 
 
-def score(text: str, tagged: bool) -> float:
-    """Return the hop in an answer, -1 to 1; ModelBadReply unless there is exactly one."""
-    match = (_TAGGED if tagged else _BARE).match(text)
+def score(text: str, family: str) -> float:
+    """Return the number in an answer as the family means it; ModelBadReply unless it has one."""
+    row = FAMILIES[family]
+    low, high = row.limits
+    match = row.answer.match(text)
     value = float(match.group(1)) if match else float('nan')
-    if not -100.0 <= value <= 100.0:
-        raise ModelBadReply(f'no score from -100 % to 100 % in the answer: {text[:120]!r}')
-    return value / 100.0
+    if not low <= value <= high:
+        raise ModelBadReply(f'no score from {low:g} to {high:g} in the answer: {text[:120]!r}')
+    return row.meaning(value)
 
 
 def _three(views: Views) -> list[Part]:
@@ -133,7 +162,7 @@ def _three(views: Views) -> list[Part]:
     return [Picture.of(pictures[min(k, len(pictures) - 1)]) for k in range(3)]
 
 
-def _robo_dopamine(pair: Pair) -> ChatMessage:
+def _robo_dopamine(pair: Pair, film: Sequence[Views]) -> ChatMessage:
     front = {name: next(iter(views.values()), None) for name, views in (
         ('start', pair.start or pair.before), ('goal', pair.goal))}
     start = front['start']
@@ -151,7 +180,7 @@ def _robo_dopamine(pair: Pair) -> ChatMessage:
     return user(*parts)
 
 
-def _vlac(pair: Pair) -> ChatMessage:
+def _vlac(pair: Pair, film: Sequence[Views]) -> ChatMessage:
     before, after = next(iter(pair.before.values())), next(iter(pair.after.values()))
     return user('Image-1:', Picture.of(before), 'Image-2:', Picture.of(after),
                 f'Compare the two pictures for the task: {pair.instruction}. By how much of what '
@@ -159,8 +188,56 @@ def _vlac(pair: Pair) -> ChatMessage:
                 'percent and nothing else. <score>')
 
 
-_QUESTIONS: Mapping[str, Callable[[Pair], ChatMessage]] = {
-    'robo_dopamine': _robo_dopamine, 'vlac': _vlac}
+def _roboreward(pair: Pair, film: Sequence[Views]) -> ChatMessage:
+    rows = np.unique(np.linspace(0, len(film) - 1, min(len(film), FILM)).round().astype(int))
+    return user(
+        *(Picture.of(next(iter(film[row].values()))) for row in rows),
+        'The pictures are one episode of a robot, in order of time. Grade how far the command is '
+        'fulfilled in the last one; how long it took does not matter.\n'
+        '1: nothing that the command asks for has changed.\n'
+        '2: a first step towards the goal, far from enough.\n'
+        '3: good progress, but an important requirement or several are not met.\n'
+        '4: nearly complete, one small requirement is not met.\n'
+        '5: every requirement is met.\n'
+        f'Task: {pair.instruction}\nAnswer in the form ANSWER: <score>')
+
+
+def _pairwise(pair: Pair, film: Sequence[Views]) -> ChatMessage:
+    before, after = next(iter(pair.before.values())), next(iter(pair.after.values()))
+    start = next(iter((pair.start or pair.before).values()))
+    return user('START:', Picture.of(start), 'PICTURE 1:', Picture.of(before), 'PICTURE 2:',
+                Picture.of(after), 'All are of one robot at one task; START shows its begin, the '
+                f'others are in no order of time. Task: {pair.instruction}\nIn which picture is '
+                'more of the task done? End your answer with ANSWER: 1, ANSWER: 2, or ANSWER: 0 '
+                'when both are equally far.')
+
+
+@dataclass(frozen=True)
+class Family:
+    """
+    A kind of model: what it is asked, and what its answer means.
+
+    ``question`` is made of a pair and of the episode up to the pair's second instant; ``answer``
+    finds the number, ``limits`` bound it, ``meaning`` makes a hop, a level or a sign of it.
+    """
+
+    question: Callable[[Pair, Sequence[Views]], ChatMessage]
+    answer: re.Pattern[str]
+    limits: tuple[float, float]
+    meaning: Callable[[float], float]
+    kind: JudgeKind = JudgeKind.HOP
+    max_views: int = 1
+    temperature: float = 0.0
+
+
+_SIGNS = {0.0: 0.0, 1.0: -1.0, 2.0: 1.0}    # by the picture that is farther on; 0 is neither
+_PERCENT = (-100.0, 100.0), lambda value: value / 100.0
+FAMILIES: Mapping[str, Family] = {
+    'robo_dopamine': Family(_robo_dopamine, _TAGGED, *_PERCENT, max_views=3, temperature=0.1),
+    'vlac': Family(_vlac, _BARE, *_PERCENT),
+    'roboreward': Family(_roboreward, _ANSWER, (1.0, 5.0), lambda value: (value - 1.0) / 4.0,
+                         JudgeKind.ABSOLUTE),
+    'pairwise': Family(_pairwise, _ANSWER, (0.0, 2.0), _SIGNS.__getitem__, JudgeKind.PAIRWISE)}
 
 
 def step(before: float, hop: float) -> float:

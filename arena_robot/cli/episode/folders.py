@@ -224,6 +224,8 @@ def view_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--no-open', action='store_true', help='only write the file')
     parser.add_argument('--names', action='store_true', help='call the rollouts by their '
                         'policies; refused before the reveal')
+    parser.add_argument('--foxglove', action='store_true', help='write a folder for Foxglove '
+                        'instead: a bag with both rollouts, and its layout')
 
 
 def run_view(args: argparse.Namespace) -> int:
@@ -231,12 +233,15 @@ def run_view(args: argparse.Namespace) -> int:
     Write a recording for the Rerun viewer, and open it: cameras, curves, chunks, clamps, verdict.
 
     Both rollouts of a session begin at second 0 of one timeline. They are called A and B; --names
-    calls them by their policies, which is refused before the reveal.
+    calls them by their policies, which is refused before the reveal. --foxglove writes a folder
+    for Foxglove: a bag in which both rollouts begin at once, below /A and /B, and layout.json.
     """
     from arena_robot.recording.formats.exporting import sources
-    from arena_robot.recording.formats.rerun_file import write_rerun
 
     found = sources(args.place)
+    if args.foxglove:
+        return _foxglove(args, found)
+    from arena_robot.recording.formats.rerun_file import write_rerun
     slot = f'_{found[0].slot}' if len(found) == 1 else ''
     path = args.out or Path(f'{found[0].session.session_id}{slot}.rrd')
     write_rerun(found, path, args.names)
@@ -250,10 +255,24 @@ def run_view(args: argparse.Namespace) -> int:
     return subprocess.run([sys.executable, '-m', 'rerun', path], check=False).returncode
 
 
+def _foxglove(args: argparse.Namespace, found: 'Sequence[ExportSource]') -> int:
+    from arena_robot.core.errors import ConfigError
+    from arena_robot.recording.formats.foxglove import write_foxglove
+
+    if args.names:
+        raise ConfigError('--names is for Rerun; in Foxglove the rollouts are /A and /B')
+    bag, layout = write_foxglove(
+        found, args.out or Path(f'{found[0].session.session_id}_foxglove'))
+    print(json_text({'written': bag, 'layout': layout, 'rollouts': [
+        source.slot for source in found]}) if args.json else f'open {bag} in Foxglove, and import '
+        f'the layout {layout}')
+    return 0
+
+
 def import_arguments(parser: argparse.ArgumentParser) -> None:
     """Add source and place."""
     parser.add_argument('source', type=Path, help='a data dump, a folder with sessions.csv, that '
-                        'file, or a LeRobotDataset v3')
+                        'file, a .csv of trials, or a LeRobotDataset v3')
     parser.add_argument('--output', type=Path, default=Path('sessions'),
                         help='folder to write into (default: sessions)')
     parser.add_argument('--server-data', type=Path, metavar='DIR',
@@ -265,6 +284,8 @@ def run_import(args: argparse.Namespace) -> int:
     """
     Read a RoboArena data dump, sessions.csv with episodes.csv, or a LeRobotDataset, into sessions.
 
+    A .csv with the columns task, model, robot, trials and successes has independent trials, as
+    RoboChallenge publishes them; they are paired by lot (docs/ranking.md).
     A LeRobotDataset v3 (a local folder) becomes episodes, for `arena audit`, `view` and `replay`.
     Writes <output>/<session>/session.json for each session, and both tables for `arena rank`. With
     --server-data the sessions also go into that arena server's database, where they count in its
@@ -288,8 +309,8 @@ def run_import(args: argparse.Namespace) -> int:
     say = sentences(args)
     say(f"{count} sessions, {summary['valid']} with a valid verdict, {summary['rollouts']} "
         f'rollouts, written to {args.output}')
-    declared = roboarena_files.dump_totals(args.source).get('total_sessions', count)
-    if declared != count + len(data.refused):
+    declared = roboarena_files.dump_totals(args.source).get('total_sessions')
+    if declared not in (None, count + len(data.refused)):
         say(f'the dump says that it holds {declared} sessions; the rest is missing on this disk')
     if args.server_data or args.database:
         done = _load(args, sessions)

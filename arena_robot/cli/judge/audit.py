@@ -49,6 +49,9 @@ def audit_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--convention', default='paper',
                         help='paper, v1 or v1.5: which published way to count '
                              '(default %(default)s)')
+    parser.add_argument('--curve', choices=('raw', 'v1.5'), default='raw',
+                        help="raw: what the judge said; v1.5: smoothed as the authors' second "
+                             'tool does (default %(default)s)')
     parser.add_argument('--epsilon', type=float, metavar='E',
                         help='smaller changes are stagnation (default 0.005); measure it with '
                              '`arena judge noise`')
@@ -60,7 +63,8 @@ def audit_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--save', action='store_true',
                         help='write audit/JUDGE.json into the folder of each episode')
     parser.add_argument('--plots', type=Path, metavar='FOLDER',
-                        help='draw the curves and the failure fingerprints')
+                        help='draw the curves, milestones and success quality of the policies, '
+                             'and the failure fingerprints')
     parser.add_argument('--cache', type=Path, default=Path('~/.cache/arena_robot/audit'),
                         metavar='FOLDER', help='where traces are kept (default %(default)s)')
     parser.add_argument('--no-cache', action='store_true', help='judge everything anew')
@@ -78,31 +82,36 @@ def run_audit(args: argparse.Namespace) -> int:
     if args.milestones < 1:
         raise ConfigError(f'--milestones must be at least 1, found {args.milestones}')
     settings = AuditSettings(convention(args.convention).name, args.epsilon, args.delta,
-                             args.milestones)
+                             args.milestones, args.curve)
     if args.trace:
         return _traces(args, settings)
     return run_on_episodes(args, settings)
 
 
 def _traces(args: argparse.Namespace, settings: 'AuditSettings') -> int:
+    import numpy as np
+
+    from arena_robot.audit.base import smoothed_values
     from arena_robot.audit.opd import EPSILON, convention, measure, opd_json, read_traces
 
     traces = read_traces(args.trace)
     names = [trace.name for trace in traces]
-    table = measure([trace.phi for trace in traces], convention(settings.convention),
+    shape = smoothed_values if settings.curve != 'raw' else np.asarray
+    table = measure([shape(trace.phi) for trace in traces], convention(settings.convention),
                     EPSILON if settings.epsilon is None else settings.epsilon, settings.delta,
                     [trace.success for trace in traces], names, settings.milestones)
     print(json_text(opd_json(names, table)) if args.json
-          else _traces_text(names, table))
+          else _traces_text(names, table, settings.curve))
     return 0
 
 
-def _traces_text(names: list[str], table: 'OpdTable') -> str:
+def _traces_text(names: list[str], table: 'OpdTable', curve: str) -> str:
     from arena_robot.audit.opd import EXTRA_METRICS, METRICS, milestone_words
     metrics = [*METRICS, *(EXTRA_METRICS if table.convention == 'v1.5' else ())]
     width = max(7, *map(len, names)) if names else 7
     lines = [f'OPD, convention {table.convention}, in percent; stagnation below '
-             f'{table.epsilon:g}',
+             f'{table.epsilon:g}, delta {table.delta:g}, MC in steps of '
+             f'1/{table.reached.shape[1]}, curve {curve}',
              f"{'episode':{width}}  steps  " + '  '.join(f'{m.upper():>6}' for m in metrics)]
     for row, name in enumerate(names):
         cells = (table.values(m)[row] for m in metrics)
@@ -144,11 +153,10 @@ def run_on_episodes(args: argparse.Namespace, settings: 'AuditSettings') -> int:
     prints = fingerprints(rows)
     sessions = audited_sessions(episodes, audits)
     if args.plots:
-        from arena_robot.reports.episode_audit import plot_curves, plot_fingerprints
-        plot_curves(audits, args.plots / 'curves.png')
-        plot_fingerprints(prints, args.plots / 'fingerprints.png')
+        _draw(args.plots, audits, tables, prints)
     where = {f.session: f.folder.parent for f in episodes}
     report = {'judge': _declared(judge), **_report(episodes, audits, tables, prints),
+              'settings': {**dataclasses.asdict(settings), 'judge': dict(job.params)},
               'intervals_s': intervals(audits), 'refused': refused, **_agreement(sessions, where)}
     print(json_text(report) if args.json else '\n'.join(
         [_episodes_text(audits, tables, prints, report), *_agreement_text(report)]))
@@ -156,6 +164,14 @@ def run_on_episodes(args: argparse.Namespace, settings: 'AuditSettings') -> int:
     for audit in bad if not args.json else ():
         print(f'arena: {audit.name} was not judged: {audit.detail}', file=sys.stderr)
     return 1 if bad else 0
+
+
+def _draw(folder: Path, audits: 'Sequence[EpisodeAudit]', tables: 'Sequence[PolicySummary]',
+          prints: 'Sequence[Fingerprint]') -> None:
+    from arena_robot.reports.episode_audit import plot_curves, plot_fingerprints, plot_policies
+    plot_curves(audits, folder / 'curves.png')
+    plot_policies(tables, folder / 'policies.png')
+    plot_fingerprints(prints, folder / 'fingerprints.png')
 
 
 def _check_budget(args: argparse.Namespace, params: Sequence[tuple[str, Any]]) -> None:
@@ -166,10 +182,10 @@ def _check_budget(args: argparse.Namespace, params: Sequence[tuple[str, Any]]) -
 
 
 def _declared(judge: 'Judge') -> dict[str, Any]:
-    from arena_robot.records.audit_file import UNTRUSTED
+    from arena_robot.records.audit_file import not_trusted
     declared = dataclasses.asdict(judge.capabilities)
     return {'name': judge.name, **declared, 'kind': judge.capabilities.kind.value,
-            'untrusted': UNTRUSTED.get(judge.name, '')}
+            'untrusted': not_trusted(judge.name, judge.capabilities.trusted)}
 
 
 def _report(episodes: 'Sequence[FoundEpisode]', audits: 'Sequence[EpisodeAudit]',
@@ -184,10 +200,12 @@ def _report(episodes: 'Sequence[FoundEpisode]', audits: 'Sequence[EpisodeAudit]'
 
 def _agreement(sessions: 'Sequence[AuditedSession]', where: 'Mapping[str, Path]'
                ) -> dict[str, Any]:
+    from arena_robot.core.wilson import wilson
     from arena_robot.ranking.standings import plain
     from arena_robot.reports.audit_agreement import (
         agreement_rate,
         agreements,
+        by_category,
         by_evaluator,
         by_institution,
         not_calibrated,
@@ -200,6 +218,9 @@ def _agreement(sessions: 'Sequence[AuditedSession]', where: 'Mapping[str, Path]'
                      for a in compared],
         'institutions': [{'institution': name, 'agree': agree, 'decisive': decisive}
                          for name, (agree, decisive) in by_institution(compared).items()],
+        'categories': [{'category': name, 'agree': agree, 'decisive': decisive, **dict(zip(
+            ('low', 'high'), wilson(agree, decisive), strict=True))}
+            for name, (agree, decisive) in by_category(compared).items()],
         'evaluators': [{**dataclasses.asdict(e), 'kind': e.kind.value}
                        for e in by_evaluator(compared)]})}
 
@@ -221,6 +242,9 @@ def _agreement_text(report: dict[str, Any]) -> list[str]:
               for e in agreement['evaluators']]
     lines += [f"  at {p['institution'] or 'no name'}: {p['agree']} of {p['decisive']}"
               for p in agreement['institutions']] if len(agreement['institutions']) > 1 else []
+    lines += [f"  {c['category']}: {c['agree']} of {c['decisive']} [{c['low']:.2f}, "
+              f"{c['high']:.2f}]"
+              for c in agreement['categories']] if len(agreement['categories']) > 1 else []
     lines += [f"  differs: {a['session']}, preferred {a['preference']}, audit {a['audit']}, "
               f"{a['folder']}"
               for a in agreement['sessions'] if 'TIE' not in (a['preference'], a['audit'])
@@ -236,8 +260,11 @@ def _episodes_text(audits: 'Sequence[EpisodeAudit]', tables: 'Sequence[PolicySum
     low, high = (f'{s:.2g}' for s in report['intervals_s'] or (0, 0))
     every = 'one frame' if not report['intervals_s'] else \
         f'a frame every {low} s' if low == high else f'a frame every {low} to {high} s'
-    lines = [f'judge {first.judge} ({first.model}), {every}; OPD convention '
-             f'{first.convention}, stagnation below {first.epsilon:g}; percent']
+    chosen = ', '.join(f'{k}={v}' for k, v in report['settings']['judge'].items())
+    lines = [f'judge {first.judge} ({first.model}' + (f'; {chosen}' if chosen else '')
+             + f'), {every}; OPD convention {first.convention}, stagnation below '
+             f'{first.epsilon:g}, delta {first.delta:g}, MC in steps of '
+             f"1/{report['settings']['milestones']}, curve {report['settings']['curve']}; percent"]
     lines += _block('all episodes', tables, lambda t: t.overall, ('mp', 'ppl', 'cra', 'str'))
     lines += _block('reached', tables, lambda t: {f'mc@{q}': m for q, m in t.reached.items()},
                     [f'mc@{q}' for q in tables[0].reached] if tables else [])

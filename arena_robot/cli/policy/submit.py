@@ -12,7 +12,6 @@ from arena_robot.cli.terminal import json_text
 from arena_robot.core.action import ActionSpace
 from arena_robot.core.clock import to_iso
 from arena_robot.core.errors import ConfigError
-from arena_robot.robots.arms import ROBOTS
 from arena_robot.server.base import PROVENANCE
 
 if TYPE_CHECKING:
@@ -34,7 +33,10 @@ def submit_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--open-source', action='store_true')
     for name, about in PROVENANCE.items():
         parser.add_argument(f'--{name}', metavar='TEXT', default='', help=f'for its page: {about}')
-    parser.add_argument('--robot', choices=('any', *ROBOTS), default='any')
+    parser.add_argument('--robot', metavar='NAME', default='any',
+                        help='the only robot that it drives: panda, fr3, or the embodiment of a '
+                             'station; any (the default): any Franka, and any arm at all where '
+                             'its spec says joints=0')
     parser.add_argument('--action-space', choices=[space.value for space in ActionSpace])
     parser.add_argument('--external-cameras', type=int, choices=(0, 1, 2))
     parser.add_argument('--no-wrist-camera', action='store_false', dest='wrist_camera',

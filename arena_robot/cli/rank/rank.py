@@ -58,12 +58,7 @@ def rank_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--waiting', action='store_true',
                         help='also tell how much it decides that an arm waits for its policy, '
                              'and the scores without that')
-    parser.add_argument('--half-life', type=float, metavar='DAYS',
-                        help='a verdict counts half when it is so many days older than the '
-                             'newest (default: all count alike)')
-    parser.add_argument('--windows', type=int, metavar='N',
-                        help='also rank N windows of time, each by itself, and tell whose score '
-                             'changed from the first to the last')
+    add_apart_arguments(parser)
     parser.add_argument('--influence', action='store_true',
                         help='also tell how few verdicts, evaluators or institutions, when left '
                              'out, change who is first')
@@ -72,6 +67,19 @@ def rank_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--plot', metavar='FILE', help='plot the standings (.png or .svg)')
     parser.add_argument('--plot-matrix', metavar='FILE', help='plot wins per pair (.png or .svg)')
     add_worker_arguments(parser)
+
+
+def add_apart_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments that weigh or rank some of the sessions apart."""
+    parser.add_argument('--half-life', type=float, metavar='DAYS',
+                        help='a verdict counts half when it is so many days older than the '
+                             'newest (default: all count alike)')
+    parser.add_argument('--windows', type=int, metavar='N',
+                        help='also rank N windows of time, each by itself, and tell whose score '
+                             'changed from the first to the last')
+    parser.add_argument('--robots', action='store_true',
+                        help='also rank the sessions of each kind of robot by itself (column '
+                             'robot), and tell whether the kinds may be pooled')
 
 
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:
@@ -220,7 +228,7 @@ def _aged(args: argparse.Namespace, data: 'RoboArenaData', comparisons: Any) -> 
 def _over_time(args: argparse.Namespace, data: 'RoboArenaData', comparisons: Any,
                options: dict[str, Any]) -> dict[str, Any]:
     from arena_robot.core.clock import DAY_NS, to_utc
-    from arena_robot.ranking.drift import over_time
+    from arena_robot.ranking.differences import over_time
     from arena_robot.ranking.standings import as_json
     found = over_time(comparisons, _days(data, comparisons.items), args.windows, args.method,
                       **_settings(args), **options)
@@ -247,6 +255,38 @@ def _time_lines(found: dict[str, Any]) -> list[str]:
               for row in found['changes'])]
 
 
+def _by_robot(args: argparse.Namespace, comparisons: Any, options: dict[str, Any],
+              ) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from arena_robot.core.errors import ConfigError
+    from arena_robot.ranking.differences import across_robots
+    from arena_robot.ranking.standings import as_json
+    if 'robot' not in comparisons.conditions.factors:
+        raise ConfigError("--robots needs the kind of robot of sessions, in the column 'robot'")
+    found = across_robots(comparisons, args.method, **_settings(args), **options)
+    fields = {key: value for key, value in asdict(found).items() if key != 'standings'}
+    return {**fields, 'differs': [dict(zip(('policy', 'best', 'worst'), row, strict=True))
+                                  for row in found.differs],
+            'standings': {name: as_json(result) for name, result in found.standings.items()}}
+
+
+def _robot_lines(found: Mapping[str, Any]) -> list[str]:
+    scores = [{row['policy']: row['score'] for row in result['standings']}
+              for result in found['standings'].values()]
+    names = list(dict.fromkeys(name for score in scores for name in score))
+    width = max(map(len, ('policy', *names)))
+    wide = [max(8, len(robot)) for robot in found['standings']]
+    unknown = [f"comparisons that name no robot: {found['unknown']}"] if found['unknown'] else []
+    return ['', f"{'policy':{width}}" + ''.join(
+        f'  {robot:>{w}}' for robot, w in zip(found['standings'], wide, strict=True)),
+            *(f'{name:{width}}' + ''.join(
+                f"  {format(score[name], '.3f') if name in score else '-':>{w}}"
+                for score, w in zip(scores, wide, strict=True)) for name in names),
+            *(f'{robot} has no standings: {why}' for robot, why in found['unranked'].items()),
+            *unknown, f"robots, by {found['by']}: {found['words']}"]
+
+
 def _extras(args: argparse.Namespace, data: 'RoboArenaData', comparisons: Any,
             options: dict[str, Any]) -> dict[str, Any]:
     from dataclasses import asdict
@@ -269,11 +309,13 @@ def _extras(args: argparse.Namespace, data: 'RoboArenaData', comparisons: Any,
         extras['waiting'] = waiting_effect(comparisons, args.level, args.cluster_by)
     if args.windows is not None:
         extras['over_time'] = _over_time(args, data, comparisons, options)
+    if args.robots:
+        extras['robots'] = _by_robot(args, comparisons, options)
     if args.evaluators:
         extras['evaluators'] = [asdict(evaluator) for evaluator in evaluators(comparisons)]
         extras['institutions'] = [asdict(institution) for institution in institutions(comparisons)]
         if audits := read_audits(args):
-            from arena_robot.audit.evaluators import evaluator_signals
+            from arena_robot.audit.aggregate import evaluator_signals
             extras['audit'] = [asdict(signal) for signal in evaluator_signals(
                 evaluators(comparisons), audits.evaluators)] if not audits.untrusted else []
             extras['audit_refused'] = audits.untrusted
@@ -312,6 +354,7 @@ def _extra_lines(report: dict[str, Any]) -> list[str]:
              for line in ('', report[key]['words'])]
     lines += waiting_lines(report['waiting']) if 'waiting' in report else []
     lines += _time_lines(report['over_time']) if 'over_time' in report else []
+    lines += _robot_lines(report['robots']) if 'robots' in report else []
     for key, counted in (('evidence', '{} won, {} lost, {} tied'),
                          ('evidence_of_progress',
                           'got further in {}, less far in {}, as far in {}')):

@@ -226,9 +226,10 @@ def train_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--out', type=Path, required=True, metavar='FILE', help='the verifier')
     parser.add_argument('--without', default='', metavar='A,B,…',
                         help='tasks kept for tests: not trained on')
-    parser.add_argument('--sees', choices=('all', 'structure', 'text', 'name'),
-                        default='all',
-                        help="what it sees; name: only the task's name (default %(default)s)")
+    parser.add_argument('--sees', choices=('meaning', 'all', 'text', 'name'),
+                        default='meaning',
+                        help="what it sees; all: text, too; name: only the task's name "
+                             '(default %(default)s)')
     parser.add_argument('--soft', action='store_true',
                         help='labels are shares of solutions that succeed')
     parser.add_argument('--gamma', type=float, default=2.0,
@@ -245,7 +246,7 @@ def run_train(args: argparse.Namespace) -> int:
       arena skill train skills.jsonl --out verifier.json
       arena skill train skills.jsonl --out verifier.json --without open_drawer,close_drawer
 
-    It is a logistic model over the structure of prefixes and their text; it takes seconds.
+    It is a logistic model over what the code of prefixes means; it takes seconds.
     """
     from arena_robot.core.errors import ConfigError
     from arena_robot.skills.dataset import read_dataset

@@ -1,4 +1,4 @@
-"""Verbs on single solutions: generate, verify, run, export."""
+"""Verbs on single solutions: generate, verify, run, solve, export."""
 
 import argparse
 import functools
@@ -12,6 +12,7 @@ from arena_robot.cli.terminal import ProgressBar, json_text, sentences
 
 if TYPE_CHECKING:
     from arena_robot.skills.base import Execution, Solution
+    from arena_robot.skills.solving import Solved
     from arena_robot.skills.specs.tasks import SkillTask
     from arena_robot.skills.verifier import PrefixScorer
     from arena_robot.trials.skills.export import SceneExport
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 def generate_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument('task', metavar='TASK', help='by name; `arena skill spec` lists them')
+    parser.add_argument('task', metavar='TASK', help='by name, or a file of `arena skill propose`')
     parser.add_argument('--count', type=int, default=1, metavar='N',
                         help='solutions (default %(default)s)')
     parser.add_argument('--pool', type=Path, metavar='FILE', help='take exemplars from there')
@@ -44,9 +45,10 @@ def run_generate(args: argparse.Namespace) -> int:
     from arena_robot.skills.prompts import subtasks_text
     from arena_robot.skills.specs.table import find_task, slug, write_solution
 
-    spec = find_task(args.task).spec
+    task = find_task(args.task)
+    spec = task.spec
     exemplars = read_pool(args.pool).pairs(spec, args.exemplars) if args.pool else []
-    writer, solutions, malformed = policy(args)[1](), [], 0
+    writer, solutions, malformed = policy(args, task)[1](), [], 0
     with ProgressBar() as bar:
         for number in range(args.count):
             try:
@@ -72,7 +74,7 @@ def run_generate(args: argparse.Namespace) -> int:
 
 def verify_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument('verifier', metavar='VERIFIER', help='a file, or rule, or judge')
+    parser.add_argument('verifier', metavar='VERIFIER', help='a file, or rule, strong_rule, judge')
     parser.add_argument('solutions', nargs='+', type=Path, metavar='SOLUTION',
                         help='files of `arena skill generate`')
     parser.add_argument('--strategy', choices=('last', 'mean', 'min', 'max', 'product'),
@@ -89,9 +91,10 @@ def run_verify(args: argparse.Namespace) -> int:
       arena skill verify rule drawer/*.json
       arena skill verify judge drawer/*.json          a chat model judges every subtask
 
-    VERIFIER is a file of `arena skill train`, or rule, or judge (the endpoint of ARENA_MODEL_URL
-    and ARENA_MODEL). The solution with the highest score of each task is marked with `best`. Exit
-    code 1 when no solution reaches the threshold.
+    VERIFIER is a file of `arena skill train`, or rule, strong_rule (rules that also compare the
+    code with the scene), or judge (the endpoint of ARENA_MODEL_URL and ARENA_MODEL). The solution
+    with the highest score of each task is marked with `best`. Exit code 1 when no solution reaches
+    the threshold.
     """
     from arena_robot.skills.specs.table import find_task, read_solution
     from arena_robot.skills.verifier import strategy
@@ -122,16 +125,16 @@ def run_verify(args: argparse.Namespace) -> int:
 
 def _scorer(name: str) -> 'PrefixScorer':
     from arena_robot.models.chat import ChatClient
-    from arena_robot.skills.baselines import ModelJudge, RuleScorer
+    from arena_robot.skills.baselines import ModelJudge, RuleScorer, StrongRuleScorer
     from arena_robot.skills.verifier import read_verifier
-    if name == 'rule':
-        return RuleScorer()
+    if name in ('rule', 'strong_rule'):
+        return RuleScorer() if name == 'rule' else StrongRuleScorer()
     return ModelJudge(ChatClient()) if name == 'judge' else read_verifier(Path(name))
 
 
 def run_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument('task', metavar='TASK', help='by name; `arena skill spec` lists them')
+    parser.add_argument('task', metavar='TASK', help='by name, or a file of `arena skill propose`')
     parser.add_argument('--solution', type=Path, metavar='FILE',
                         help="JSON file or RoboGen's task folder (the reference solution)")
     parser.add_argument('--seed', type=int, default=0, help='of the scene (default %(default)s)')
@@ -153,12 +156,12 @@ def run_run(args: argparse.Namespace) -> int:
     Exit code 1 when the solution does not succeed.
     """
     from arena_robot.skills.specs.table import find_task
-    from arena_robot.trials.skills.executor import solution_of, station_executor
+    from arena_robot.trials.skills.executor import StationExecutor, motion_finder, solution_of
     from arena_robot.trials.skills.films import write_film
 
     task = find_task(args.task)
     solution = solution_of(task, args.solution)
-    executor = station_executor(task.spec, args.learner)
+    executor = StationExecutor(task, motion_finder(args.learner))
     try:
         execution = executor.execute(task.spec, solution, args.seed)
         if args.video and execution.results:
@@ -190,6 +193,79 @@ def _text(solution: 'Solution', execution: 'Execution') -> str:
                  f"{'yes' if execution.oracle else 'no'}; success: "
                  f"{'yes' if execution.success else 'no'}")
     return '\n'.join(lines)
+
+
+def solve_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument('task', metavar='TASK', help='by name, or a file of `arena skill propose`')
+    parser.add_argument('--verifier', required=True, metavar='VERIFIER',
+                        help='a file of `arena skill train`, or rule, strong_rule, judge')
+    parser.add_argument('--threshold', type=float, default=0.5,
+                        help='reject a prefix below it (default %(default)s)')
+    parser.add_argument('--runs', type=int, default=4, metavar='N',
+                        help='at most so many runs (default %(default)s)')
+    parser.add_argument('--drafts', type=int, default=24, metavar='N',
+                        help='at most so many replies for each run (default %(default)s)')
+    parser.add_argument('--pool', type=Path, metavar='FILE',
+                        help='take exemplars from there; what succeeds joins them')
+    parser.add_argument('--exemplars', type=int, default=2, metavar='K',
+                        help='how many (default %(default)s)')
+    parser.add_argument('--out', type=Path, metavar='FILE', help='write the solution')
+    add_policy_arguments(parser)
+    add_learner_argument(parser)
+
+
+def run_solve(args: argparse.Namespace) -> int:
+    """
+    Solve a task: a verifier reads while a policy model writes and while the station executes.
+
+      arena skill solve open_drawer --verifier verifier.json
+      arena skill solve open_drawer --verifier verifier.json --pool pool.json --out drawer.json
+
+    At the first prefix whose score is below the threshold the rest is written anew. A subtask that
+    failed, or whose success held before anything moved, is written anew after what was executed;
+    a chat model is told why. Exit code 1 when no run succeeds.
+    """
+    from arena_robot.skills.pool import ExemplarPool, read_pool, write_pool
+    from arena_robot.skills.solving import SolveSettings, solve
+    from arena_robot.skills.specs.table import find_task, write_solution
+    from arena_robot.trials.skills.executor import StationExecutor, motion_finder
+
+    task = find_task(args.task)
+    spec = task.spec
+    settings = SolveSettings(args.threshold, args.drafts, args.runs, args.seed)
+    pool = read_pool(args.pool) if args.pool and args.pool.exists() else ExemplarPool()
+    executor = StationExecutor(task, motion_finder(args.learner))
+    try:
+        solved = solve(spec, policy(args, task)[1](), executor, _scorer(args.verifier),
+                       pool.pairs(spec, args.exemplars), settings)
+    finally:
+        executor.close()
+    solution = solved.solution
+    if solution is not None and args.out:
+        write_solution(args.out, solution)
+    if solution is not None and args.pool and spec.name not in pool.barred:
+        write_pool(args.pool, pool.grown(spec, solution, solution.policy))
+    print(json_text(_solved_json(solved)) if args.json else _solved_text(solved))
+    return 0 if solution is not None else 1
+
+
+def _solved_json(solved: 'Solved') -> dict[str, Any]:
+    from arena_robot.skills.base import to_json
+
+    return {'cost': to_json(solved.cost), 'success': solved.solution is not None,
+            'runs': [to_json(attempt) for attempt in solved.attempts]}
+
+
+def _solved_text(solved: 'Solved') -> str:
+    lines = [f'run {number}: {"succeeded" if run.success else "failed"} after '
+             f'{run.sim_steps} simulated steps in all: '
+             + ', '.join(subtask.name for subtask in run.solution.subtasks)
+             + (f' ({run.failure})' if run.failure else '')
+             for number, run in enumerate(solved.attempts, 1)]
+    cost = solved.cost
+    return '\n'.join([*lines, f'{cost.written} subtasks written in {cost.drafts} replies, '
+                      f'{cost.rejected} of them rejected; {cost.runs} runs'])
 
 
 def export_arguments(parser: argparse.ArgumentParser) -> None:
@@ -226,7 +302,7 @@ def run_export(args: argparse.Namespace) -> int:
     from arena_robot.trials.skills.export import recording_of
     from arena_robot.trials.skills.station_tasks import address
 
-    task = find_task(args.task)
+    task = find_task(find_task(args.task).spec.name)    # the station has tasks of the table
     solution = solution_of(task, args.solution)
     tried = _tried(args, task, solution)
     executed = [scene.scene for scene in tried if scene.executed]

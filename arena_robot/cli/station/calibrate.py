@@ -105,9 +105,8 @@ def recorded(args: argparse.Namespace, which: 'StationCamera'
     """Return the pictures of recordings with their flange poses, and the intrinsics."""
     from arena_robot.recording.bag.reader import BagReader
     from arena_robot.recording.episode.clip import intrinsics, still_views
-    from arena_robot.robots.cameras import STYLES
-    image, info, _ = (text.format(eye='left', name='').removeprefix('~/')
-                      for text in STYLES[which.style])
+    from arena_robot.robots.cameras import topics_of
+    image, info = (text.removeprefix('~/') for text in topics_of(which.style, 'left')[:2])
     space = f"/{which.namespace.strip('/')}" if which.namespace.strip('/') else ''
     shots, k = [], np.eye(3)
     for folder in args.episode:

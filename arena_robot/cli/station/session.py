@@ -104,6 +104,7 @@ def console_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--host', default='127.0.0.1', help='address to listen on')
     parser.add_argument('--port', type=int, default=8600, help='0 uses a free one')
     parser.add_argument('--token', default='', help='token in the link (default: random)')
+    add_rerun_argument(parser)
     add_desk_arguments(parser)
 
 
@@ -117,6 +118,9 @@ def run_console(args: argparse.Namespace) -> int:
         arena console                        http://localhost:8600/
         arena console --host 0.0.0.0         for a tablet in the lab, with a token
         arena console --sim                  with a simulated station
+        arena console --rerun                with a Rerun viewer for engineers
+
+    Rerun gets pictures, measured joints and the session's state, and names after the reveal.
     """
     from arena_robot.core.process import end_signals
     from arena_robot.core.tuning import keep_what_exists
@@ -136,9 +140,37 @@ def run_console(args: argparse.Namespace) -> int:
                            audits=RemoteAudits(desk)) as server:
             serves.set()
             keep_what_exists()
+            live = nullcontext() if args.rerun is None else rerun_of(desk, args.rerun)
             print(f"the evaluator's page: {server.url}", flush=True)
-            over.wait()
+            with live:
+                over.wait()
     return 0
+
+
+def add_rerun_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--rerun``."""
+    parser.add_argument('--rerun', nargs='?', const='', metavar='WHERE',
+                        help='show the station live in Rerun: a viewer here, or at an address '
+                             'such as rerun+http://HOST:9876/proxy')
+
+
+@contextmanager
+def rerun_of(desk: 'RemoteDesk', where: str = '') -> Iterator[None]:
+    """Show what happens at a station in Rerun, without anything that tells policies apart."""
+    from contextlib import closing
+
+    from arena_robot.recording.formats.rerun_file import LiveRerun
+
+    def words() -> str:
+        seen = desk.state()
+        names = f': A was {seen.policy_a}, B was {seen.policy_b}' if seen.policy_a else ''
+        return f'{seen.state.value}{names}'
+    desk.watch_arm()
+    live = LiveRerun(lambda: {view: desk.frame(view) for view in desk.views()}, desk.joints,
+                     words, where)
+    live.open()
+    with closing(live):
+        yield
 
 
 def add_desk_arguments(parser: argparse.ArgumentParser) -> None:
@@ -155,6 +187,8 @@ def add_desk_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--task', help='with --sim: task of the simulated scene')
     parser.add_argument('--seed', type=int, help='with --sim: variation of the scene')
     parser.add_argument('--max-steps', type=int, help='with --sim: length of a rollout')
+    parser.add_argument('--robot-type', metavar='ROBOT',
+                        help='with --sim: panda, fr3, an embodiment or its YAML file')
 
 
 @contextmanager
@@ -162,11 +196,12 @@ def desk_of(args: argparse.Namespace) -> 'Iterator[RemoteDesk]':
     """Give a desk of the station's session node; a simulated station ends with it."""
     from arena_robot.nodes.lib.spin import stay_local
     from arena_robot.nodes.remote.desk import RemoteDesk
-    from arena_robot.nodes.station.processes import SimulatedStation
+    from arena_robot.nodes.station.processes import SimulatedStation, own_file
     stay_local()
     station = SimulatedStation(
         args.policies, args.data, task=args.task, seed=args.seed, max_steps=args.max_steps,
-        namespace=args.namespace) if args.sim else nullcontext()
+        namespace=args.namespace, sim={'robot_type': own_file(args.robot_type)}
+    ) if args.sim else nullcontext()
     wait_s = args.wait or (60.0 if args.sim else 5.0)
     with station, RemoteDesk(namespace=args.namespace, patience_s=wait_s) as desk:
         yield desk

@@ -7,6 +7,7 @@ launch/station.launch.py, without ROS's `launch`. Ctrl-C ends all of them.
 
     arena station --sim                             the simulated station
     arena station --sim --session --console         everything for sessions, and the page
+    arena station --sim --session --console --rerun    and live in Rerun, for engineers
     arena station --example > my_lab.yaml           a station file to edit, with comments
     arena station --adopt my_lab.yaml               the same, proposed from the nodes of
                                                     other packages that run now
@@ -30,9 +31,9 @@ from typing import TYPE_CHECKING
 
 import arena_robot
 from arena_robot.cli.station.emulated import emulated
+from arena_robot.cli.station.session import add_rerun_argument
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.files import write_text
-from arena_robot.robots.arms import ROBOTS
 
 if TYPE_CHECKING:
     from arena_robot.nodes.adopt.proposal import Proposal
@@ -75,9 +76,8 @@ def station_arguments(parser: argparse.ArgumentParser) -> None:
                         help='simulated per real second, 0 as fast as possible; with /clock')
     parser.add_argument('--task', help='task of the simulated scene')
     parser.add_argument('--seed', type=int, help='variation of the simulated scene')
-    parser.add_argument('--robot-type', choices=tuple(ROBOTS), help='which Franka')
-    parser.add_argument('--fake', action='store_true',
-                        help='simulated parts instead of those in the file')
+    parser.add_argument('--robot-type', metavar='ROBOT', help='panda, fr3, or an embodiment')
+    parser.add_argument('--fake', action='store_true', help='simulate the parts of the file')
     parser.add_argument('--emulate', action='store_true',
                         help='also start emulators of the devices in the file')
     parser.add_argument('--no-respawn', action='store_true', help='do not restart nodes')
@@ -96,6 +96,7 @@ def station_arguments(parser: argparse.ArgumentParser) -> None:
                         help="with --session: serve the evaluator's page too")
     parser.add_argument('--host', help='with --console: address to listen on')
     parser.add_argument('--port', type=int, help='with --console: port of the page')
+    add_rerun_argument(parser)
 
 
 def run_station(args: argparse.Namespace) -> int:
@@ -149,7 +150,7 @@ def check_options(args: argparse.Namespace, path: Path, simulated: bool) -> None
     if not simulated and args.robot_type:
         raise ConfigError(f'--robot-type is for a simulated station, {path} names its robot')
     for owner, names in (('session', ('session_config', 'policies', 'data', 'max_steps',
-                                      'console')), ('console', ('host', 'port'))):
+                                      'console')), ('console', ('host', 'port', 'rerun'))):
         used = [n for n in names
                 if getattr(args, n) is not None and getattr(args, n) is not False]
         if used and not getattr(args, owner):
@@ -169,7 +170,8 @@ def run_with_session(args: argparse.Namespace, path: Path, nodes: Sequence[tuple
             raise ConfigError(f'no file {file}')
     files = [path, *([args.session_config] if args.session_config else [])]
     pace = pace_of(args)
-    options = SessionOptions(args.policies, args.data, args.max_steps, pace=pace)
+    options = SessionOptions(args.policies, args.data, args.max_steps, pace=pace,
+                             robot_type=args.robot_type)
     words = ('--log-level', args.log_level, *namespace_words(args.namespace))
     with tempfile.TemporaryDirectory(prefix='arena-station-') as folder:
         processes: list[Startable] = [*session_processes(Path(folder), files, options, words,
@@ -225,8 +227,9 @@ def page_words(args: argparse.Namespace) -> tuple[str, ...]:
     """Return the arguments of `arena console`; it waits for the session node to start."""
     options = {'--namespace': args.namespace or None, '--host': args.host, '--port': args.port,
                '--wait': FIND_S}
-    return tuple(str(word) for name, value in options.items() if value is not None
-                 for word in (name, value))
+    words = tuple(str(word) for name, value in options.items() if value is not None
+                  for word in (name, value))
+    return words if args.rerun is None else (*words, '--rerun', *filter(None, [args.rerun]))
 
 
 def run_sim(args: argparse.Namespace, path: Path, shared: list[str]) -> int:
@@ -261,8 +264,9 @@ def ros_arguments(args: argparse.Namespace, path: Path) -> list[str]:
 
 def sim_parameters(args: argparse.Namespace) -> dict[str, object]:
     """Return the parameters of the simulated station that were given on the line."""
+    from arena_robot.nodes.station.processes import own_file
     values = {'real_time_factor': args.speed, 'task': args.task, 'seed': args.seed,
-              'robot_type': args.robot_type}
+              'robot_type': own_file(args.robot_type)}
     if args.speed is not None and args.speed != 1.0:
         values['publish_clock'] = True
     return {name: value for name, value in values.items() if value is not None}
@@ -286,7 +290,10 @@ def adopt(path: Path, namespace: str) -> int:
     from arena_robot.nodes.adopt.proposal import propose
     refuse_or_ask(path)
     print('looking at the graph for some seconds', flush=True)
-    proposal = propose(look(namespace))
+    proposal = propose(look(namespace), folder=path.parent)
+    for name, text in proposal.files.items():
+        refuse_or_ask(path.with_name(name))
+        write_text(path.with_name(name), text)
     write_text(path, proposal.text(str(path)))
     tell(proposal, path, namespace)
     return 1 if proposal.missing else 0

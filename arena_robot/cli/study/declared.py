@@ -1,5 +1,5 @@
 """
-Declare a study before its first trial: write it, plan it, check it; report it afterwards.
+Declare a study before its first trial: write it, plan it, check it; report, publish it afterwards.
 
 A study names the policies, the start conditions, when a trial has succeeded, and the test that
 decides. The program that runs the trials writes the journal that `arena study report` reads.
@@ -290,4 +290,50 @@ def run_send(args: argparse.Namespace) -> int:
     else:
         print(f'Sent {known.count(False)} sessions; {known.count(True)} were at the server '
               "already. It shows them as 'local study'.")
+    return 0
+
+
+def publish_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument('folder', type=Path, metavar='STUDY|EXPORT', help="a study's folder, a "
+                        'LeRobotDataset, or a folder of tables such as `arena results export`')
+    parser.add_argument('place', metavar='hub:OWNER/NAME', help='the dataset on the Hub')
+    parser.add_argument('--licence', required=True, metavar='ID',
+                        help='terms of the data, by their name on the Hub, such as cc-by-4.0')
+    parser.add_argument('--clips', action='store_true', help="also the videos of a study's trials")
+    parser.add_argument('--private', action='store_true', help='make a dataset that only its '
+                        'owner sees')
+    parser.add_argument('--dry-run', action='store_true', help='only print what would leave')
+    parser.add_argument('--yes', action='store_true', help='do not ask')
+
+
+def run_publish(args: argparse.Namespace) -> int:
+    """
+    Put a study that was revealed, or an export, on the Hugging Face Hub as a dataset.
+
+        arena publish results/cup hub:my-lab/cup --licence cc-by-4.0 --dry-run
+        arena publish results/cup hub:my-lab/cup --licence cc-by-4.0 --clips
+        arena publish export/lerobot hub:my-lab/cup-episodes --licence cc-by-4.0
+
+    It first prints all that would leave the lab: files, names of people, typed texts, addresses,
+    pictures. Then it asks. The dataset gets a card with the result, a plot, and for each policy a
+    file for the `.eval_results/` of its model. The token is that of `hf auth login` or HF_TOKEN.
+    """
+    from arena_robot.blind.publish import publication, upload
+    from arena_robot.core.errors import DataError
+
+    made, say, address = publication(args.folder, args.place, args.licence, args.clips), \
+        sentences(args), ''
+    say('\n'.join(made.lines()))
+    if not args.dry_run:
+        if not args.yes:
+            say(f'Type {made.repo} to send it:')
+            if sys.stdin.readline().strip() != made.repo:
+                raise DataError(f'nothing was sent: that was not {made.repo}')
+        address = upload(made, args.private)
+        say(f'Sent: {address}')
+    if args.json:
+        print(json_text({'repo': made.repo, 'files': made.sizes(), 'people': made.people,
+                         'texts': made.texts, 'addresses': made.addresses,
+                         'pictures': made.pictures, 'commit': address}))
     return 0

@@ -13,20 +13,21 @@ from arena_robot.core.observation import Floats, RobotMode
 from arena_robot.drivers.base import Arm
 from arena_robot.drivers.conformance import any_part
 from arena_robot.drivers.conformance.rig import ArmRig, hold, needed, refused
-from arena_robot.robots.arms import DOF
+from arena_robot.safety.limits import motion_s
 
 PERIOD_S = 1 / 15    # the rate of the control loop
 STEP_RAD = 0.1       # of a joint in the motions of the checks
 _REST = 0.05         # rad/s
 _SAME = 2e-3         # rad
-_SIZES = (('q', DOF), ('dq', DOF), ('tau', DOF), ('tau_ext', DOF), ('q_desired', DOF), ('pose', 6))
+_PER_JOINT = ('q', 'dq', 'tau', 'tau_ext', 'q_desired')
 
 
 def state_has_its_shapes(rig: ArmRig) -> str:
-    """A state has 7 joints and a 6-number pose, all finite, in radians."""
+    """A state has a number for each joint and a 6-number pose, all finite, in radians."""
     with rig.opened() as arm:
         state = arm.state(rig.max_age_s)
-    for name, size in _SIZES:
+    sizes = {**dict.fromkeys(_PER_JOINT, rig.robot.joints), 'pose': 6}
+    for name, size in sizes.items():
         values = np.asarray(getattr(state, name))
         hold('a state', values.shape == (size,), f'{name} of shape {values.shape}',
              f'return {name} with shape ({size},)')
@@ -34,7 +35,7 @@ def state_has_its_shapes(rig: ArmRig) -> str:
              f'return finite numbers for {name}')
     hold('a state', bool(np.all(np.abs(state.q) < 2 * np.pi)), f'q {np.round(state.q, 2)}',
          'return joint angles in radians')
-    return ', '.join(name for name, _ in _SIZES)
+    return ', '.join(sizes)
 
 
 def states_do_not_share_memory(rig: ArmRig) -> str:
@@ -87,7 +88,7 @@ def command_returns_what_is_tracked(rig: ArmRig) -> str:
 def far_target_is_clipped(rig: ArmRig) -> str:
     """A target out of reach is replaced by one within the joints' ranges."""
     with rig.opened() as arm:
-        sent = _tracked(rig, arm, ArmCommand(np.full(DOF, 50.0), 1234))
+        sent = _tracked(rig, arm, ArmCommand(np.full(rig.robot.joints, 50.0), 1234))
         arm.stop()
     hold('a target of 50 rad', bool(np.all(np.abs(sent.q) < 5.0)), f'{sent.q} is tracked',
          'clip targets to the joint limits and return what is tracked')
@@ -95,11 +96,13 @@ def far_target_is_clipped(rig: ArmRig) -> str:
 
 
 def bad_targets_are_refused(rig: ArmRig) -> str:
-    """Targets that are not 7 finite numbers are refused by command and move_to."""
+    """Targets that are not a finite number for each joint are refused by command and move_to."""
+    count = rig.robot.joints
     with rig.opened() as arm:
-        for q in (np.zeros(6), np.full(DOF, np.nan), np.full(DOF, np.inf)):
-            refused(f'command({q})', partial(arm.command, ArmCommand(q, 0)), SafetyError, '7')
-            refused(f'move_to({q})', partial(arm.move_to, q), SafetyError, '7')
+        for q in (np.zeros(count - 1), np.full(count, np.nan), np.full(count, np.inf)):
+            refused(f'command({q})', partial(arm.command, ArmCommand(q, 0)), SafetyError,
+                    str(count))
+            refused(f'move_to({q})', partial(arm.move_to, q), SafetyError, str(count))
     return 'SafetyError'
 
 
@@ -108,7 +111,8 @@ def moves_and_says_how_long_it_takes(rig: ArmRig) -> str:
     with _from_here(rig) as (arm, start):
         goal = _beside(rig, start, 2 * STEP_RAD)
         promised_s, again = arm.move_to(goal), arm.move_to(goal, 0.8)
-        hold('move_to of 0.2 rad', abs(promised_s - 1.0) < 1e-3, f'{promised_s} s',
+        usual_s = motion_s(start, goal, None, rig.robot)
+        hold('move_to of 0.2 rad', abs(promised_s - usual_s) < 1e-3, f'{promised_s} s',
              'return clamp(max(1, max|dq| * 8 / v_limit), 0, 4) s')
         hold('move_to of 0.2 rad in 0.8 s', again == 0.8, f'{again} s', 'return the duration')
         rig.advance(0.8 + 0.4 + rig.latency_s)
@@ -219,9 +223,10 @@ def _beside(rig: ArmRig, start: Floats, by: float) -> Floats:
     A motion of one joint goes towards its middle.
     """
     goal: Floats = start.copy()
+    count = rig.robot.joints
     for joint in rig.joints:
         way = by if len(rig.joints) > 1 or start[joint] < 0.0 else -by
-        goal[joint] += way * (joint + DOF) / (2 * DOF - 1)
+        goal[joint] += way * rig.robot.limits.scale[joint] * (joint + count) / (2 * count - 1)
     return goal
 
 

@@ -23,6 +23,12 @@ def eyes_have_one_stamp_and_the_promised_size(rig: CameraRig) -> str:
              f'return {wanted}, as info() says')
         hold(f'the {eye} eye', image.pixels.dtype == np.uint8, f'{image.pixels.dtype}',
              'return uint8 RGB')
+    if (depth := frame.depth) is not None:
+        there, size = depth.millimetres, frame.left.pixels.shape[:2]
+        fits = there.shape == size and there.dtype == np.uint16
+        hold('the depth', fits and depth.stamp_ns == frame.left.stamp_ns,
+             f'{there.shape} {there.dtype}',
+             f"return {size} uint16 in mm, of the left eye's pixels and with its stamp")
     return f'{info["left"].width} x {info["left"].height}'
 
 

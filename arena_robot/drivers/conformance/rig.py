@@ -9,7 +9,7 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.conformance import CheckFailed, CheckSkipped
 from arena_robot.core.errors import ArenaError
 from arena_robot.drivers.base import Arm, Camera, Gripper, Part
-from arena_robot.robots.arms import DOF
+from arena_robot.robots.arms import PANDA, Robot
 from arena_robot.robots.grippers import ROBOTIQ_2F85, GripperModel
 
 P = TypeVar('P', bound=Part)
@@ -97,11 +97,15 @@ class MovingRig(Rig[M]):
 
 @dataclass
 class ArmRig(MovingRig[Arm]):
-    """An arm; ``joints`` are the indices of those that a motion may use."""
+    """An arm, ``robot`` its row; ``joints``: indices of those that a motion may use, (): all."""
 
     protocol = Arm
 
-    joints: tuple[int, ...] = tuple(range(DOF))
+    robot: Robot = PANDA
+    joints: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.joints = self.joints or tuple(range(self.robot.joints))
 
 
 @dataclass

@@ -34,10 +34,18 @@ from arena_robot.drivers.conformance import arm, camera, gripper
 from arena_robot.drivers.conformance.arm import MOTIONS as ARM_MOTIONS
 from arena_robot.drivers.conformance.gripper import MOTIONS as GRIPPER_MOTIONS
 from arena_robot.drivers.conformance.rig import AnyRig, ArmRig, CameraRig, GripperRig
-from arena_robot.drivers.table import CLOCK, GRIPPER_MODELS, arguments, check_names, driver, fitted
-from arena_robot.robots.arms import DOF, PANDA
+from arena_robot.drivers.table import (
+    BACKEND,
+    CLOCK,
+    GRIPPER_MODELS,
+    arguments,
+    check_names,
+    driver,
+    fitted,
+)
+from arena_robot.robots.arms import PANDA, Robot
 from arena_robot.safety.filter import clipped, finite
-from arena_robot.safety.limits import motion_s
+from arena_robot.safety.limits import motion_s, robot_of
 
 AnyCheck = Check[Any]    # of the rig of its kind of part
 STROKE_S = 1.5           # of the fingers of a dry run; the checks wait 1.8 s
@@ -45,7 +53,6 @@ _FAR = {'far_target_is_clipped': 'a real arm is not asked for a target out of re
 _PLAYED = 'a recording does not move'
 _NO_GEOMETRY = 'a recording does not hold the geometry of its cameras'
 _ONE_EYE = 'only one eye of this camera was recorded'
-_WRIST = 6    # joint 7 turns the flange about itself
 
 
 @dataclass(frozen=True)
@@ -146,9 +153,9 @@ class Noting:
 class DryArm(Noting):
     """An arm that is at once where it is sent, from the ``state`` of the real one."""
 
-    def __init__(self, state: ArmState) -> None:
+    def __init__(self, state: ArmState, robot: Robot = PANDA) -> None:
         super().__init__()
-        self._state = state
+        self._state, self._robot = state, robot
 
     def state(self, max_age_s: float = 0.1) -> ArmState:
         """Return where it would be."""
@@ -167,7 +174,7 @@ class DryArm(Noting):
         """Note a motion."""
         start = self._state.q
         self._go('move_to', q, RobotMode.IDLE)
-        return motion_s(start, np.asarray(q), duration_s, PANDA)
+        return motion_s(start, np.asarray(q), duration_s, self._robot)
 
     def stop(self) -> None:
         """Note it."""
@@ -180,12 +187,12 @@ class DryArm(Noting):
 
     def _go(self, verb: str, q: Floats, mode: RobotMode) -> None:
         try:
-            q = finite(q, DOF, 'arm target')
+            q = finite(q, self._robot.joints, 'arm target')
         except SafetyError:
             self.note(f'{verb}, which the driver has to refuse', np.asarray(q))
             raise
         self.note(verb, '[' + ' '.join(f'{joint:.3f}' for joint in q) + ']')
-        self._state = replace(self._state, q=q, q_desired=q, dq=np.zeros(DOF), mode=mode)
+        self._state = replace(self._state, q=q, q_desired=q, dq=np.zeros(len(q)), mode=mode)
 
 
 class DryGripper(Noting):
@@ -245,9 +252,9 @@ def would_send(checks: Sequence[AnyCheck], rig: AnyRig) -> list[tuple[str, list[
     for check in checks:
         dry: DryArm | DryGripper
         if isinstance(rig, ArmRig):
-            dry = DryArm(state)
-            own: AnyRig = ArmRig(dry, rig.clock, withheld=rig.withheld, joints=rig.joints,
-                                 sleep=dry.advance)
+            dry = DryArm(state, rig.robot)
+            own: AnyRig = ArmRig(dry, rig.clock, withheld=rig.withheld, robot=rig.robot,
+                                 joints=rig.joints, sleep=dry.advance)
         else:
             dry = DryGripper(state)
             own = GripperRig(dry, rig.clock, withheld=rig.withheld, sleep=dry.advance)
@@ -279,6 +286,8 @@ def driver_rig(kind: str, backend: str, params: Mapping[str, Any] | None = None,
     cls = driver(kind, backend)
     values = dict(params or {})
     options: dict[str, Any] = {}
+    if kind == 'arm' and backend != 'replay' and 'robot_type' in values:
+        options['robot'] = robot_of(str(values['robot_type']))
     if kind == 'gripper' and 'gripper_type' in values:
         options['model'] = GRIPPER_MODELS.find(str(values.pop('gripper_type')))
     if backend == 'sim':
@@ -288,6 +297,8 @@ def driver_rig(kind: str, backend: str, params: Mapping[str, Any] | None = None,
         yield _replayed(kind, values)
     else:
         clock = SystemClock()
+        if any(argument.name == BACKEND for argument in arguments(cls)):
+            values[BACKEND] = backend
         yield _rig(kind, _made(cls, values, clock), clock, **options)
 
 
@@ -296,7 +307,8 @@ def _rig(kind: str, part: Part, clock: Clock, **options: Any) -> AnyRig:
         return CameraRig(cast(Camera, part), clock, **options)
     if kind == 'gripper':
         return GripperRig(cast(Gripper, part), clock, **options)
-    options = {'withheld': _FAR, 'joints': (_WRIST,), **options}
+    last = options.setdefault('robot', PANDA).joints - 1    # it turns the flange about itself
+    options = {'withheld': _FAR, 'joints': (last,), **options}
     return ArmRig(cast(Arm, part), clock, **options)
 
 
@@ -336,7 +348,7 @@ def _simulated(kind: str, values: Mapping[str, Any]) -> Iterator[AnyRig]:
              'gripper': lambda: station.gripper.inject(8)}
     options: dict[str, Any] = {'own_rate': True} if camera else {}
     if kind == 'arm':
-        options = {'joints': tuple(range(7)), 'withheld': {}}
+        options = {'joints': (), 'withheld': {}, 'robot': station.robot}
     start = station.save()
 
     def mend() -> None:

@@ -35,7 +35,7 @@ from arena_robot.drivers.franka.wire import (
 )
 from arena_robot.drivers.sim.arm_control import Phase
 from arena_robot.drivers.sim.station import SimStation
-from arena_robot.robots.arms import DOF, Robot
+from arena_robot.robots.arms import DOF, FRANKA_FLANGE_M, Robot
 from arena_robot.safety.urdf import inertial, joint_origins
 
 FOR_EVER_S = 1e9        # the station itself must not hold: the box decides
@@ -250,7 +250,7 @@ def box_urdf(robot: Robot) -> str:
     """Return the text, with ``link0`` to ``link8`` and ``joint1`` to ``joint8``."""
     lines = [f'<?xml version="1.0"?><robot name="{robot.name}"><link name="link0"/>']
     limits = robot.limits
-    for i, ((x, y, z), roll) in enumerate(joint_origins(robot)):
+    for i, ((x, y, z), (roll, _, _)) in enumerate(joint_origins(robot)):
         lines.append(
             f'<link name="link{i + 1}">{inertial(robot.links[i])}</link>'
             f'<joint name="joint{i + 1}" type="revolute"><origin rpy="{roll!r} 0 0" '
@@ -262,6 +262,6 @@ def box_urdf(robot: Robot) -> str:
             '</joint>')
     lines.append(
         f'<link name="link{DOF + 1}"/><joint name="joint{DOF + 1}" type="fixed">'
-        f'<origin rpy="0 0 0" xyz="0 0 {robot.flange_m!r}"/><parent link="link{DOF}"/>'
+        f'<origin rpy="0 0 0" xyz="0 0 {FRANKA_FLANGE_M!r}"/><parent link="link{DOF}"/>'
         f'<child link="link{DOF + 1}"/></joint></robot>')
     return '\n'.join(lines)

@@ -30,16 +30,6 @@ trips a reflex or user stop. Importing this package chooses EGL for drawing unle
 says otherwise; without EGL on the machine everything but the cameras works.
 """
 
-import ctypes
-import os
+from arena_robot.core.tuning import draw_without_window
 
-
-def _drawing() -> str:
-    try:
-        ctypes.CDLL('libEGL.so.1')
-    except OSError:
-        return 'disabled'
-    return 'egl'
-
-
-os.environ.setdefault('MUJOCO_GL', _drawing())
+draw_without_window()

@@ -1,24 +1,33 @@
-"""The simulated stereo cameras behind the Camera protocol."""
+"""The simulated cameras behind the Camera protocol."""
 
 import logging
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from typing import Any
 
 import mujoco
 import numpy as np
 
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import ConfigError, ReadTimeout, StaleData
-from arena_robot.core.observation import EYES, ROLES, CameraInfo, Image, Pixels, view
+from arena_robot.core.observation import (
+    EYES,
+    ROLES,
+    CameraInfo,
+    DepthImage,
+    Image,
+    Pixels,
+    view,
+)
 from arena_robot.drivers.base import StereoFrame
 from arena_robot.drivers.grabbing import Arrivals
 from arena_robot.drivers.part import Opened
 from arena_robot.drivers.sim.mjcf import pose_of
 from arena_robot.drivers.sim.render import Renderer, Shot
+from arena_robot.drivers.sim.room_model import camera_info
 from arena_robot.drivers.sim.world import SimWorld
-from arena_robot.drivers.sim.zed_models import camera_info
-from arena_robot.robots.cameras import NATIVE_SIZE, SERIALS
+from arena_robot.robots.cameras import NATIVE_SIZE, SERIALS, CameraKind
 
 log = logging.getLogger(__name__)
 WAITING = 1  # frames that can wait while a slow one is rendered; more are lost
@@ -28,16 +37,17 @@ _NOTHING: Pixels = np.zeros((0, 0, 3), np.uint8)
 
 class SimCamera(Opened):
     """
-    One ZED of the station; see :class:`arena_robot.drivers.base.Camera`.
+    One camera of the station; see :class:`arena_robot.drivers.base.Camera`.
 
-    An eye that is not in ``eyes`` is not rendered: its image has shape (0, 0, 3). In a world
-    without its own thread, frames are rendered on request, at most one per period; in a running
-    one, every period, by :class:`Studio`.
+    An eye that is not in ``eyes`` is not rendered: its image has shape (0, 0, 3). Only a stereo
+    camera, a ZED, has a right eye; one of another ``kind`` stands where its left eye is. In a
+    world without its own thread, frames are rendered on request, at most one per period; in a
+    running one, every period, by :class:`Studio`.
     """
 
     def __init__(self, world: SimWorld, studio: 'Studio', role: str, *,
                  size: tuple[int, int] = (320, 180), rate_hz: float = 15.0,
-                 eyes: Sequence[str] = EYES) -> None:
+                 eyes: Sequence[str] = EYES, kind: str = 'stereo') -> None:
         if role not in ROLES:
             raise ConfigError(f"no camera role '{role}'.{nearest(role, ROLES)}")
         width, height = size
@@ -47,7 +57,10 @@ class SimCamera(Opened):
         unknown = [eye for eye in eyes if eye not in EYES]
         if unknown or not eyes:
             raise ConfigError(f'no camera eye {unknown}.{nearest(str(unknown), EYES)}')
-        self.world, self.role, self.size, self.eyes = world, role, size, tuple(eyes)
+        if kind not in (kinds := [known.value for known in CameraKind]):
+            raise ConfigError(f"no camera kind '{kind}'.{nearest(kind, kinds)}")
+        self.world, self.role, self.size, self.kind = world, role, size, CameraKind(kind)
+        self.eyes = tuple(eyes) if self.kind is CameraKind.STEREO else EYES[:1]
         self.serial = SERIALS[role]
         self.period_ns = round(1e9 / rate_hz)
         self._studio = studio
@@ -74,8 +87,9 @@ class SimCamera(Opened):
         super().close()
 
     def info(self) -> Mapping[str, CameraInfo]:
-        """Return the geometry of both eyes at this camera's image size."""
-        return camera_info(self.role, *self.size)
+        """Return the geometry of its eyes at this camera's image size."""
+        geometry = camera_info(self.role, *self.size)
+        return geometry if self.kind is CameraKind.STEREO else {EYES[0]: geometry[EYES[0]]}
 
     def frame(self, max_age_s: float = 0.2) -> StereoFrame:
         """Return the newest frame."""
@@ -130,7 +144,8 @@ class SimCamera(Opened):
                 flange[:3, :3] = world.data.site_xmat[site].reshape(3, 3)
                 flange[:3, 3] = world.data.site_xpos[site]
                 pose = np.linalg.inv(flange) @ pose
-        return on_flange, tuple(np.round(pose_of(pose[:3, 3], pose[:3, :3].ravel()), 6).tolist())
+            place = (pose_of if on_flange else world.in_base)(pose[:3, 3], pose[:3, :3].ravel())
+        return on_flange, tuple(np.round(place, 6).tolist())
 
     @property
     def dead(self) -> bool:
@@ -139,17 +154,22 @@ class SimCamera(Opened):
 
     def shots(self) -> list[Shot]:
         """Return the images to render for one frame."""
-        return [self._shot(eye) for eye in self.eyes]
+        return [self._shot(eye) for eye in self.eyes] + self._depth_shots()
 
     def _shot(self, eye: str) -> Shot:
         return Shot(view(self.role, eye), *self.size)
 
-    def take(self, pictures: Mapping[Shot, Pixels], stamp_ns: int) -> None:
+    def _depth_shots(self) -> list[Shot]:
+        return [Shot(view(self.role), *self.size, depth=True)
+                for _ in range(self.kind is CameraKind.DEPTH)]
+
+    def take(self, pictures: Mapping[Shot, Any], stamp_ns: int) -> None:
         """Store the images of one grab."""
         left, right = (Image(pictures.get(self._shot(eye), _NOTHING), stamp_ns) for eye in EYES)
+        depth = [DepthImage(pictures[shot], stamp_ns) for shot in self._depth_shots()]
         with self._new:
             self._sequence += 1
-            self._frame = StereoFrame(left, right, self._sequence, self._dropped)
+            self._frame = StereoFrame(left, right, self._sequence, self._dropped, *depth)
             self._generation = self.world.generation
             if self.world.running:
                 self._arrivals.note(stamp_ns, self.world.now_ns())
@@ -176,7 +196,7 @@ class Studio:
         self._world = world
         self._renderer = Renderer()
         self._cameras: list[SimCamera] = []
-        self._pending: list[Future[dict[Shot, Pixels]]] = []
+        self._pending: list[Future[dict[Shot, Any]]] = []
         world.on_tick.append(self._on_tick)
         self._next_ns: dict[SimCamera, int] = {}
 
@@ -200,7 +220,8 @@ class Studio:
 
     def picture(self, shot: Shot) -> Pixels:
         """Return (H, W, 3) of the present instant from any camera of the scene."""
-        return self._renderer.draw(self._world.snapshot(), [shot])[shot]
+        picture: Pixels = self._renderer.draw(self._world.snapshot(), [shot])[shot]
+        return picture
 
     def close(self) -> None:
         """End the drawing thread."""
@@ -234,7 +255,7 @@ class Studio:
         future.add_done_callback(lambda drawn: _hand_out(drawn, due, snapshot.stamp_ns))
 
 
-def _hand_out(drawn: 'Future[dict[Shot, Pixels]]', cameras: Sequence[SimCamera],
+def _hand_out(drawn: 'Future[dict[Shot, Any]]', cameras: Sequence[SimCamera],
               stamp_ns: int) -> None:
     """
     Deliver the images of one grab to all cameras.

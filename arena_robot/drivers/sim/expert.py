@@ -16,13 +16,12 @@ import numpy as np
 from arena_robot.core.action import ArmCommand, GripperCommand
 from arena_robot.core.episode import CONTROL_RATE_HZ, MAX_STEPS
 from arena_robot.core.errors import ConfigError, DriverError
-from arena_robot.core.observation import ROLES, Floats, ObjectStatus, Pixels
+from arena_robot.core.observation import Floats, ObjectStatus, Pixels
 from arena_robot.drivers.sim.gripper_model import PAD_SITE
 from arena_robot.drivers.sim.render import MAX_HEIGHT, MAX_WIDTH, Shot
 from arena_robot.drivers.sim.room_model import OVERVIEW
 from arena_robot.drivers.sim.station import SimStation
 from arena_robot.drivers.sim.world import SimWorld
-from arena_robot.robots.arms import DOF
 
 log = logging.getLogger(__name__)
 PERIOD_S = 1.0 / CONTROL_RATE_HZ
@@ -36,17 +35,23 @@ _GAP = 6
 _HEAD = 30
 _DAMPING = 0.02     # m and rad; less lets the joints jump near a singularity
 _POSTURE = 0.04     # share of the way to the rest pose per step, in the null space
+_TIPPING = 0.1      # m for each rad
 _STEPS = 12         # nearly every call takes them all: posture pulls against the target
 
 
 @dataclass(frozen=True)
 class ExpertRun:
-    """Result of an expert rollout: ``progress`` after every control step."""
+    """
+    Result of an expert rollout: ``progress`` after every control step.
+
+    ``short_m`` is how far the arm stayed away from the place that it reaches least.
+    """
 
     task: str
     seed: int
     succeeded: bool
     progress: tuple[float, ...]
+    short_m: float = 0.0
 
     @property
     def steps(self) -> int:
@@ -65,7 +70,7 @@ class ExpertMotions:
         self._q = self._arm.state().q
         self._at, turn = self._kinematics.pose(self._q)
         self._yaw, self._pitch = float(np.arctan2(turn[1, 0], turn[0, 0])), 0.0
-        self._closed, self._force = 0.0, 0.0
+        self._closed, self._force, self.short_m = 0.0, 0.0, 0.0
 
     def pick(self, name: str, height: float = 0.0, yaw: float | None = None,
              lift: float = 0.16) -> Iterator[None]:
@@ -103,6 +108,8 @@ class ExpertMotions:
             self._pitch = pitch_from + s * (pitch - pitch_from)
             self._q = self._kinematics.solve(self._q, self._at, downward(self._yaw, self._pitch))
             yield from self._tick()
+        away_m = float(np.linalg.norm(self._kinematics.pose(self._q)[0] - goal))
+        self.short_m = max(self.short_m, away_m)
         for _ in range(12):
             if np.linalg.norm(self._kinematics.pose(self._arm.state().q)[0] - goal) < NEAR_M:
                 return
@@ -135,15 +142,17 @@ def run_expert(station: SimStation, max_steps: int = MAX_STEPS) -> ExpertRun:
     """Run the expert on the station's task once; parts must be open and the world idle."""
     seed = station.world.scene.spec.seed
     progress: list[float] = []
+    motions = ExpertMotions(station)
     try:
-        for _ in station.task.solve(ExpertMotions(station)):
+        for _ in station.task.solve(motions):
             station.step(PERIOD_S)
             progress.append(station.progress())
             if len(progress) >= max_steps:
                 break
     except DriverError as error:
         log.warning('%s seed %d: the expert was stopped: %s', station.task.name, seed, error)
-    return ExpertRun(station.task.name, seed, station.succeeded(), tuple(progress))
+    return ExpertRun(station.task.name, seed, station.succeeded(), tuple(progress),
+                     motions.short_m)
 
 
 def _square(yaw: float) -> float:
@@ -155,14 +164,15 @@ def _half_turn(yaw: float) -> float:
 
 
 def contact_sheet(names: Sequence[str], seed: int, width: int, columns: int, *,
-                  beauty: bool = True) -> Pixels:
+                  beauty: bool = True, robots: Sequence[str] = ('panda',)) -> Pixels:
     """
     Return (H, W, 3) RGB: a strip of three views, ``width`` pixels each, for every task.
 
-    Task number i is drawn with seed ``seed + i``, so that looks vary. Above them are whole
-    stations, one per column, at tasks spread over the list.
+    Task number i is drawn with seed ``seed + i``, so that looks vary, and with the robots in
+    turn. Above them are whole stations, one per column, at tasks spread over the list.
     """
-    tiles = [_tile(name, seed + i, width, beauty) for i, name in enumerate(names)]
+    tiles = [_tile(name, seed + i, robots[i % len(robots)], width, beauty)
+             for i, name in enumerate(names)]
     shown = [int((column + 0.5) * len(tiles) / columns) for column in range(columns)]
     rows = [[tiles[i][1] for i in shown]]
     strips = [strip for strip, _ in tiles]
@@ -172,13 +182,14 @@ def contact_sheet(names: Sequence[str], seed: int, width: int, columns: int, *,
     return np.vstack([np.hstack(row) for row in rows])
 
 
-def _tile(name: str, seed: int, width: int, beauty: bool) -> tuple[Pixels, Pixels]:
+def _tile(name: str, seed: int, robot: str, width: int,
+          beauty: bool) -> tuple[Pixels, Pixels]:
     """Return a task's strip of views and a picture of the whole station, equally wide."""
-    with SimStation.make(name, seed, size=(MAX_WIDTH, MAX_HEIGHT), eyes=('left',),
+    with SimStation.make(name, seed, robot, size=(MAX_WIDTH, MAX_HEIGHT), eyes=('left',),
                          beauty=beauty) as station:
-        _work(station, _moment(name, seed))
+        _work(station, _moment(name, seed, robot))
         title = f"{name}: '{station.instruction}'"
-        views = [station.cameras[role].frame().left.pixels for role in ROLES]
+        views = [camera.frame().left.pixels for camera in station.cameras.values()]
         whole = station.studio.picture(Shot(OVERVIEW, MAX_WIDTH, MAX_HEIGHT))
     full = 3 * (width + _GAP) + _GAP
     strip = np.full((width * 9 // 16 + _HEAD, full, 3), _PAPER, np.uint8)
@@ -198,15 +209,12 @@ def _shrunk(picture: Pixels, width: int) -> Pixels:
     return np.asarray(small, np.uint8)
 
 
-def _moment(name: str, seed: int) -> int:
+def _moment(name: str, seed: int, robot: str) -> int:
     """Return the step of the expert's rollout that shows the task best."""
-    with SimStation.make(name, seed, cameras=()) as station:
-        progress = []
-        for _ in station.task.solve(ExpertMotions(station)):
-            station.step(PERIOD_S)
-            progress.append(station.progress())
-    wanted = _HALF_WAY.get(name, 0.48)
-    return int(np.argmax(np.array(progress) >= wanted)) + 1
+    with SimStation.make(name, seed, robot, cameras=()) as station:
+        progress = np.array(run_expert(station).progress)
+    wanted = min(_HALF_WAY.get(name, 0.48), float(progress.max()))
+    return int(np.argmax(progress >= wanted)) + 1
 
 
 def _work(station: SimStation, steps: int) -> None:
@@ -241,29 +249,34 @@ class PadKinematics:
         self._low = np.array(robot.limits.hardware_lower) + margin
         self._high = np.array(robot.limits.hardware_upper) - margin
         self._rest = np.array(robot.reset_joints)
+        # With fewer than six joints the fingers tip rather than stay away from their place.
+        self._turning = 1.0 if robot.joints >= 6 else _TIPPING
+        self._weights = np.repeat([[1.0], [self._turning]], 3, axis=0)
 
     def pose(self, q: Floats) -> tuple[Floats, Floats]:
-        """Return position (3,) and rotation (3, 3) of the pads for ``q`` (7,)."""
+        """Return position (3,) and rotation (3, 3) of the pads for ``q`` (n,)."""
         self._data.qpos[self._qpos] = q
         mujoco.mj_kinematics(self._model, self._data)
         return (self._data.site_xpos[self._site].copy(),
                 self._data.site_xmat[self._site].reshape(3, 3).copy())
 
     def solve(self, q: Floats, position: Floats, rotation: Floats) -> Floats:
-        """Return (7,) rad near ``q``; the best found when the pose cannot be reached."""
+        """Return (n,) rad near ``q``; the best found when the pose cannot be reached."""
         jac = np.zeros((6, self._model.nv))
         q = np.array(q, dtype=float)
         for _ in range(_STEPS):
             at, turn = self.pose(q)
-            error = np.concatenate([position - at, _rotation_vector(rotation @ turn.T)])
+            error = np.concatenate([position - at, self._turning * _rotation_vector(
+                rotation @ turn.T)])
             if np.linalg.norm(error) < 1e-5:
                 break
             mujoco.mj_comPos(self._model, self._data)
             mujoco.mj_jacSite(self._model, self._data, jac[:3], jac[3:], self._site)
-            j = jac[:, self._dofs]
+            j = jac[:, self._dofs] * self._weights
             gain = j.T @ np.linalg.inv(j @ j.T + _DAMPING ** 2 * np.eye(6))
             rest = _POSTURE * (self._rest - q)
-            q = np.clip(q + gain @ error + (np.eye(DOF) - gain @ j) @ rest, self._low, self._high)
+            free = np.eye(len(q)) - gain @ j
+            q = np.clip(q + gain @ error + free @ rest, self._low, self._high)
         return q
 
 

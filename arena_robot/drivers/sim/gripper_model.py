@@ -1,10 +1,12 @@
 """
-The Robotiq 2F-85 with its controller, and the wrist camera's bracket.
+The Robotiq 2F-85 with its controller, a model's own fingers, and the wrist camera's bracket.
 
 Each finger slides; a stiff tendon spring keeps the two symmetric, as the single motor of the
 real one does. The linkage bars are only drawn: :mod:`render` turns them to fit the opening. The
 controller has a ramp at the requested speed, a force limit, and the detection of objects.
 """
+
+from dataclasses import dataclass
 
 import mujoco
 import numpy as np
@@ -12,6 +14,8 @@ import numpy as np
 from arena_robot.core.observation import ObjectStatus
 from arena_robot.drivers.sim.mjcf import Node
 from arena_robot.robots.grippers import ROBOTIQ_2F85
+from arena_robot.safety.embodiments import GripperPart
+from arena_robot.safety.kinematics import rotation_of
 
 STROKE_M = ROBOTIQ_2F85.stroke_m
 FINGERS = ('finger_left', 'finger_right')
@@ -26,6 +30,39 @@ _SQUEEZE_M = 0.012            # the ramp may run ahead of a blocked finger by th
 _STALL_S = 0.06               # fingers that push and stand still so long hold something
 _AT_M = 0.0015
 _STILL_M_S = 0.004    # a fifth of the slowest speed
+
+
+@dataclass(frozen=True)
+class Fingers:
+    """
+    The joints that open a gripper, each named as the body that it moves.
+
+    Each is at ``closed`` and ``open`` (rad or m) at the ends of ``stroke_m``. ``force`` is what
+    each pushes with at the least and at the most force that is asked, N or N m.
+    """
+
+    joints: tuple[str, ...] = FINGERS
+    closed: tuple[float, ...] = (0.0, 0.0)
+    open: tuple[float, ...] = (STROKE_M / 2, STROKE_M / 2)
+    stroke_m: float = STROKE_M
+    force: tuple[float, float] = FORCE_N
+
+    @classmethod
+    def of(cls, part: GripperPart) -> 'Fingers':
+        """Return a model's own fingers, which always push with their whole effort."""
+        return cls(FINGERS[:len(part.joints)], part.closed_at, part.open_at, part.stroke_m,
+                   (part.effort, part.effort))
+
+    @property
+    def travel(self) -> tuple[float, ...]:
+        """How far each joint moves (rad or m) while the fingers open by a metre."""
+        return tuple((end - start) / self.stroke_m
+                     for start, end in zip(self.closed, self.open, strict=True))
+
+    @property
+    def stiffness(self) -> tuple[float, ...]:
+        """Of each joint's servo, which is at full effort as far ahead as that of a 2F-85."""
+        return tuple(self.force[1] / abs(way * _SQUEEZE_M) for way in self.travel)
 
 
 def add_gripper(flange: Node) -> Node:
@@ -69,6 +106,24 @@ def _finger(hand: Node, name: str, side: int) -> None:
                size=(0.011, 0.002, 0.0185), pos=(0, side * 0.002, TIP_M - 0.019))
 
 
+def add_own_hand(flange: Node, part: GripperPart) -> Node:
+    """Add the point between a model's own fingers; return the body of the wrist camera."""
+    quat, turn = np.zeros(4), rotation_of(np.array(part.grasp[3:]))
+    mujoco.mju_mat2Quat(quat, turn.ravel())
+    hand = flange.add('body', name='hand', pos=part.grasp[:3] - TCP_M * turn[:, 2], quat=quat)
+    hand.add('site', name=PAD_SITE, pos=(0, 0, TCP_M), size=[0.004], rgba=(0, 0, 0, 0))
+    return hand
+
+
+def add_own_servos(root: Node, fingers: Fingers) -> None:
+    """Add a position servo per finger of a model."""
+    servos = root.add('actuator')
+    for name, ends, kp in zip(fingers.joints, zip(fingers.closed, fingers.open, strict=True),
+                              fingers.stiffness, strict=True):
+        servos.add('position', name=name, joint=name, kp=kp, dampratio=1.5,
+                   ctrlrange=sorted(ends), forcerange=(-fingers.force[1], fingers.force[1]))
+
+
 def add_finger_servos(root: Node) -> None:
     """Add the coupling spring and one position servo per finger."""
     spring = root.add('tendon').add('fixed', name='coupling', stiffness=6000, damping=60,
@@ -95,30 +150,35 @@ def add_wrist_camera(hand: Node) -> Node:
 class GripperControl:
     """The gripper's 250 Hz state machine; widths in m between the pads."""
 
-    def __init__(self) -> None:
-        self.requested_m = ROBOTIQ_2F85.stroke_m
+    def __init__(self, fingers: Fingers | None = None) -> None:
+        self.fingers = fingers or Fingers()
+        self.requested_m = self.fingers.stroke_m
         self.speed, self.force = 0.5, 0.0
         self.fault = 0
         self.status = ObjectStatus.AT_REQUESTED
-        self.width_m = ROBOTIQ_2F85.stroke_m
+        self.width_m = self.fingers.stroke_m
         self.width_rate_m_s = 0.0
-        self._ramp_m = ROBOTIQ_2F85.stroke_m
+        self._ramp_m = self.fingers.stroke_m
         self._blocked_s = 0.0
 
     def bind(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
         """Use a new model; hold the present width."""
-        kind = mujoco.mjtObj
-        joints = [mujoco.mj_name2id(model, kind.mjOBJ_JOINT, name) for name in FINGERS]
+        kind, names = mujoco.mjtObj, self.fingers.joints
+        joints = [mujoco.mj_name2id(model, kind.mjOBJ_JOINT, name) for name in names]
         self._model = model
-        self._qpos = np.array([model.jnt_qposadr[j] for j in joints])
-        self._dofs = np.array([model.jnt_dofadr[j] for j in joints])
+        self._closed, self._travel = np.array(self.fingers.closed), np.array(self.fingers.travel)
+        # The only finger of a hand counts as both.
+        self._qpos = [int(model.jnt_qposadr[j]) for j in (joints[0], joints[-1])]
+        self._dofs = [int(model.jnt_dofadr[j]) for j in (joints[0], joints[-1])]
+        self._shares = 0.5 / float(self._travel[0]), 0.5 / float(self._travel[-1])
+        self._closed_m = float(np.mean(self._closed / self._travel))
         self._servos = np.array([mujoco.mj_name2id(model, kind.mjOBJ_ACTUATOR, name)
-                                 for name in FINGERS])
+                                 for name in names])
         self._read(data)
         self.requested_m = self._ramp_m = self.width_m
         self.status, self.fault = ObjectStatus.AT_REQUESTED, 0
         self._set_force()
-        data.ctrl[self._servos] = self._ramp_m / 2
+        data.ctrl[self._servos] = self._closed + self._travel * self._ramp_m
 
     def go(self, width_m: float, speed: float, force: float) -> None:
         """Ramp to ``width_m`` with ``speed`` and ``force`` as fractions 0 to 1."""
@@ -133,7 +193,7 @@ class GripperControl:
         self.status, self.fault = saved.status, saved.fault
         self._ramp_m, self._blocked_s = saved._ramp_m, saved._blocked_s
         self._set_force()
-        data.ctrl[self._servos] = self._ramp_m / 2
+        data.ctrl[self._servos] = self._closed + self._travel * self._ramp_m
 
     def stop(self) -> None:
         """Keep the fingers where they are."""
@@ -147,7 +207,7 @@ class GripperControl:
         step = max(-rate * dt, min(rate * dt, self.requested_m - self._ramp_m))
         ahead = self._ramp_m + step - self.width_m
         self._ramp_m = self.width_m + max(-_SQUEEZE_M, min(_SQUEEZE_M, ahead))
-        data.ctrl[self._servos] = self._ramp_m / 2
+        data.ctrl[self._servos] = self._closed + self._travel * self._ramp_m
         self._judge(dt)
 
     def _judge(self, dt: float) -> None:
@@ -165,11 +225,15 @@ class GripperControl:
             self.status = ObjectStatus.MOVING
 
     def _read(self, data: mujoco.MjData) -> None:
-        self.width_m = float(data.qpos[self._qpos].sum())
-        self.width_rate_m_s = float(data.qvel[self._dofs].sum())
+        # Of two numbers, 250 times a second, the sum of arrays would take longer.
+        (left, right), (a, b), qpos = self._qpos, self._shares, data.qpos
+        self.width_m = float(a * qpos[left] + b * qpos[right] - self._closed_m)
+        (left, right), qvel = self._dofs, data.qvel
+        self.width_rate_m_s = float(a * qvel[left] + b * qvel[right])
 
     def _set_force(self) -> None:
-        newton = FORCE_N[0] + self.force * (FORCE_N[1] - FORCE_N[0])
+        least, most = self.fingers.force
+        newton = least + self.force * (most - least)
         self._model.actuator_forcerange[self._servos] = (-newton, newton)
 
     def current_a(self, data: mujoco.MjData) -> float:

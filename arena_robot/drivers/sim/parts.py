@@ -16,10 +16,7 @@ from arena_robot.core.observation import (
     RobotMode,
 )
 from arena_robot.drivers.part import Opened
-from arena_robot.drivers.sim.mjcf import pose_of
 from arena_robot.drivers.sim.world import SimWorld
-from arena_robot.robots.arms import DOF
-from arena_robot.robots.grippers import ROBOTIQ_2F85
 from arena_robot.safety.filter import clipped, finite
 from arena_robot.safety.limits import motion_s
 from arena_robot.safety.reflexes import CollisionThresholds
@@ -83,7 +80,7 @@ class SimPart(Opened, abc.ABC, Generic[State]):
 
 class SimArm(SimPart[ArmState]):
     """
-    A Franka in a :class:`SimWorld`; see :class:`arena_robot.drivers.base.Arm`.
+    The arm in a :class:`SimWorld`; see :class:`arena_robot.drivers.base.Arm`.
 
     It holds when ``command_timeout_s`` has passed since the last command.
     """
@@ -147,7 +144,7 @@ class SimArm(SimPart[ArmState]):
 
     def _checked(self, q: Floats) -> Floats:
         self._require_open('the simulated arm')
-        q = finite(q, DOF, 'arm target')
+        q = finite(q, self.world.arm.robot.joints, 'arm target')
         self._require_answer()
         mode = self.world.arm.mode
         if mode in (RobotMode.REFLEX, RobotMode.USER_STOPPED):
@@ -164,12 +161,12 @@ class SimArm(SimPart[ArmState]):
         return ArmState(
             world.now_ns(), q=data.qpos[imp.qpos].copy(), dq=data.qvel[imp.dofs].copy(),
             tau=tau, tau_ext=arm.tau_ext.copy(),
-            pose=pose_of(data.site_xpos[imp.flange], data.site_xmat[imp.flange]),
+            pose=world.in_base(data.site_xpos[imp.flange], data.site_xmat[imp.flange]),
             q_desired=arm.q_des.copy(), mode=arm.mode, errors=arm.errors)
 
 
 class SimGripper(SimPart[GripperState]):
-    """A 2F-85 in a :class:`SimWorld`; see :class:`arena_robot.drivers.base.Gripper`."""
+    """The gripper in a :class:`SimWorld`; see :class:`arena_robot.drivers.base.Gripper`."""
 
     name, advice = 'gripper', 'is the gripper powered and connected?'
 
@@ -185,7 +182,8 @@ class SimGripper(SimPart[GripperState]):
         if self.world.gripper.fault:
             raise DriverError(f'gripper fault {self.world.gripper.fault}; activate() it again')
         with self.world.ticked:
-            self.world.gripper.go(ROBOTIQ_2F85.width_m(sent.position), sent.speed, sent.force)
+            gripper = self.world.gripper
+            gripper.go(gripper.fingers.stroke_m * (1.0 - sent.position), sent.speed, sent.force)
         return sent
 
     def stop(self) -> None:
@@ -206,7 +204,8 @@ class SimGripper(SimPart[GripperState]):
             self.world.gripper.stop()
 
     def _measured(self) -> GripperState:
-        world, control, stroke_m = self.world, self.world.gripper, ROBOTIQ_2F85.stroke_m
+        world, control = self.world, self.world.gripper
+        stroke_m = control.fingers.stroke_m
         return GripperState(
             world.now_ns(), position=float(np.clip(1.0 - control.width_m / stroke_m, 0, 1)),
             width_m=control.width_m, requested_position=1.0 - control.requested_m / stroke_m,

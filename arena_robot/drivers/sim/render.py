@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import cv2
 import mujoco
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_robot.core.errors import DriverError
-from arena_robot.core.observation import Pixels
+from arena_robot.core.observation import Picture, Pixels
 from arena_robot.drivers.sim.gripper_model import BAR_END, BAR_PIVOT, FINGERS
 from arena_robot.drivers.sim.scene import CompiledScene
 from arena_robot.drivers.sim.world import Snapshot
@@ -28,6 +29,7 @@ _PLAIN = ((256, 12, 3), (480, 16, 4), (MAX_HEIGHT, 28, 8))  # up to height: slic
 _OFFSCREEN = mujoco.mjtFramebuffer.mjFB_OFFSCREEN
 _STATIC, _MOVING = mujoco.mjtCatBit.mjCAT_STATIC, mujoco.mjtCatBit.mjCAT_DYNAMIC
 Depths = NDArray[np.float32]
+MOST_MM = 65_535    # what 16 bits hold
 
 
 class Backdrop:
@@ -51,11 +53,12 @@ class Backdrop:
 
 @dataclass(frozen=True)
 class Shot:
-    """One picture to draw: an MJCF camera and a size in pixels."""
+    """One picture to draw: an MJCF camera and a size in pixels; colours, or ``depth``."""
 
     camera: str
     width: int
     height: int
+    depth: bool = False
 
     def area(self) -> 'mujoco.MjrRect':
         """Return where in a buffer it is drawn."""
@@ -97,9 +100,11 @@ class Canvas:
         self._bars, self._sight = _Bars(model), _Sight(model)
         self._backdrops: dict[Shot, Backdrop] = {}
         self._ids = {model.camera(i).name: i for i in range(model.ncam)}
+        self._planes = tuple(float(model.stat.extent * at) for at in (
+            model.vis.map.znear, model.vis.map.zfar))
 
-    def draw(self, snapshot: Snapshot, shots: Sequence[Shot]) -> Iterator[Pixels]:
-        """Yield one (H, W, 3) uint8 RGB picture per shot."""
+    def draw(self, snapshot: Snapshot, shots: Sequence[Shot]) -> Iterator[Picture]:
+        """Yield one picture per shot: (H, W, 3) uint8 RGB, or (H, W) uint16 mm of depth."""
         if snapshot is not self._posed:
             self._pose(snapshot)
         begun: deque[_Begun] = deque()
@@ -113,12 +118,12 @@ class Canvas:
     def _begin(self, shot: Shot, context: 'mujoco.MjrContext') -> '_Begun':
         backdrop = self._backdrop(shot, context)
         self._render(shot, context, _MOVING if backdrop else _STATIC | _MOVING)
-        return _Begun(shot, context, backdrop)
+        return _Begun(shot, context, backdrop, self._planes)
 
     def _backdrop(self, shot: Shot, context: 'mujoco.MjrContext') -> Backdrop | None:
         """Return the static objects of a shot; None where everything has to be rendered again."""
         body = self.model.cam_bodyid[self._ids[shot.camera]]
-        if self.scene.spec.beauty or self.model.body_weldid[body]:
+        if self.scene.spec.beauty or self.model.body_weldid[body] or shot.depth:
             return None  # shadows fall on static objects; a camera on the arm moves
         if shot not in self._backdrops:
             self._render(shot, context, _STATIC)
@@ -152,14 +157,20 @@ class Canvas:
 
 @dataclass(frozen=True)
 class _Begun:
-    """A picture that is being drawn."""
+    """A picture that is being drawn; ``planes`` m: nearest and furthest that is drawn."""
 
     shot: Shot
     context: 'mujoco.MjrContext'
     backdrop: Backdrop | None
+    planes: tuple[float, ...]
 
-    def finish(self) -> Pixels:
+    def finish(self) -> Picture:
         """Wait for the picture and return it, first row on top."""
+        if self.shot.depth:
+            near, far = self.planes
+            share = 1.0 - np.float64(_read(self.shot, self.context)[1][::-1]) * (1.0 - near / far)
+            mm = 1e3 * near / share
+            return np.where(mm <= min(MOST_MM, 999.0 * far), np.rint(mm), 0).astype(np.uint16)
         if self.backdrop is None:
             pixels = np.empty((self.shot.height, self.shot.width, 3), np.uint8)
             mujoco.mjr_setBuffer(_OFFSCREEN, self.context)
@@ -215,7 +226,7 @@ class _Sight:
 
 
 class _Bars:
-    """Turns the drawn-only linkage bars of the gripper to fit its opening."""
+    """Turns the drawn-only linkage bars of a 2F-85 to fit its opening."""
 
     def __init__(self, model: mujoco.MjModel) -> None:
         kind = mujoco.mjtObj
@@ -227,6 +238,8 @@ class _Bars:
             for face in (1, -1)]
 
     def pose(self, data: mujoco.MjData) -> None:
+        if self._bars[0][0] < 0:
+            return
         origin, turn = data.xpos[self._hand], data.xmat[self._hand].reshape(3, 3)
         for geom, sign, x, address in self._bars:
             y, z = sign * BAR_PIVOT[0], BAR_PIVOT[1]
@@ -247,12 +260,12 @@ class Renderer:
         self._canvas: Canvas | None = None
         self._closed = False
 
-    def submit(self, snapshot: Snapshot, shots: Sequence[Shot]) -> 'Future[dict[Shot, Pixels]]':
-        """Draw soon: one (H, W, 3) picture per shot."""
+    def submit(self, snapshot: Snapshot, shots: Sequence[Shot]) -> 'Future[dict[Shot, Any]]':
+        """Draw soon: one picture per shot, as :meth:`Canvas.draw`."""
         return self._thread.submit(self._draw, snapshot, tuple(shots))
 
-    def draw(self, snapshot: Snapshot, shots: Sequence[Shot]) -> dict[Shot, Pixels]:
-        """Draw now and return one (H, W, 3) picture per shot."""
+    def draw(self, snapshot: Snapshot, shots: Sequence[Shot]) -> dict[Shot, Any]:
+        """Draw now and return one picture per shot, as :meth:`Canvas.draw`."""
         return self.submit(snapshot, shots).result(timeout=60.0)
 
     def close(self) -> None:
@@ -262,7 +275,7 @@ class Renderer:
             self._thread.submit(self._free)
             self._thread.shutdown(wait=True)
 
-    def _draw(self, snapshot: Snapshot, shots: Sequence[Shot]) -> dict[Shot, Pixels]:
+    def _draw(self, snapshot: Snapshot, shots: Sequence[Shot]) -> dict[Shot, Any]:
         canvas = self._fitting(snapshot.scene, max(shot.width for shot in shots),
                                max(shot.height for shot in shots))
         return dict(zip(shots, canvas.draw(snapshot, shots), strict=True))

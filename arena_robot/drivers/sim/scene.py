@@ -6,20 +6,28 @@ import mujoco
 import numpy as np
 
 from arena_robot.core.observation import ROLES
-from arena_robot.drivers.sim.arm_model import add_arm, add_servos
-from arena_robot.drivers.sim.gripper_model import add_finger_servos, add_gripper, add_wrist_camera
+from arena_robot.drivers.sim.arm_model import ArmModel, add_arm, add_model, add_servos
+from arena_robot.drivers.sim.gripper_model import (
+    Fingers,
+    add_finger_servos,
+    add_gripper,
+    add_own_hand,
+    add_own_servos,
+    add_wrist_camera,
+)
 from arena_robot.drivers.sim.mjcf import Node
 from arena_robot.drivers.sim.props import Prop
 from arena_robot.drivers.sim.room_model import (
     Look,
+    add_eyes,
     add_room,
     add_tripod_camera,
     floor_png,
     look_for,
     wood_png,
 )
-from arena_robot.drivers.sim.zed_models import add_eyes
 from arena_robot.robots.arms import Robot
+from arena_robot.safety.embodiments import GripperPart
 
 _MATERIALS: dict[str, tuple[tuple[float, float, float], float, float]] = {
     'arm_white': ((0.93, 0.93, 0.925), 0.35, 0.4), 'arm_grey': ((0.62, 0.63, 0.64), 0.3, 0.4),
@@ -35,13 +43,28 @@ _MATERIALS: dict[str, tuple[tuple[float, float, float], float, float]] = {
 
 @dataclass(frozen=True)
 class SceneSpec:
-    """What to build: the arm, the props, and the seed of the look; ``beauty`` adds shadows."""
+    """
+    What to build: the arm, the props, and the seed of the look; ``beauty`` adds shadows.
+
+    ``arm`` is the model of an embodiment's arm; None: a Franka.
+    """
 
     robot: Robot
     props: tuple[Prop, ...] = ()
     seed: int = 0
     step_s: float = 0.001
     beauty: bool = False
+    arm: ArmModel | None = None
+
+    @property
+    def gripper(self) -> GripperPart | None:
+        """The gripper whose fingers are the model's; None: a 2F-85."""
+        return self.arm.gripper if self.arm else None
+
+    @property
+    def fingers(self) -> Fingers:
+        """The joints of the gripper."""
+        return Fingers.of(self.gripper) if self.gripper else Fingers()
 
 
 @dataclass(frozen=True)
@@ -59,21 +82,26 @@ def build_scene(spec: SceneSpec) -> CompiledScene:
     look = look_for(rng)
     root = Node.root('mujoco', model='droid_station')
     _options(root, spec)
-    _assets(root, spec, look)
+    assets, files = _assets(root, spec, look), dict[str, bytes]()
     world = root.add('worldbody')
     for role in ('left', 'right'):
         add_eyes(add_tripod_camera(world, role, getattr(look, role)), role)
-    hand = add_gripper(add_arm(world, spec.robot))
+    flange = (add_model(world, assets, spec.robot, spec.arm, files) if spec.arm
+              else add_arm(world, spec.robot))
+    hand = add_own_hand(flange, spec.gripper) if spec.gripper else add_gripper(flange)
     wrist = add_wrist_camera(hand)
     tilt = look.wrist_tilt
     wrist.element.set('xyaxes', f'0 1 0 {np.cos(tilt):.9g} 0 {np.sin(tilt):.9g}')
     add_eyes(wrist, ROLES[2])
     add_servos(root, spec.robot)
-    add_finger_servos(root)
+    if spec.gripper:
+        add_own_servos(root, spec.fingers)
+    else:
+        add_finger_servos(root)
     for prop in spec.props:
         prop.build(root, world)
     add_room(world, look)
-    files = {'wood.png': wood_png(rng, look.wood), 'floor.png': floor_png(rng, look.floor)}
+    files |= {'wood.png': wood_png(rng, look.wood), 'floor.png': floor_png(rng, look.floor)}
     return CompiledScene(spec, mujoco.MjModel.from_xml_string(root.xml(), files), look)
 
 
@@ -105,7 +133,7 @@ def _default(top: Node, name: str, **geom: str | float | tuple[float, ...]) -> N
     top.add('default', class_=name).add('geom', **geom)
 
 
-def _assets(root: Node, spec: SceneSpec, look: Look) -> None:
+def _assets(root: Node, spec: SceneSpec, look: Look) -> Node:
     assets = root.add('asset')
     assets.add('texture', name='sky', type='skybox', builtin='gradient', rgb1=(0.86, 0.88, 0.9),
                rgb2=(0.7, 0.71, 0.72), width=64, height=384)
@@ -121,3 +149,4 @@ def _assets(root: Node, spec: SceneSpec, look: Look) -> None:
     for name, (rgb, specular, shininess) in _MATERIALS.items():
         assets.add('material', name=name, rgba=(*rgb, 1), specular=specular,
                    shininess=shininess, emission=0.32 if name in ('wall', 'board') else 0)
+    return assets

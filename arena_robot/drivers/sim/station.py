@@ -6,7 +6,7 @@ A saved start can be put in a file, so that it outlives the process of the simul
 
 import copy
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -14,11 +14,12 @@ import mujoco
 import numpy as np
 from typing_extensions import Self
 
-from arena_robot.core.errors import DriverError
+from arena_robot.core.errors import ConfigError, DriverError
 from arena_robot.core.files import write_json
 from arena_robot.core.observation import EYES, ROLES
 from arena_robot.drivers.base import Part
 from arena_robot.drivers.part import Opened
+from arena_robot.drivers.sim.arm_model import base_of, read_model
 from arena_robot.drivers.sim.camera import SimCamera, Studio
 from arena_robot.drivers.sim.gripper_model import GripperControl
 from arena_robot.drivers.sim.mjcf import yaw_quat
@@ -29,6 +30,8 @@ from arena_robot.drivers.sim.tasks.base import Task
 from arena_robot.drivers.sim.truth import SceneTruth
 from arena_robot.drivers.sim.world import FULL_STATE, SimWorld, full_state
 from arena_robot.robots.arms import Robot
+from arena_robot.robots.cameras import CameraKind
+from arena_robot.safety.embodiments import cameras_of
 from arena_robot.safety.limits import robot_of
 
 SETTLE_S = 0.15      # until placed props are at rest
@@ -92,14 +95,14 @@ def task_generator(seed: int) -> np.random.Generator:
 class SimStation(Opened):
     """Parts around one world; the parts follow when :meth:`reset` loads another task or seed."""
 
-    def __init__(self, world: SimWorld, robot: Robot, cameras: Sequence[str],
+    def __init__(self, world: SimWorld, robot: Robot, cameras: Mapping[str, CameraKind],
                  size: tuple[int, int], rate_hz: float, eyes: Sequence[str],
                  command_timeout_s: float) -> None:
         self.world, self.robot = world, robot
         self.arm, self.gripper = SimArm(world, command_timeout_s), SimGripper(world)
         self.studio = Studio(world)
         self.cameras = {role: SimCamera(world, self.studio, role, size=size, rate_hz=rate_hz,
-                                        eyes=eyes) for role in cameras}
+                                        eyes=eyes, kind=kind) for role, kind in cameras.items()}
         self._parts: tuple[Part, ...] = (self.arm, self.gripper, *self.cameras.values())
         self.truth = SceneTruth(world)
         self.clock = world.clock
@@ -109,20 +112,30 @@ class SimStation(Opened):
 
     @classmethod
     def make(cls, task: str | Task = 'cube_in_bowl', seed: int = 0, robot: str = 'panda', *,
-             cameras: Sequence[str] = ROLES, size: tuple[int, int] = (320, 180),
-             rate_hz: float = 15.0, eyes: Sequence[str] = EYES, epoch_ns: int = 0,
-             command_timeout_s: float = 0.5, beauty: bool = False) -> Self:
+             cameras: Sequence[str] | Mapping[str, CameraKind] = ROLES,
+             size: tuple[int, int] = (320, 180), rate_hz: float = 15.0,
+             eyes: Sequence[str] = EYES, epoch_ns: int = 0, command_timeout_s: float = 0.5,
+             beauty: bool = False) -> Self:
         """
         Return a station with ``task`` (a name, or a task) set up, parts not yet open.
 
-        ``size`` (width, height) of every image; ``cameras`` and ``eyes`` choose what is drawn;
-        ``epoch_ns`` is the stamp of the first instant; ``beauty`` adds shadows (slow).
+        ``robot`` is panda, fr3, or an embodiment's name or file; ``size`` (width, height) of
+        every image; ``cameras`` and ``eyes`` choose what is drawn of the embodiment's cameras, or
+        ``cameras`` says of which kind each is; ``epoch_ns`` is the stamp of the first instant;
+        ``beauty`` adds shadows (slow). Raises ConfigError.
         """
         instance = make_task(task, seed) if isinstance(task, str) else task
-        model = robot_of(robot)
-        scene = build_scene(SceneSpec(model, instance.setup.props, seed, beauty=beauty))
+        model, own = robot_of(robot), base_of(robot)
+        scene = build_scene(SceneSpec(model, instance.setup.props, seed, beauty=beauty,
+                                      arm=read_model(*own) if own else None))
         world = SimWorld(scene, epoch_ns=epoch_ns)
-        station = cls(world, model, cameras, size, rate_hz, eyes, command_timeout_s)
+        kinds = cameras if isinstance(cameras, Mapping) else cameras_of(robot)
+        chosen = {role: kinds.get(role, CameraKind.STEREO) for role in cameras
+                  if role in kinds or role not in ROLES}    # a wrong role is refused by its name
+        station = cls(world, model, chosen, size, rate_hz, eyes, command_timeout_s)
+        if own and (height_m := float(station.truth.tcp()[2])) < 0.0:
+            raise ConfigError(f'at reset the fingers of {model.name} are {-height_m:.2f} m below '
+                              'the table: change reset or base_pose in its file')
         station._begin(instance)
         return station
 
@@ -165,7 +178,7 @@ class SimStation(Opened):
         """Set up a task (None: the same one) for a seed; the arm is back at its reset pose."""
         instance = make_task(task or self.task.name, seed)
         spec = SceneSpec(self.robot, instance.setup.props, seed,
-                         beauty=self.world.scene.spec.beauty)
+                         beauty=self.world.scene.spec.beauty, arm=self.world.scene.spec.arm)
         scene = build_scene(spec)
         with self.world.ticked:
             self.world.load(scene)

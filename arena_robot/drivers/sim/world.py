@@ -18,9 +18,11 @@ import numpy as np
 from arena_robot.core.errors import DriverError
 from arena_robot.core.observation import Floats
 from arena_robot.drivers.sim.arm_control import ArmControl
-from arena_robot.drivers.sim.gripper_model import FINGERS, GripperControl
+from arena_robot.drivers.sim.arm_model import joint_names
+from arena_robot.drivers.sim.gripper_model import GripperControl
+from arena_robot.drivers.sim.mjcf import pose_of
 from arena_robot.drivers.sim.scene import CompiledScene
-from arena_robot.robots.grippers import ROBOTIQ_2F85
+from arena_robot.safety.kinematics import rotation_of
 
 log = logging.getLogger(__name__)
 TICK_STEPS = 4    # physics steps per control tick: 250 Hz
@@ -67,7 +69,7 @@ class SimWorld:
         self.clock = SimClock(self)
         self.faults = Faults()
         self.arm = ArmControl(scene.spec.robot)
-        self.gripper = GripperControl()
+        self.gripper = GripperControl(scene.spec.fingers)
         self.lag_s = 0.0
         self.real_time_factor: float | None = 1.0
         self.ticks = 0
@@ -89,16 +91,17 @@ class SimWorld:
     # -- content ---------------------------------------------------------------------------
 
     def load(self, scene: CompiledScene) -> None:
-        """Replace the scene; arm at DROID's reset pose, gripper open; time continues."""
+        """Replace the scene; arm at its reset pose, gripper open; time continues."""
         with self.ticked:
             self.scene = scene
             self.model = scene.model
             self.data = mujoco.MjData(self.model)
             self.data.time = self.now_s
-            arm = [self.joint(f'joint{i}')[0] for i in range(1, 8)]
+            arm = [self.joint(name)[0] for name in joint_names(self.arm.robot)]
             self.data.qpos[arm] = self.arm.robot.reset_joints
-            for name in FINGERS:
-                self.data.qpos[self.joint(name)[0]] = ROBOTIQ_2F85.stroke_m / 2
+            fingers = self.gripper.fingers
+            for name, position in zip(fingers.joints, fingers.open, strict=True):
+                self.data.qpos[self.joint(name)[0]] = position
             self.rebind()
 
     def rebind(self) -> None:
@@ -137,6 +140,14 @@ class SimWorld:
         if i < 0:
             raise DriverError(f"the scene has no joint '{name}'")
         return int(self.model.jnt_qposadr[i]), int(self.model.jnt_dofadr[i])
+
+    def in_base(self, position: Floats, matrix: Floats) -> Floats:
+        """Return the pose (6,) in the arm's base of what is at (3,) and (9,) in the world."""
+        if self.scene.spec.arm is None:
+            return pose_of(position, matrix)
+        base = np.array(self.scene.spec.arm.part.base_pose)
+        turn = rotation_of(base[3:]).T
+        return pose_of(turn @ (position - base[:3]), (turn @ matrix.reshape(3, 3)).ravel())
 
     def snapshot(self) -> Snapshot:
         """Copy what rendering needs; the same object until something changes."""

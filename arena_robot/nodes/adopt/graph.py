@@ -5,10 +5,12 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from rclpy.qos import QoSReliabilityPolicy
 from sensor_msgs.msg import CompressedImage, Image, JointState
+from std_msgs.msg import String
 
 from arena_robot.core.errors import DriverError
 from arena_robot.nodes.lib import qos
@@ -21,6 +23,7 @@ from arena_robot.recording.episode.views import IMAGE, JPEG
 JOINTS = 'sensor_msgs/msg/JointState'
 TRAJECTORY, TRAJECTORIES = 'trajectory_msgs/msg/JointTrajectory', '/joint_trajectory'
 KINDS: dict[str, type] = {JOINTS: JointState, IMAGE: Image, JPEG: CompressedImage}
+STRING, DESCRIPTION = 'std_msgs/msg/String', '/robot_description'
 GOAL = '/_action/send_goal'
 LONGEST_S = 15.0    # a graph that still changes then is taken as it is
 ALONE_S = 5.0    # a busy machine finds the first other node late
@@ -44,7 +47,8 @@ class FoundGraph:
     """
     Topics by name; types of actions and of services by name; the namespace looked from.
 
-    ``controllers`` has the parameters of each joint_trajectory_controller that told them.
+    ``controllers`` has the parameters of each joint_trajectory_controller that told them,
+    ``descriptions`` the URDFs on topics ``robot_description`` that no arm_node publishes.
     """
 
     topics: Mapping[str, FoundTopic]
@@ -52,6 +56,7 @@ class FoundGraph:
     services: Mapping[str, str] = field(default_factory=dict)
     namespace: str = ''
     controllers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    descriptions: tuple[str, ...] = ()
 
     def of(self, kind: str) -> list[FoundTopic]:
         """Return the topics of a type, in the order of their names."""
@@ -102,6 +107,10 @@ def look(namespace: str = '', quiet_s: float = 1.5, listen_s: float = 2.0) -> Fo
             # Raw images only where there are no JPEGs: listening to six costs a core.
             if kind in KINDS and not (kind == IMAGE and f'{name}/compressed' in kinds):
                 listener.listen(node, name, kind)
+        urdfs: dict[str, str] = {}
+        for name, kind in kinds.items():
+            if kind == STRING and name.endswith(DESCRIPTION):
+                qos.subscription(node, String, name, partial(_keep, urdfs, name), qos.LATCHED)
         time.sleep(listen_s)
         topics = {name: _topic(node, name, kind, listener) for name, kind in kinds.items()}
         services = {name: types[0] for name, types in node.get_service_names_and_types() if types}
@@ -110,7 +119,13 @@ def look(namespace: str = '', quiet_s: float = 1.5, listen_s: float = 2.0) -> Fo
                for name, kind in services.items() if name.endswith(GOAL)}
     return FoundGraph(topics, actions, {name: kind for name, kind in services.items()
                                         if '/_action/' not in name}, namespace,
-                      controllers)
+                      controllers, tuple(
+                          text for name, text in sorted(urdfs.items())
+                          if not any('arm_node' in who for who in topics[name].publishers)))
+
+
+def _keep(urdfs: dict[str, str], name: str, message: String) -> None:
+    urdfs[name] = message.data
 
 
 def _controllers(node: Listening, topics: Mapping[str, FoundTopic]

@@ -1,26 +1,32 @@
 """A station file for a graph: its arm, gripper and cameras, what is missing and what to do."""
 
 import re
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import yaml
 
-from arena_robot.core.observation import EYES, ROLES
+from arena_robot.core.errors import ConfigError
+from arena_robot.core.observation import DEPTH, EYES, ROLES
 from arena_robot.nodes.adopt.graph import JOINTS, TRAJECTORIES, TRAJECTORY, FoundGraph, FoundTopic
-from arena_robot.nodes.lib.images import COMPRESSED, RAW, TRANSPORTS, eyes_of
+from arena_robot.nodes.lib.images import COMPRESSED, RAW, TRANSPORTS, eyes_of, topic_of
 from arena_robot.nodes.lib.part_params import COMMAND_TOPICS, CRISP, JTC, PARALLEL, SINGLE, TOPIC
 from arena_robot.nodes.remote.camera import NEITHER_EYE
 from arena_robot.nodes.vendor.controllers import FORWARD, WAY_OUT, jtc_problem
 from arena_robot.nodes.vendor.franka import NO_MESSAGES, imported
 from arena_robot.recording.episode.views import IMAGE, JPEG
 from arena_robot.robots.arms import DOF, ROBOTS
-from arena_robot.robots.cameras import STYLES
+from arena_robot.robots.cameras import STYLES, topics_of
 from arena_robot.robots.grippers import ROBOTIQ_2F85
+from arena_robot.safety.embodiments import PROPOSED
+from arena_robot.safety.models import proposed_arm
 
-DEPTH = ('/parameter_events', '.*/replay/.*', '/replay/.*', '.*/depth/.*', '.*/point_cloud/.*',
-         '.*/disparity/.*', '.*/confidence/.*')
+NOT_RECORDED = ('/parameter_events', '.*/replay/.*', '/replay/.*', '.*/depth/.*',
+                '.*/point_cloud/.*', '.*/disparity/.*', '.*/confidence/.*')
 HEAD = """\
 # Written by `arena station --adopt` from a running graph. Check every line, then start it with
 #
@@ -30,6 +36,7 @@ HEAD = """\
 """
 HINTS = {'wrist': ('wrist', 'hand', 'gripper'), 'left': ('left', 'ext1', 'exterior_1'),
          'right': ('right', 'ext2', 'exterior_2')}
+PART_OF_CAMERA = '/(left|right|rgb|depth|aligned_depth_to_.*|infra[12])$'
 LOW_HZ, HIGH_HZ = 14.5, 31.0    # of pictures, for a session at 15 Hz and a camera of up to 30
 SWITCH_ON = ('set video.publish_left_right: true in the parameters of the ZED wrapper (it is off '
              'by default)')
@@ -40,23 +47,32 @@ TRIGGER = 'std_srvs/srv/Trigger'
 BROADCASTER = 'franka_robot_state_broadcaster'
 FINGER = 'finger_joint1'
 GRIPPER_TOPIC = 'gripper_position_controller/commands'
+# Where a gripper is mounted, along z, in the descriptions of Universal Robots and of UFACTORY.
+TOOLS = ('tool0', 'link_eef')
 SLOW_HZ = 50.0    # of joint states; a joint_state_publisher has 30, a broadcaster 100 or more
 
 
 @dataclass
 class FoundPart:
-    """Parameters of a part's node, and sentences: what was found, to be checked, missing."""
+    """
+    Parameters of a part's node, and sentences: what was found, to be checked, missing.
+
+    ``files`` are texts by the name of a file beside the station's that the parameters need.
+    """
 
     values: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
     found: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
 
 
-def find_arm(graph: FoundGraph) -> FoundPart:
-    """Return the parameters of arm_node."""
+def find_arm(graph: FoundGraph, folder: Path = Path()) -> FoundPart:
+    """Return the parameters of arm_node; an embodiment is to be written to ``folder``."""
     out = FoundPart()
     states = [(topic, names) for topic in graph.of(JOINTS) if (names := _arm_of(topic))]
+    if not states and (other := _other_arm(graph, folder, out)):
+        states = [other]
     if not states:
         out.missing.append(
             f'no JointState topic has the joints {JOINT_NAMES}; activate the '
@@ -75,8 +91,66 @@ def find_arm(graph: FoundGraph) -> FoundPart:
             f'{1e3 / max(topic.rate_hz or 0.1, 0.1):.0f} ms old; read the joint_state_broadcaster '
             'itself, not a joint_state_publisher of 30 Hz')
     _find_controller(graph, options, out)
-    _find_broadcaster(graph, options, out)
+    if robot in ROBOTS:
+        _find_broadcaster(graph, options, out)
     return out
+
+
+def _other_arm(graph: FoundGraph, folder: Path,
+               out: FoundPart) -> tuple[FoundTopic, tuple[str, str]] | None:
+    """
+    Return the joint states, robot_type and prefix of an arm that is no row of this package.
+
+    Its joints are a joint_trajectory_controller's, its embodiment is proposed from their URDF.
+    """
+    for who, values in sorted(graph.controllers.items()):
+        joints = tuple(values.get('joints') or ())
+        heard = [topic for topic in graph.of(JOINTS)
+                 if topic.publishers and joints and set(joints) <= set(topic.joints)]
+        texts = [text for text in graph.descriptions
+                 if all(f'name="{joint}"' in text for joint in joints)]
+        if not heard or not texts:
+            continue
+        try:
+            name, tool = _embodiment(texts[0], joints, out)
+        except (ConfigError, ElementTree.ParseError) as error:
+            out.missing.append(f'no embodiment can be made of the URDF with the joints of {who}: '
+                               f'{error}')
+            return None
+        path = folder / f'{name}.yaml'
+        out.remarks.append(
+            f'{path} is proposed from the URDF for the joints of {who}. Assumed are the '
+            f'accelerations, the reset pose, a workspace of 1 m, a Robotiq at {tool}, and what '
+            f'else the URDF does not say: correct it, then arena embodiment check {path}')
+        return min(heard, key=lambda topic: _preferred(topic.name)), (str(path), '')
+    return None
+
+
+def _embodiment(text: str, joints: tuple[str, ...], out: FoundPart) -> tuple[str, str]:
+    """Put a URDF and the embodiment of its arm into ``out``; return its name and its tool."""
+    root = ElementTree.fromstring(text)
+    name = re.sub(r'\W+', '_', root.get('name', '')) or 'arm'
+    rows = [(joint.get('name'), joint.get('type'), *(
+        element.get('link', '') for end in ('parent', 'child') for element in joint.iter(end)))
+        for joint in root.iter('joint') if joint.find('parent') is not None]
+    reached = [str(child) for joint, _, _, child in rows if joint == joints[-1]]
+    for link in reached:
+        reached += [str(child) for _, kind, parent, child in rows
+                    if kind == 'fixed' and parent == link and child not in reached]
+    if not reached:
+        raise ConfigError(f'it has no joint {joints[-1]}')
+    tool = next((link for link in reached if link.endswith(TOOLS)), reached[0])
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f'{name}.urdf'
+        path.write_text(text, encoding='utf-8')
+        arm = proposed_arm(path, tool=tool)
+    if set(arm['joints']) != set(joints):
+        raise ConfigError(f"its chain to {tool} has the joints {', '.join(arm['joints'])}")
+    content = {'name': name, 'title': name,
+               'arms': {'arm': arm | {'model': f'{name}.urdf'}}, **PROPOSED}
+    out.files = {f'{name}.urdf': text, f'{name}.yaml': yaml.safe_dump(
+        content, sort_keys=False, default_flow_style=None, width=98)}
+    return name, tool
 
 
 def _preferred(name: str) -> tuple[bool, int, str]:
@@ -126,8 +200,9 @@ def _look_at_jtc(graph: FoundGraph, topic: FoundTopic, out: FoundPart) -> None:
                            'interpolation_method must be splines, update_rate 100 Hz or more; '
                            f'else {WAY_OUT}')
         return
-    if words := jtc_problem(values, ROBOTS[out.values['robot_type']].joint_names(
-            out.values['arm_prefix'])):
+    robot = ROBOTS.get(out.values['robot_type'])    # another's joints are the controller's
+    if words := jtc_problem(values, robot.joint_names(
+            out.values['arm_prefix']) if robot else ()):
         out.missing.append(f'{topic.subscribers[0]}: {words}')
     begins = ('the last command' if values['interpolate_from_desired_state'] else
               'the measured state')
@@ -231,12 +306,11 @@ def find_cameras(graph: FoundGraph) -> FoundPart:
         out.missing.append(_none(graph))
         return out
     style = max((c.style for c in cameras), key=lambda s: sum(c.style == s for c in cameras))
-    out.remarks += [f'{c.node} has the topic names of {c.style}, the others of {style}: a session '
-                    'takes one style' for c in cameras if c.style != style]
-    cameras = [c for c in cameras if c.style == style][:len(ROLES)]
+    cameras = sorted(cameras, key=lambda c: c.style != style)[:len(ROLES)]
     roles = _roles(cameras, out)
-    eyes = _eyes(cameras, style, out)
-    every = frozenset.intersection(*(c.transports[eye] for c in cameras for eye in eyes))
+    eyes = _eyes(cameras, out)
+    every = frozenset.intersection(*(c.transports[eye] for c in cameras for eye in eyes
+                                     if eye in c.transports))
     transport = COMPRESSED if COMPRESSED in every else RAW
     if transport == RAW:
         out.remarks.append('raw images: install image_transport_plugins where the cameras run '
@@ -244,6 +318,8 @@ def find_cameras(graph: FoundGraph) -> FoundPart:
                            'images of 720p from six eyes are 332 MB/s')
     out.values = {'cameras': [graph.relative(c.node) for c in cameras], 'roles': roles,
                   'eyes': list(eyes), 'topic_style': style, 'image_transport': transport}
+    if any(c.style != style for c in cameras):
+        out.values['topic_styles'] = [c.style for c in cameras]
     if len(cameras) < len(ROLES):
         out.remarks.append(f'{len(cameras)} of {len(ROLES)} cameras; a policy that needs another '
                            'view is not assigned to this station')
@@ -253,9 +329,9 @@ def find_cameras(graph: FoundGraph) -> FoundPart:
 
 def _cameras(graph: FoundGraph) -> list[FoundCamera]:
     transports: dict[tuple[str, str], dict[str, set[str]]] = {}
-    for style, names in STYLES.items():
+    for style in STYLES:
         for eye in eyes_of(style):
-            tail = names[0].format(eye=eye, name='').removeprefix('~')
+            tail = topics_of(style, eye)[0].removeprefix('~')
             for topic in (*graph.of(IMAGE), *graph.of(JPEG)):
                 for transport in (RAW, COMPRESSED):
                     end = f'{tail}{TRANSPORTS[transport]}'
@@ -263,10 +339,14 @@ def _cameras(graph: FoundGraph) -> list[FoundCamera]:
                         node = topic.name.removesuffix(end)
                         eyes = transports.setdefault((node, style), {})
                         eyes.setdefault(eye, set()).add(transport)
+    # A RealSense whose depth is not aligned to its colours is a camera with one eye.
+    deep = {node for (node, style), eyes in transports.items() if DEPTH in eyes}
     return [FoundCamera(node, style, {eye: frozenset(kinds) for eye, kinds in eyes.items()})
             for (node, style), eyes in sorted(transports.items())
             # left/image_raw ends with image_raw too: it is not a camera called …/left
-            if not (style == 'mono' and re.search(r'/(left|right|rgb)$', node))]
+            if not (style == 'mono' and (re.search(PART_OF_CAMERA, node)
+                                         or node.rpartition('/')[0] in deep))
+            and (node in deep or DEPTH not in eyes_of(style))]
 
 
 def _roles(cameras: list[FoundCamera], out: FoundPart) -> list[str]:
@@ -285,12 +365,11 @@ def _roles(cameras: list[FoundCamera], out: FoundPart) -> list[str]:
     return [given[camera.node] for camera in cameras]
 
 
-def _eyes(cameras: list[FoundCamera], style: str, out: FoundPart) -> tuple[str, ...]:
-    if len(eyes_of(style)) == 1:
-        return EYES[:1]
-    lacking = [c.node for c in cameras if 'right' not in c.transports]
+def _eyes(cameras: list[FoundCamera], out: FoundPart) -> tuple[str, ...]:
+    both = [c for c in cameras if 'right' in eyes_of(c.style)]
+    lacking = [c.node for c in both if 'right' not in c.transports]
     if not lacking:
-        return EYES
+        return EYES if both else EYES[:1]
     out.missing.append(f"no right eye of {', '.join(lacking)}: {SWITCH_ON}, or keep eyes: [left]")
     return EYES[:1]
 
@@ -299,8 +378,9 @@ def _rates(graph: FoundGraph, cameras: list[FoundCamera], eyes: tuple[str, ...],
            out: FoundPart) -> None:
     for camera in cameras:
         for eye in eyes:
-            name = (camera.node + STYLES[camera.style][0].format(eye=eye, name='')
-                    .removeprefix('~') + TRANSPORTS[transport])
+            name = f'{camera.node}/{topic_of(camera.style, eye, transport)}'
+            if name not in graph.topics:
+                continue
             rate_hz = graph.topics[name].rate_hz
             out.found.append(f'{name}' + ('' if rate_hz is None else f' at {rate_hz:.0f} Hz'))
             if rate_hz == 0.0 and camera.style.startswith('zed'):
@@ -324,13 +404,15 @@ class Proposal:
     """
     Parameters by node name; ``found`` and ``missing`` are sentences for a person.
 
-    What is ``missing`` has to be mended before a session; ``remarks`` are to be read.
+    What is ``missing`` has to be mended before a session; ``remarks`` are to be read. ``files``
+    are texts by the name of a file that is to be written beside the station's.
     """
 
     sections: dict[str, dict[str, Any]]
     found: tuple[str, ...]
     remarks: tuple[str, ...]
     missing: tuple[str, ...]
+    files: Mapping[str, str] = field(default_factory=dict)
 
     def text(self, path: str) -> str:
         """Return the station file, with what is missing and the remarks as comments."""
@@ -342,9 +424,9 @@ class Proposal:
                 + yaml.safe_dump(content, sort_keys=False, width=95))
 
 
-def propose(graph: FoundGraph, station: str = 'my_lab') -> Proposal:
-    """Return a station file for what is in a graph."""
-    arm, gripper, cameras = find_arm(graph), find_gripper(graph), find_cameras(graph)
+def propose(graph: FoundGraph, station: str = 'my_lab', folder: Path = Path()) -> Proposal:
+    """Return a station file in ``folder`` for what is in a graph."""
+    arm, gripper, cameras = find_arm(graph, folder), find_gripper(graph), find_cameras(graph)
     parts = (arm, gripper, cameras)
     sections: dict[str, dict[str, Any]] = {}
     if arm.values:
@@ -356,9 +438,10 @@ def propose(graph: FoundGraph, station: str = 'my_lab') -> Proposal:
         'arena_file': 'config/policies.yaml'}
     broadcaster = arm.values.get('ros_control', {}).get('broadcaster', '')
     fast = [f'.*{broadcaster}/.*'] if broadcaster else []
-    sections['recorder_node'] = {'exclude': [*DEPTH, *fast]}
+    sections['recorder_node'] = {'exclude': [*NOT_RECORDED, *fast]}
     return Proposal(sections, _all(part.found for part in parts),
-                    _all(part.remarks for part in parts), _all(part.missing for part in parts))
+                    _all(part.remarks for part in parts), _all(part.missing for part in parts),
+                    arm.files)
 
 
 def _all(lists: Iterable[Sequence[str]]) -> tuple[str, ...]:

@@ -141,7 +141,7 @@ class ArmActions:
         try:
             if not self._node.active:
                 raise ArenaError('the arm node is not active')
-            goal = convert.in_order(request.q or self._node.params.reset_joints,
+            goal = convert.in_order(request.q or self._node.params.home,
                                     request.joint_names, self._commands.names)
             self._commands.drop()
             takeover = self._commands.takeovers

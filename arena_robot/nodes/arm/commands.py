@@ -19,7 +19,6 @@ from arena_robot.nodes.arm.trajectory import Trajectory, trajectory
 from arena_robot.nodes.lib import convert, qos
 from arena_robot.nodes.lib.part_node import CommandStamps, PartNode
 from arena_robot.nodes.lib.part_params import ArmParams
-from arena_robot.robots.arms import DOF
 from arena_robot.safety.filter import finite
 
 
@@ -133,7 +132,8 @@ class ArmCommands:
     def _on_action(self, message: PolicyAction) -> SafeCommand:
         with _meaning():
             action = convert.action(message)
-            finite(action.values, action.space.size, f'{message.action_space} action')
+            finite(action.values, action.space.size(len(self.names)),
+                   f'{message.action_space} action')
         taken = self._take(action, message.header.stamp)
         self.command_id = message.command_id
         return taken
@@ -149,8 +149,8 @@ class ArmCommands:
 
     def _on_joints(self, message: JointState) -> SafeCommand:
         with _meaning():
-            q = finite(convert.in_order(message.position, message.name, self.names), DOF,
-                       'target_joint')
+            q = finite(convert.in_order(message.position, message.name, self.names),
+                       len(self.names), 'target_joint')
         return self._take(q, message.header.stamp)
 
     def _take(self, wanted: Action | Floats, stamp: Time) -> SafeCommand:

@@ -1,4 +1,4 @@
-"""Lifecycle node of a Franka arm; every command goes through the safety layer."""
+"""Lifecycle node of an arm; every command goes through the safety layer."""
 
 import sys
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ from arena_robot.nodes.lib.part_params import (
     reset_joints_within,
 )
 from arena_robot.nodes.lib.spin import run_node
-from arena_robot.robots.arms import ArmLimits
+from arena_robot.robots.arms import ArmLimits, Robot
 from arena_robot.safety.filter import Safety
 from arena_robot.safety.kinematics import frames, jacobian
 from arena_robot.safety.limits import robot_of
@@ -72,7 +72,7 @@ class ArmNode(PartNode[ArmParams]):
     @property
     def limits(self) -> ArmLimits:
         """The limits as they are now."""
-        return self._limits.values.limits(self.robot.name)
+        return self._limits.values.limits(self.params.robot_type)
 
     def on_params(self) -> None:
         """Take up tighter limits too, from the next command on."""
@@ -180,7 +180,7 @@ class ArmNode(PartNode[ArmParams]):
 
     def _limits_of(self, values: LimitParams) -> None:
         """Raise ConfigError for limits that are none, or that exclude the reset pose."""
-        reset_joints_within(self.params.reset_joints, values.limits(self.robot.name))
+        reset_joints_within(self.params.home, values.limits(self.params.robot_type))
 
     def _limit(self) -> None:
         """Give the guard the limits of position, speed and age, and publish them."""
@@ -229,7 +229,8 @@ class ArmNode(PartNode[ArmParams]):
         if self._pose.get_subscription_count():
             self._pose.publish(convert.pose_stamped(stamp_ns, base, state.pose))
         if self._wrench.get_subscription_count():
-            self._wrench.publish(convert.wrench(stamp_ns, base, external_wrench(state)))
+            force = external_wrench(state, self.robot)
+            self._wrench.publish(convert.wrench(stamp_ns, base, force))
 
     def _arm_state(self, state: ArmState, stamp_ns: int) -> ArmStateMessage:
         out = convert.arm_state_message(state, stamp_ns, self.base_frame, self.joint_names)
@@ -286,9 +287,10 @@ class ArmNode(PartNode[ArmParams]):
         return response
 
 
-def external_wrench(state: ArmState) -> Floats:
+def external_wrench(state: ArmState, robot: Robot) -> Floats:
     """Return the wrench (6,) N, N m at the flange, in base axes, that explains ``tau_ext``."""
-    J = jacobian(frames(state.q))
+    chain = robot.limits.chain
+    J = jacobian(frames(state.q, chain), arm=chain)
     out: Floats = np.linalg.lstsq(J.T, state.tau_ext, rcond=None)[0]
     return out
 

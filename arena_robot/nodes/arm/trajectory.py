@@ -18,7 +18,6 @@ from trajectory_msgs.msg import JointTrajectory
 
 from arena_robot.core.errors import SafetyError
 from arena_robot.core.observation import Floats
-from arena_robot.robots.arms import DOF
 from arena_robot.safety.filter import finite
 
 _STEP_S = 1e-4          # of the difference quotient of a path
@@ -29,7 +28,7 @@ SETTLE_S = 2.0      # how long an arm may take to its goal once a motion's time 
 
 @dataclass(frozen=True)
 class Trajectory:
-    """``times_s`` (n,) from the start and ``points`` (n, 7) rad; ``slopes`` (n, 7) or None."""
+    """``times_s`` (n,) from the start and ``points`` (n, joints); ``slopes`` the same or None."""
 
     times_s: Floats
     points: Floats
@@ -41,7 +40,7 @@ class Trajectory:
         return float(self.times_s[-1])
 
     def at(self, elapsed_s: float) -> Floats:
-        """Return the target (7,) rad: cubic where velocities were given, else linear."""
+        """Return the target (joints,): cubic where velocities were given, else linear."""
         i = int(np.searchsorted(self.times_s, elapsed_s, side='right'))
         if i >= len(self.times_s):
             i = -1
@@ -59,14 +58,14 @@ class Trajectory:
         return out
 
     def velocity_at(self, elapsed_s: float) -> Floats:
-        """Return the target's velocity (7,) rad/s; zero before the start and after the end."""
+        """Return the target's velocity (joints,); zero before the start and after the end."""
         if not 0.0 <= elapsed_s < self.duration_s:
-            return np.zeros(DOF)
+            return np.zeros(self.points.shape[1])
         low, high = max(elapsed_s - _STEP_S, 0.0), min(elapsed_s + _STEP_S, self.duration_s)
         return (self.at(high) - self.at(low)) / (high - low)
 
     def sampled(self) -> tuple[Floats, Floats]:
-        """Return times (n,) s and targets (n, 7) rad, close enough to see every excess."""
+        """Return times (n,) s and targets (n, joints), close enough to see every excess."""
         grid = [np.linspace(a, b, min(max(math.ceil((b - a) / _SAMPLE_S), 8), 200), endpoint=False)
                 for a, b in pairwise(self.times_s)]
         times_s = np.concatenate([*grid, self.times_s[-1:]])
@@ -75,7 +74,7 @@ class Trajectory:
 
 def trajectory(message: JointTrajectory, names: list[str], start: Floats) -> Trajectory:
     """
-    Return the trajectory in a message, beginning at ``start`` (7,) rad.
+    Return the trajectory in a message, beginning at ``start`` (joints,).
 
     Raises SafetyError for wrong names, lengths, numbers, or times that do not increase.
     """
@@ -86,17 +85,17 @@ def trajectory(message: JointTrajectory, names: list[str], start: Floats) -> Tra
     order = [list(message.joint_names).index(name) for name in names]
     times, points, slopes = [], [], []
     for i, point in enumerate(message.points):
-        points.append(finite(point.positions, DOF, f'point {i} of the trajectory')[order])
+        points.append(finite(point.positions, len(names), f'point {i} of the trajectory')[order])
         time = point.time_from_start
         times.append(time.sec + time.nanosec * 1e-9)
         if len(point.velocities):
-            slopes.append(finite(point.velocities, DOF, f'velocities of point {i}')[order])
+            slopes.append(finite(point.velocities, len(names), f'velocities of point {i}')[order])
     if any(b <= a for a, b in pairwise(times)) or times[0] < 0.0:
         raise SafetyError('time_from_start must increase from point to point')
     smooth = len(slopes) == len(points)
     if times[0] > 0.0:
         times, points = [0.0, *times], [start, *points]
-        slopes = [np.zeros(DOF), *slopes]
+        slopes = [np.zeros(len(names)), *slopes]
     return Trajectory(np.array(times), np.array(points), np.array(slopes) if smooth else None)
 
 
@@ -191,7 +190,7 @@ class TrajectoryGoal:
 def trajectory_goal(request: FollowRequest, names: list[str], start: Floats,
                     goal_tolerance: float) -> TrajectoryGoal:
     """
-    Return the goal in a request, its path beginning at ``start`` (7,) rad.
+    Return the goal in a request, its path beginning at ``start`` (joints,).
 
     ``goal_tolerance`` (rad) is the default at the goal; on the path nothing is checked unless
     asked for. Raises GoalRefused for what makes no sense.
@@ -217,7 +216,7 @@ def trajectory_goal(request: FollowRequest, names: list[str], start: Floats,
 def tolerance(entries: Sequence[JointTolerance], names: list[str], position: float,
               velocity: float) -> Tolerance:
     """Return the tolerances of ``entries`` over defaults; raises GoalRefused."""
-    out = Tolerance(np.full(DOF, position), np.full(DOF, velocity))
+    out = Tolerance(np.full(len(names), position), np.full(len(names), velocity))
     for entry in entries:
         if entry.name not in names:
             raise GoalRefused(GoalCode.INVALID_JOINTS,

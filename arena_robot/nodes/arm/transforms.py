@@ -1,5 +1,6 @@
 """The arm's description and transforms: robot_description, tf and tf_static."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -16,10 +17,9 @@ from arena_robot.nodes.lib import convert, qos
 from arena_robot.nodes.lib.part_node import PartNode
 from arena_robot.nodes.lib.part_params import ArmParams, gripper_of
 from arena_robot.recording.bag.base import share_folders
-from arena_robot.robots.arms import DOF, Robot
-from arena_robot.robots.grippers import prefixed
+from arena_robot.robots.arms import HERE, Chain, Robot, matrix_of, prefixed
 from arena_robot.safety.limits import robot_of
-from arena_robot.safety.urdf import FixedFrame, joint_origins, link_names, urdf
+from arena_robot.safety.urdf import FixedFrame, link_names, origin_of, urdf
 
 # Every publisher's last message is kept, so a late subscriber needs room for one of each.
 STATIC = QoSProfile(depth=100, durability=QoSDurabilityPolicy.TRANSIENT_LOCAL)
@@ -30,7 +30,7 @@ class ArmTransforms:
     Publishes the URDF on ``robot_description`` (latched) and the links' poses on ``tf``.
 
     Its shapes are Franka's meshes where the package franka_description is installed. Frames are
-    named as the joints are: a prefix, the robot, and links 0 to 8. The description has the fixed
+    named as the arm's row says. The description has the fixed
     frames of others that hang on the arm too, as their ``tf_static`` says: cameras.
     With ``publish_tf: false`` the links' poses are left to a robot_state_publisher.
     """
@@ -38,13 +38,13 @@ class ArmTransforms:
     def __init__(self, node: PartNode[ArmParams]) -> None:
         v = node.params
         robot = robot_of(v.robot_type)
-        arm = robot.arm_name(v.arm_prefix)
-        self._links = [f'{arm}_link{i}' for i in range(DOF + 2)]
-        self._origins = joint_origins(robot)
+        self._links = robot.frames(v.arm_prefix)
+        self._chain = robot.limits.chain
         self._tf: Publisher | None = None
         self._params, self._description = v, ''
-        self._meshes = any((folder / robot.mesh_folder / 'visual' / 'link0.dae').is_file()
-                           for folder in share_folders())
+        self._meshes = bool(robot.mesh_folder) and any(
+            (folder / robot.mesh_folder / 'visual' / 'link0.dae').is_file()
+            for folder in share_folders())
         self._gripper = gripper_of(v)
         self._own = link_names(v.robot_type, v.arm_prefix, self._gripper)
         self._frames: dict[str, FixedFrame] = {}
@@ -60,12 +60,10 @@ class ArmTransforms:
         v = node.params
         self._static = node.keep(qos.publisher(node, TFMessage, 'tf_static', qos.LATCHED))
         stamp_ns = node.get_clock().now().nanoseconds
-        fixed = [transform(stamp_ns, self._links[DOF], self._links[DOF + 1],
-                           (0.0, 0.0, robot.flange_m), 0.0, 0.0)]
+        fixed = [fixed_transform(stamp_ns, self._links[-2], self._links[-1], self._chain.end)]
         if self._gripper:
-            fixed.append(transform(stamp_ns, self._links[DOF + 1],
-                                   prefixed(self._gripper.base_link, v.arm_prefix),
-                                   (0.0, 0.0, 0.0), 0.0, 0.0))
+            fixed.append(fixed_transform(
+                stamp_ns, self._links[-1], prefixed(self._gripper.base_link, v.arm_prefix), HERE))
         self._static.publish(TFMessage(transforms=fixed))
 
     def _on_static(self, message: TFMessage) -> None:
@@ -87,11 +85,10 @@ class ArmTransforms:
             self._text.publish(String(data=description))
 
     def publish(self, q: Floats, stamp_ns: int) -> None:
-        """Publish the links' poses for the joints ``q`` (7,) rad, while somebody listens."""
+        """Publish the links' poses for the joints ``q`` (n,), while somebody listens."""
         if self._tf and self._tf.get_subscription_count():
-            self._tf.publish(TFMessage(transforms=[
-                transform(stamp_ns, self._links[i], self._links[i + 1], place, roll, float(q[i]))
-                for i, (place, roll) in enumerate(self._origins)]))
+            self._tf.publish(TFMessage(
+                transforms=link_transforms(stamp_ns, self._links, self._chain, q)))
 
 
 def pose_in(message: TransformStamped) -> tuple[float, ...]:
@@ -101,9 +98,28 @@ def pose_in(message: TransformStamped) -> tuple[float, ...]:
         position=Point(x=place.x, y=place.y, z=place.z), orientation=turn)).tolist())
 
 
-def transform(stamp_ns: int, parent: str, child: str, place: tuple[float, float, float],
-              roll: float, turn: float) -> TransformStamped:
-    """Return the pose of a link: moved to ``place`` (m), rolled, then turned about its z axis."""
-    (cr, cz), (sr, sz) = np.cos([roll / 2, turn / 2]), np.sin([roll / 2, turn / 2])
-    return convert.transform(stamp_ns, parent, child, place,
-                             (sr * cz, -sr * sz, cr * sz, cr * cz))
+def link_transforms(stamp_ns: int, links: Sequence[str], chain: Chain,
+                    q: Floats) -> list[TransformStamped]:
+    """Return the pose of each link that a joint moves, in the link before it."""
+    out = []
+    for i, (place, rpy) in enumerate(map(origin_of, chain.places)):
+        axis, angle = np.array(chain.axes[i]), float(q[i])
+        if chain.slides[i]:
+            place, angle = place + angle * matrix_of(chain.places[i])[:3, :3] @ axis, 0.0
+        half = np.array([*np.sin(angle / 2) * axis, np.cos(angle / 2)])
+        out.append(convert.transform(stamp_ns, links[i], links[i + 1], place,
+                                     _product(convert.quaternion_of(np.array(rpy)), half)))
+    return out
+
+
+def _product(a: Floats, b: Floats) -> Floats:
+    """Return the rotation ``b`` followed by ``a``, quaternions x y z w."""
+    return np.array([*(a[3] * b[:3] + b[3] * a[:3] + np.cross(a[:3], b[:3])),
+                     a[3] * b[3] - a[:3] @ b[:3]])
+
+
+def fixed_transform(stamp_ns: int, parent: str, child: str,
+                    pose: tuple[float, ...]) -> TransformStamped:
+    """Return the pose (12 numbers) of a frame that does not move."""
+    place, rpy = origin_of(pose)
+    return convert.transform(stamp_ns, parent, child, place, convert.quaternion_of(np.array(rpy)))

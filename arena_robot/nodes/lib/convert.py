@@ -35,7 +35,7 @@ from arena_robot.core.observation import (
     ObjectStatus,
     RobotMode,
 )
-from arena_robot.robots.arms import ROBOTS, ArmLimits, robot_of_joints
+from arena_robot.robots.arms import MOST_JOINTS, ArmLimits, are_of_an_arm
 from arena_robot.safety.kinematics import rpy_of
 
 _SECOND_NS = 1_000_000_000
@@ -119,7 +119,7 @@ def joint_state(stamp_ns: int, frame_id: str, names: Sequence[str], q: Floats,
 
 def in_order(values: Sequence[float], given: Sequence[str], names: Sequence[str]) -> Floats:
     """
-    Return the positions (7,) of the joints ``given`` in the order of ``names``.
+    Return the positions (n,) of the joints ``given`` in the order of ``names``.
 
     Without names the order is taken as it is. SafetyError names what is missing or unknown.
     """
@@ -167,12 +167,13 @@ def arm_state(message: arena.ArmState) -> ArmState:
     """
     Return the state in an ArmState message.
 
-    Raises DriverError unless its joints are a robot's, and each array has a number for each.
+    Raises DriverError unless its joints are an arm's, and each array has a number for each.
     """
     names = tuple(message.joint_names)
-    if robot_of_joints(names) is None:
-        raise DriverError(f"arm_state has the joints {', '.join(names) or '(none named)'}; the "
-                          'robots are ' + ' and '.join(ROBOTS))
+    if not are_of_an_arm(names):
+        raise DriverError(f"arm_state has the joints {', '.join(names) or '(none named)'}; an arm "
+                          f'has 1 to {MOST_JOINTS} with different names, one of this package all '
+                          'of its own in order')
     joints = {name: np.array(getattr(message, name), np.float64) for name in _PER_JOINT}
     for name, values in joints.items():
         if len(values) != len(names):

@@ -3,7 +3,7 @@
 import importlib
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +12,10 @@ from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as ImageMessage
 
 from arena_robot.core.errors import ConfigError, DataError
-from arena_robot.core.jpeg import from_jpeg
-from arena_robot.core.observation import EYES, Image
+from arena_robot.core.jpeg import from_depth_message, from_jpeg
+from arena_robot.core.observation import DEPTH, EYES, DepthImage, Image
 from arena_robot.nodes.lib import convert
-from arena_robot.robots.cameras import STYLES
+from arena_robot.robots.cameras import EYES_OF, topics_of
 
 if TYPE_CHECKING:
     from arena_robot.recording.episode.frames import PacketDecoder
@@ -27,19 +27,36 @@ RAW, COMPRESSED, FFMPEG = 'raw', 'compressed', 'ffmpeg'
 TRANSPORTS = {RAW: '', COMPRESSED: '/compressed', FFMPEG: '/ffmpeg'}
 LONGEST = 30    # waiting video packets of two seconds at 15 Hz
 JOIN_S = 1.0    # one picture is decoded in less
+DEPTHS = '/compressedDepth'    # PNG, without loss, in every transport but raw
+DEPTH_ENCODING = '16UC1'
 FFMPEG_PACKAGE = 'ffmpeg_image_transport_msgs'
 
 
 def eyes_of(style: str) -> tuple[str, ...]:
-    """Return the eyes that a camera with these topics has; a mono camera's is the left one."""
-    return EYES if '{eye}' in STYLES[style][0] else EYES[:1]
+    """Return the eyes that a camera with these topics has, and depth; a single one is left."""
+    return tuple(EYES_OF.get(style, EYES))
 
 
-def message_kind(transport: str) -> Any:
+def topic_of(style: str, eye: str, transport: str = RAW) -> str:
+    """Return the image topic of an eye in a transport, behind the name of its camera node."""
+    tail = DEPTHS if eye == DEPTH and transport != RAW else TRANSPORTS[transport]
+    return topics_of(style, eye)[0].removeprefix('~/') + tail
+
+
+def styles_of(style: str, own: Sequence[str], cameras: Sequence[str]) -> tuple[str, ...]:
+    """Return the style of each camera: its ``own``, or all have ``style``. Raises ConfigError."""
+    styles = tuple(own) or (style,) * len(cameras)
+    if len(styles) != len(cameras):
+        raise ConfigError(f'topic_styles has {len(styles)} entries for {len(cameras)} cameras; '
+                          'name one style for each camera, or set topic_style alone')
+    return styles
+
+
+def message_kind(transport: str, eye: str = '') -> Any:
     """Return the message class of a transport. Raises ConfigError when it is not installed."""
     if transport == RAW:
         return ImageMessage
-    if transport == COMPRESSED:
+    if transport == COMPRESSED or eye == DEPTH:
         return CompressedImage
     try:
         return importlib.import_module(f'{FFMPEG_PACKAGE}.msg').FFMPEGPacket
@@ -66,6 +83,19 @@ def read_compressed(message: Any) -> Image:
     """Return the pixels of a CompressedImage with a JPEG or PNG in it; DataError otherwise."""
     return Image(from_jpeg(np.frombuffer(message.data, np.uint8)),
                  convert.stamp_of(message.header.stamp))
+
+
+def read_depth(message: Any) -> DepthImage:
+    """Return the depth of a 16UC1 Image, or of a PNG in a CompressedImage; DataError otherwise."""
+    stamp_ns = convert.stamp_of(message.header.stamp)
+    if isinstance(message, CompressedImage):
+        return DepthImage(from_depth_message(
+            np.frombuffer(message.data, np.uint8), message.format), stamp_ns)
+    if message.encoding != DEPTH_ENCODING or message.is_bigendian:
+        raise DataError(f"its depth is '{message.encoding}', usable is {DEPTH_ENCODING}, "
+                        'little-endian, in mm')
+    rows = np.frombuffer(message.data, '<u2').reshape(message.height, message.step // 2)
+    return DepthImage(rows[:, :message.width], stamp_ns)
 
 
 class PacketReader:
@@ -103,8 +133,9 @@ class DecodingThread:
     packets build on each other and are all decoded. ``failed`` gets what cannot be read.
     """
 
-    def __init__(self, name: str, readers: Mapping[str, Callable[[Any], Image | None]],
-                 done: Callable[[Mapping[str, Image]], None],
+    def __init__(self, name: str,
+                 readers: Mapping[str, Callable[[Any], Image | DepthImage | None]],
+                 done: Callable[[Mapping[str, Any]], None],
                  failed: Callable[[str, str], None]) -> None:
         self._readers, self._done, self._failed = readers, done, failed
         self._waiting: deque[Decoded] = deque()

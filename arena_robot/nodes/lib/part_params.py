@@ -20,13 +20,16 @@ from arena_robot.nodes.lib.parameters import (
     param,
     require_prefix,
 )
-from arena_robot.robots.arms import DOF, PANDA, RESET_JOINTS, ROBOTS, ArmLimits
+from arena_robot.robots.arms import PANDA, RESET_JOINTS, ArmLimits, Robot, prefixed
 from arena_robot.robots.cameras import STYLES
-from arena_robot.robots.grippers import ROBOTIQ_2F85, GripperModel, prefixed
+from arena_robot.robots.grippers import ROBOTIQ_2F85, GripperModel
 from arena_robot.safety.limits import limits_for, robot_of
 from arena_robot.safety.urdf import CameraMount
 
 _PANDA = PANDA.limits
+# What the parameter robot_type says, wherever it is declared.
+ROBOT_TYPE = ('which arm: panda, fr3, an embodiment of `arena embodiment list`, or the path of '
+              'its YAML file')
 CRISP, JTC = 'crisp', 'joint_trajectory_controller'
 COMMAND_TOPICS = {CRISP: 'target_joint', JTC: f'{JTC}/joint_trajectory'}
 PARALLEL, SINGLE, TOPIC = 'ParallelGripperCommand', 'GripperCommand', 'topic'
@@ -71,7 +74,7 @@ class CommandedParams(PartParams):
 class ArmParams(CommandedParams):
     """Parameters of every arm_node, independent of the robot."""
 
-    robot_type: str = param('panda', 'which Franka', choices=tuple(sorted(ROBOTS)))
+    robot_type: str = param('panda', ROBOT_TYPE)
     robot_ip: str = param('172.16.0.2', 'address of the robot, or of the NUC that drives it')
     arm_prefix: str = param('', "prefix of joint and frame names, such as 'left'")
     joint_state_rate: float = param(
@@ -86,7 +89,8 @@ class ArmParams(CommandedParams):
         0.1, 'age of a reading above which commands are refused', 0.005, 1.0, unit='s',
         live=DOWN)
     reset_joints: tuple[float, ...] = param(
-        RESET_JOINTS, "goal of go_home, DROID's by default", unit='rad')
+        RESET_JOINTS, "goal of go_home, DROID's by default; while it is that, an embodiment's own",
+        unit='rad')
     goal_tolerance: float = param(
         0.03, 'distance at which a motion has reached its goal', 0.001, 0.5, unit='rad')
     base_frame: str = param('', 'frame of poses; empty: <prefix>_<robot_type>_link0')
@@ -95,6 +99,15 @@ class ArmParams(CommandedParams):
         'flange')
     gripper_type: str = param(
         ROBOTIQ_2F85.name, 'the gripper at the flange in the description; empty: none')
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        robot_of(self.robot_type)
+
+    @property
+    def home(self) -> tuple[float, ...]:
+        """The goal of go_home."""
+        return home_of(robot_of(self.robot_type), self.reset_joints)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +136,9 @@ class LimitParams(Parameters):
         _PANDA.max_joint_delta, 'limit: largest step of an action', unit='rad', live=DOWN)
     max_lead: float = param(
         _PANDA.max_lead, 'limit: largest distance of a target from the arm', unit='rad', live=DOWN)
+    self_distance: float = param(
+        _PANDA.self_distance, 'limit: smallest distance between links of an arm whose model has '
+        'their shapes; 0: not checked', 0.0, 0.5, unit='m', live=UP)
 
     @classmethod
     def of(cls, limits: ArmLimits) -> 'LimitParams':
@@ -132,6 +148,11 @@ class LimitParams(Parameters):
     def limits(self, robot_type: str) -> ArmLimits:
         """Return the limits of a robot with these values. Raises ConfigError."""
         return limits_for(robot_type, by_name(self))
+
+
+def home_of(robot: Robot, reset_joints: tuple[float, ...]) -> tuple[float, ...]:
+    """Return ``reset_joints``, or the robot's own where they are left at DROID's."""
+    return robot.reset_joints if reset_joints == RESET_JOINTS else reset_joints
 
 
 def gripper_of(params: ArmParams) -> GripperModel | None:
@@ -146,7 +167,7 @@ def ee_frame_of(params: ArmParams) -> str:
     DROID's poses are the flange's, and so is what the safety layer bounds.
     """
     robot = robot_of(params.robot_type)
-    flange = f'{robot.arm_name(params.arm_prefix)}_link{DOF + 1}'
+    flange = robot.flange_frame(params.arm_prefix)
     gripper = gripper_of(params)
     known = [flange, *([prefixed(gripper.base_link, params.arm_prefix)] if gripper else [])]
     if params.ee_frame and params.ee_frame not in known:
@@ -156,14 +177,14 @@ def ee_frame_of(params: ArmParams) -> str:
 
 
 def reset_joints_within(joints: Sequence[float], limits: ArmLimits) -> None:
-    """Raise ConfigError unless ``reset_joints`` are seven angles that the limits allow."""
-    if len(joints) != DOF:
-        raise ConfigError(f'reset_joints needs {DOF} numbers, found {len(joints)}')
+    """Raise ConfigError unless ``reset_joints`` are joints that the limits allow."""
+    if len(joints) != limits.joints:
+        raise ConfigError(f'reset_joints needs {limits.joints} numbers, found {len(joints)}')
     for i, (angle, low, high) in enumerate(
             zip(joints, limits.joint_lower, limits.joint_upper, strict=True), 1):
         if not low <= angle <= high:
-            raise ConfigError(f'reset_joints: joint {i} is {angle:g} rad, allowed are {low:g} to '
-                              f'{high:g}')
+            raise ConfigError(f'reset_joints: joint {i} is {angle:g} {limits.chain.units[i - 1]}, '
+                              f'allowed are {low:g} to {high:g}')
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,7 +247,8 @@ class CameraParams(PartParams):
         QUALITY, 'quality of …/compressed, encoded only while it has subscribers', 1, 100,
         live=ANY)
     topic_style: str = param(
-        'zed5', 'topic names: of a ZED wrapper version, generic, or mono: a camera with one eye',
+        'zed5', 'topic names: of a ZED wrapper version, generic, mono: a camera with one eye, or '
+        'realsense: one eye and its depth',
         choices=tuple(STYLES))
     capture_latency_ms: float = param(
         41.0, "stamp minus true exposure, published in diagnostics; DROID's for ZED",

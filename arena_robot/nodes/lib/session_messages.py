@@ -106,7 +106,8 @@ def chunk_message(index: int, step: int, chunk: Chunk, slot: Slot, stamp_ns: int
                   frame_id: str) -> arena.ActionChunk:
     """Return the actions of one inference."""
     out = arena.ActionChunk(header=header(stamp_ns, frame_id), slot=slot.value,
-                            chunk_index=index, step=step, action_space=chunk.space.value,
+                            chunk_index=index, step=step,
+                            action_space=chunk.layout or chunk.space.value,
                             width=chunk.actions.shape[1],
                             observation_sha256=chunk.observation_sha256)
     out.actions = array('f', chunk.actions.astype('float32').tobytes())

@@ -38,6 +38,7 @@ from arena_robot.nodes.lib.shared_memory import PortWatch, mend_ports
 RCLError = rclpy_implementation.RCLError
 log = logging.getLogger(__name__)
 
+GONE = 'pointer is invalid'    # rclpy's word for an action server that is closed meanwhile
 STOP_S = 1.0          # how long an executor may take to end, and then its thread
 PORT_LOOK_S = 1.0     # PortWatch counts looks of one a second
 PROFILE_VARIABLES = ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE')
@@ -90,6 +91,10 @@ class Spin:
         if isinstance(node, Listening):
             node.listen()
 
+    def late(self) -> bool:
+        """Return whether a node gets its messages late until the process is started again."""
+        return any(node.late for node, _, _ in self._nodes if isinstance(node, Listening))
+
     def catch_signals(self) -> None:
         """Let SIGINT, SIGTERM and SIGHUP end :meth:`wait`; for the main thread only."""
         for number in end_signals():
@@ -138,12 +143,15 @@ def _spin(executor: Executor) -> None:
             return
         except InvalidHandle:
             log.debug('a part of the node was closed while it was looked at')
-        except Exception:
-            log.exception('a callback failed')
+        except Exception as error:
+            if isinstance(error, RCLError) and GONE in str(error):
+                log.debug('an action of the node was closed while it was looked at')
+            else:
+                log.exception('a callback failed')
 
 
 def _wait(spin: Spin) -> None:
-    """Return once a signal has come. Raises NotConnected when this process gets no requests."""
+    """Return once a signal has come. Raises NotConnected when messages do not come, or late."""
     watch = PortWatch()
     while not spin.wait(PORT_LOOK_S):
         if lost := watch.look():
@@ -151,6 +159,11 @@ def _wait(spin: Spin) -> None:
                 f"this process gets no requests: its {', '.join(lost)} in shared memory was "
                 'deleted, as Fast DDS does at times after a process was killed; it has to be '
                 'started again')
+        if spin.late():
+            raise NotConnected(
+                'every message comes to this process up to a third of a second late: another one '
+                'was killed while it wrote into its port of Fast DDS in shared memory; this '
+                'process has to be started again')
 
 
 def tune_process() -> None:

@@ -10,7 +10,7 @@ from rclpy.topic_endpoint_info import TopicEndpointInfo
 
 from arena_msgs.srv import CheckStreams
 from arena_robot.core.clock import LOOK_S
-from arena_robot.recording.episode.views import IMAGE, JPEG, JPEGS
+from arena_robot.recording.episode.views import IMAGE, JPEG, JPEGS, PNGS
 
 PATIENCE_S = 2.0    # the ROS graph shows a camera's topics one after another
 LONGEST_S = 20.0    # of a check, whatever its caller asks for
@@ -20,8 +20,9 @@ class RequiredStreams:
     """
     The streams that must be recorded, by their raw topics.
 
-    Images come as JPEGs where ``<topic>/compressed`` is published, and raw where it is not, or
-    where nothing arrives on it; that ends once JPEGs arrive. ``images`` is the recorder's
+    Images come as JPEGs where ``<topic>/compressed`` is published, depth as PNGs where
+    ``<topic>/compressedDepth`` is, and raw where it is not, or where nothing arrives on it; that
+    ends once JPEGs arrive. ``images`` is the recorder's
     parameter: 'none' records no image.
     """
 
@@ -47,7 +48,7 @@ class RequiredStreams:
         if self._images == 'none':
             return False
         if message_type == JPEG:
-            return topic.removesuffix(JPEGS) in self._required and self._images != 'raw'
+            return _raw(topic) in self._required and self._images != 'raw'
         if topic not in self._required:
             return False
         return self._images == 'raw' or topic in self._raw or self._has_no_jpegs(topic)
@@ -55,8 +56,7 @@ class RequiredStreams:
     def count(self, topic: str) -> None:
         """Count a message that arrived."""
         self._counts[topic] = self._counts.get(topic, 0) + 1
-        if topic.endswith(JPEGS):
-            images = topic.removesuffix(JPEGS)
+        if (images := _raw(topic)) != topic:
             self._raw.discard(images)
             self._jpeg_s[images] = time.monotonic()
 
@@ -90,14 +90,19 @@ class RequiredStreams:
             time.sleep(LOOK_S)
 
     def _arrived(self, topic: str) -> int:
-        return self._counts.get(topic, 0) + self._counts.get(topic + JPEGS, 0)
+        return sum(self._counts.get(topic + tail, 0) for tail in ('', JPEGS, PNGS))
 
     def _has_no_jpegs(self, topic: str) -> bool:
         """Return whether JPEGs have been missing for a while: topics are not found at once."""
-        if self._publishers(topic + JPEGS):
+        if self._publishers(topic + JPEGS) or self._publishers(topic + PNGS):
             self._seen_s.pop(topic, None)
             return False
         return time.monotonic() - self._seen_s.setdefault(topic, time.monotonic()) > PATIENCE_S
+
+
+def _raw(topic: str) -> str:
+    """Return the topic of the raw images of one with JPEGs or PNGs."""
+    return topic.removesuffix(JPEGS).removesuffix(PNGS)
 
 
 class StreamCheck:

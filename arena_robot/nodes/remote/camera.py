@@ -1,4 +1,4 @@
-"""Camera interface over the topics of a camera node: both eyes, paired by stamp."""
+"""Camera interface over the topics of a camera node: eyes, or one and depth, paired by stamp."""
 
 import logging
 import threading
@@ -13,7 +13,7 @@ from rclpy.qos import QoSProfile, QoSReliabilityPolicy
 from sensor_msgs.msg import CameraInfo as CameraInfoMessage
 
 from arena_robot.core.errors import DataError, DriverError, NotConnected, ReadTimeout
-from arena_robot.core.observation import EYES, CameraInfo, Image
+from arena_robot.core.observation import DEPTH, EYES, CameraInfo, Image
 from arena_robot.drivers.base import StereoFrame
 from arena_robot.drivers.grabbing import Arrivals
 from arena_robot.nodes.lib import convert, qos
@@ -22,18 +22,19 @@ from arena_robot.nodes.lib.endpoints import Way, ends
 from arena_robot.nodes.lib.images import (
     COMPRESSED,
     RAW,
-    TRANSPORTS,
     Decoded,
     DecodingThread,
     PacketReader,
     eyes_of,
     message_kind,
     read_compressed,
+    read_depth,
     read_image,
+    topic_of,
 )
 from arena_robot.nodes.lib.part_params import RosCameraParams
 from arena_robot.nodes.remote.part import Newest, RemotePart
-from arena_robot.robots.cameras import STYLES
+from arena_robot.robots.cameras import topics_of
 
 log = logging.getLogger(__name__)
 
@@ -68,20 +69,20 @@ class RemoteCamera(RemotePart):
 
     def open(self) -> None:
         """Connect to the node and wait for the first frame."""
-        kind, suffix = message_kind(self._transport), TRANSPORTS[self._transport]
         if self._transport != RAW:
             self._decoding = DecodingThread(
-                self._name, {eye: read_compressed if self._transport == COMPRESSED
-                             else PacketReader() for eye in self._eyes},
+                self._name, {eye: read_depth if eye == DEPTH else read_compressed
+                             if self._transport == COMPRESSED else PacketReader()
+                             for eye in self._eyes},
                 self._on_decoded, self._on_unreadable)
             self._made.append(self._decoding.close)
-        for eye in EYES:
-            image, info, _ = (t.format(eye=eye, name='').removeprefix('~/')
-                              for t in STYLES[self._style])
+        for eye in eyes_of(self._style):
+            image = topic_of(self._style, eye, self._transport)
+            info = topics_of(self._style, eye)[1].removeprefix('~/')
             self._subscribe(CameraInfoMessage, info, self._keeper(eye))
             if eye in self._eyes:
-                self._subscribe(kind, f'{image}{suffix}', self._receiver(eye),
-                                self._profile(f'{image}{suffix}'))
+                self._subscribe(message_kind(self._transport, eye), image, self._receiver(eye),
+                                self._profile(image))
         try:
             self._first(self._newest)
         except NotConnected as error:
@@ -155,7 +156,7 @@ class RemoteCamera(RemotePart):
             decoding, stamp_ns = self._decoding, convert.stamp_of(message.header.stamp)
             if decoding is None:
                 try:
-                    image = read_image(message)
+                    image = (read_depth if eye == DEPTH else read_image)(message)
                 except DataError as error:
                     self._on_unreadable(eye, str(error))
                 else:
@@ -178,15 +179,16 @@ class RemoteCamera(RemotePart):
                  paired: Callable[[dict[str, Any]], None]) -> None:
         """Pair the eyes by stamp; an unpaired image counts as dropped."""
         with self._lock:
-            other = self._half.get(_other(eye))
+            others = [name for name in self._eyes if name != eye]
+            other = self._half.get(others[0]) if others else None
             if len(self._eyes) == 2 and (other is None or other[0] != stamp_ns):
                 self._dropped += eye in self._half
                 self._half[eye] = (stamp_ns, half)
                 return
             self._half.clear()
-        paired({eye: half, **({} if other is None else {_other(eye): other[1]})})
+        paired({eye: half, **({} if other is None else {others[0]: other[1]})})
 
-    def _on_decoded(self, images: Mapping[str, Image]) -> None:
+    def _on_decoded(self, images: Mapping[str, Any]) -> None:
         """Take the pictures of a grab; those of a video come eye by eye."""
         if len(images) < len(self._eyes):
             for eye, image in images.items():
@@ -198,13 +200,9 @@ class RemoteCamera(RemotePart):
         left_out = self._decoding.dropped if self._decoding else 0
         self._sequence += 1
         frame = StereoFrame(images.get('left', nothing), images.get('right', nothing),
-                            self._sequence, self._dropped + left_out)
+                            self._sequence, self._dropped + left_out, images.get(DEPTH))
         self._arrivals.note(stamp_ns, self._clock.now_ns())
         self._newest.put(frame)
-
-
-def _other(eye: str) -> str:
-    return 'right' if eye == 'left' else 'left'
 
 
 class RosCamera(RemoteCamera):

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
 from sensor_msgs.msg import CompressedImage
@@ -17,7 +18,7 @@ from std_msgs.msg import Empty, Float64, String
 from std_srvs.srv import Trigger
 
 from arena_msgs.action import RunEpisode
-from arena_msgs.msg import EpisodeInfo, SessionState, StepRecord
+from arena_msgs.msg import ArmState, EpisodeInfo, SessionState, StepRecord
 from arena_msgs.srv import (
     CloseSession,
     ListSessions,
@@ -28,10 +29,17 @@ from arena_msgs.srv import (
 )
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import NotConnected, SessionError
+from arena_robot.core.observation import Floats
 from arena_robot.core.verdict import Extras, Plain, Verdict
 from arena_robot.drivers.part import Opened
 from arena_robot.nodes.lib import qos
-from arena_robot.nodes.lib.calls import LATE_S, ServiceClients, ThreadedActionClient, send_goal
+from arena_robot.nodes.lib.calls import (
+    LATE_S,
+    ServiceClients,
+    ThreadedActionClient,
+    parameters_of,
+    send_goal,
+)
 from arena_robot.nodes.lib.convert import stamp_of
 from arena_robot.nodes.lib.listener import Listening
 from arena_robot.nodes.lib.session_messages import desk_state, draft_request, feedback_message
@@ -80,6 +88,7 @@ class RemoteDesk(Opened):
         self._state, self._known = DeskState(), False
         self._run: RunView | None = None
         self._first_ns = 0
+        self._joints: Floats | None = None
         self._pictures = Pictures(lambda: self._state.state.running)
         self.oracle: dict[str, float | str] = {}
         self._over = threading.Event()
@@ -149,6 +158,18 @@ class RemoteDesk(Opened):
             self.hear(CompressedImage, f'{topic}/compressed', live, qos.SENSOR)
             self.hear(CompressedImage, f'{self._session}/reset_reference/{name}', start,
                       qos.LATCHED)
+
+    def watch_arm(self) -> None:
+        """Receive the arm's measured joints from now on; the session node names its arm node."""
+        [arm] = parameters_of(self._node, self._session, ('arm',), self._patience_s, SessionError)
+        self.hear(ArmState, f'{arm.string_value}/arm_state', self._on_arm, qos.SENSOR)
+
+    def joints(self) -> Floats | None:
+        """Return the measured joints (7,) rad; None before the first."""
+        return self._joints
+
+    def _on_arm(self, message: ArmState) -> None:
+        self._joints = np.asarray(message.q, np.float64)
 
     def watch_oracle(self, sim: str = 'sim_station') -> None:
         """

@@ -11,12 +11,12 @@ from arena_robot.core.errors import SessionError
 from arena_robot.core.observation import EYES, view
 from arena_robot.core.verdict import Extras
 from arena_robot.nodes.lib.calls import parameters_of
-from arena_robot.robots.cameras import STYLES
+from arena_robot.nodes.lib.images import styles_of, topic_of
 
 CLIP_PERIOD_S = 0.2    # five pictures a second are enough to see what happened
 LONGEST_CLIP = 3000    # pictures: ten minutes
 NAMES = ('roles', 'cameras', 'eyes', 'topic_style', 'consent', 'ask', 'stages', 'failure_tags',
-         'arena', 'site')
+         'arena', 'site', 'topic_styles')
 
 
 class Pictures:
@@ -100,8 +100,9 @@ def session_views(node: Node, session: str, timeout_s: float
     values = parameters_of(node, session, NAMES, timeout_s, SessionError)
     roles, cameras, eyes = (list(value.string_array_value) for value in values[:3])
     eye = next((candidate for candidate in EYES if candidate in eyes), EYES[0])
-    topic = STYLES[values[3].string_value][0].format(eye=eye, name='').removeprefix('~/')
-    return {view(role, eye): f'{camera}/{topic}'
-            for role, camera in zip(roles, cameras, strict=False)}, values[4].string_value, Extras(
-                *(tuple(value.string_array_value) for value in values[5:8])), (
-            None if values[8].string_value == 'local' else values[9].string_value)
+    styles = styles_of(values[3].string_value, values[10].string_array_value, cameras)
+    topics = {view(role, eye): f'{camera}/{topic_of(style, eye)}'
+              for role, camera, style in zip(roles, cameras, styles, strict=False)}
+    extras = Extras(*(tuple(value.string_array_value) for value in values[5:8]))
+    return topics, values[4].string_value, extras, (
+        None if values[8].string_value == 'local' else values[9].string_value)

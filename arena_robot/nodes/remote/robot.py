@@ -24,10 +24,11 @@ from arena_robot.core.observation import ArmState, Floats, GripperState, RobotMo
 from arena_robot.drivers.base import ArmDescription
 from arena_robot.nodes.lib import convert, qos
 from arena_robot.nodes.lib.calls import ThreadedActionClient, parameters_of, send_goal
+from arena_robot.nodes.lib.part_params import home_of
 from arena_robot.nodes.remote.camera import RemoteCamera
 from arena_robot.nodes.remote.part import Newest, RemotePart
-from arena_robot.robots.arms import DOF
 from arena_robot.safety.filter import clipped, finite
+from arena_robot.safety.limits import robot_of
 
 log = logging.getLogger(__name__)
 CLOSE_S = 0.5     # to hold at the end, also of an arm_node that is gone
@@ -96,8 +97,7 @@ class RemoteArm(RemotePart):
     def command(self, command: ArmCommand) -> ArmCommand:
         """Send a target; return what the node's driver accepted, after some milliseconds."""
         self._require_open(self._name)
-        q = finite(command.q, DOF, 'arm target')
-        self._ready()
+        q = finite(command.q, len(self._ready().q), 'arm target')
         answer = self._expect(command.stamp_ns)
         self._target.publish(convert.joint_state(command.stamp_ns, '', (), q))
         try:
@@ -107,13 +107,18 @@ class RemoteArm(RemotePart):
                               'target; is it active?') from error
 
     def description(self) -> ArmDescription:
-        """Ask the node for its parameters; DriverError when it does not answer."""
-        robot, backend, fake, reset = parameters_of(
+        """
+        Ask the node for its parameters; DriverError when it does not answer.
+
+        ConfigError when it is an arm that this machine has no file of.
+        """
+        robot_type, backend, fake, reset = parameters_of(
             self._node, self._name, ('robot_type', 'backend', 'use_fake_hardware', 'reset_joints'),
             self._timeout_s)
+        robot = robot_of(robot_type.string_value)
         return ArmDescription(
-            robot.string_value, 'sim' if fake.bool_value else backend.string_value,
-            tuple(reset.double_array_value))
+            robot, 'sim' if fake.bool_value else backend.string_value,
+            home_of(robot, tuple(reset.double_array_value)), robot_type.string_value)
 
     def act(self, action: Action, stamp_ns: int) -> 'futures.Future[SafeCommand]':
         """Send an action; the future has what the node's driver accepted."""
@@ -127,8 +132,7 @@ class RemoteArm(RemotePart):
     def move_to(self, q: Floats, duration_s: float | None = None) -> float:
         """Start a motion as soon as the node has accepted it."""
         self._require_open(self._name)
-        goal_q = finite(q, DOF, 'goal')
-        self._ready()
+        goal_q = finite(q, len(self._ready().q), 'goal')
         goal = MoveToJoints.Goal(q=convert.doubles(goal_q), duration_s=float(duration_s or 0.0))
         what = f'{self._name}/go_home'
         known = threading.Event()  # by its first feedback or its early end

@@ -23,7 +23,7 @@ from arena_msgs.msg import (
     PolicyAction,
 )
 from arena_robot.core.errors import DriverError
-from arena_robot.core.observation import view
+from arena_robot.core.observation import DEPTH, view
 from arena_robot.drivers.base import Camera
 from arena_robot.nodes.lib import diagnostics, qos
 from arena_robot.nodes.lib.endpoints import (
@@ -35,9 +35,9 @@ from arena_robot.nodes.lib.endpoints import (
     strangers,
     type_name,
 )
-from arena_robot.nodes.lib.images import RAW, TRANSPORTS, message_kind
+from arena_robot.nodes.lib.images import RAW, eyes_of, message_kind, topic_of
 from arena_robot.nodes.session.params import SessionParams
-from arena_robot.robots.cameras import STYLES
+from arena_robot.robots.cameras import topics_of
 from arena_robot.session.base import Check
 
 RIGHT_IS_OFF = ('switch it on: video.publish_left_right of the ZED wrapper is off by default; or '
@@ -51,7 +51,7 @@ CHECK = 'one station'
 
 def image_topic(style: str, camera: str, eye: str) -> str:
     """Return the raw image topic of one eye of a camera node."""
-    return _of(camera, STYLES[style][0], eye)
+    return f'{camera}/{topic_of(style, eye)}'
 
 
 def arm_endpoints(arm: str) -> list[NodeEndpoint]:
@@ -80,11 +80,11 @@ def gripper_endpoints(gripper: str) -> list[NodeEndpoint]:
 def camera_endpoints(camera: str, style: str, eyes: Sequence[str],
                      transport: str = RAW) -> list[NodeEndpoint]:
     """Return what a session needs of a camera node."""
-    image, info = STYLES[style][:2]
-    wanted = ((f'{image}{TRANSPORTS[transport]}', message_kind(transport)), (info, CameraInfo))
-    return [NodeEndpoint(Way.PUBLISHES, _of(camera, topic, eye), type_name(kind),
+    return [NodeEndpoint(Way.PUBLISHES, f'{camera}/{topic}', type_name(kind),
                          RIGHT_IS_OFF if eye == 'right' else OTHER_STYLE, qos.SENSOR)
-            for eye in eyes for topic, kind in wanted]
+            for eye in eyes for topic, kind in (
+                (topic_of(style, eye, transport), message_kind(transport, eye)),
+                (topics_of(style, eye)[1].removeprefix('~/'), CameraInfo))]
 
 
 class Connections:
@@ -100,9 +100,8 @@ class Connections:
         checks = [self._check('arm node', v.arm, arm_endpoints(v.arm)),
                  self._check('gripper node', v.gripper, gripper_endpoints(v.gripper))]
         checks += [self._check(f'{role} camera node', camera,
-                              camera_endpoints(camera, v.topic_style, v.eyes,
-                                               v.image_transport))
-                  for role, camera in zip(v.roles, v.cameras, strict=True)]
+                              camera_endpoints(camera, style, eyes, v.image_transport))
+                  for role, camera, style, eyes in v.used()]
         return checks
 
     def streams(self) -> list[str]:
@@ -113,12 +112,12 @@ class Connections:
                 *(camera_view.topic for camera_view in self.views())]
 
     def views(self) -> list[CameraView]:
-        """Return which camera and topic each view is."""
-        v = self._params
+        """Return which camera and topic each view is; depth is recorded, also unused."""
         return [CameraView(
             view=view(role, eye), role=role, eye=eye, frame_id=self._frame(role, eye),
-            topic=self._node.resolve_topic_name(image_topic(v.topic_style, camera, eye)))
-            for role, camera in zip(v.roles, v.cameras, strict=True) for eye in v.eyes]
+            topic=self._node.resolve_topic_name(image_topic(style, camera, eye)))
+            for role, camera, style, eyes in self._params.used()
+            for eye in dict.fromkeys((*eyes, *(eye for eye in eyes_of(style) if eye == DEPTH)))]
 
     def _frame(self, role: str, eye: str) -> str:
         with suppress(DriverError):
@@ -140,11 +139,6 @@ class Connections:
             return Check(name, True, f"{', '.join(commanders)} can command it too; end what does "
                                      'not belong to the session', warning=True)
         return Check(name, True, other)
-
-
-def _of(camera: str, topic: str, eye: str) -> str:
-    name = topic.format(eye=eye, name='').removeprefix('~/')
-    return f'{camera}/{name}'
 
 
 class Namesakes:

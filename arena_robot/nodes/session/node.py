@@ -64,8 +64,8 @@ class SessionNode(Listening):
             lambda: self.conductor.shown(), lambda: self.connections.views())
         self.parts = Parts(
             arm, RemoteGripper(self, v.gripper, CALL_S),
-            {role: RemoteCamera(self, camera, CALL_S, v.topic_style, v.eyes, '', v.image_transport)
-             for role, camera in zip(v.roles, v.cameras, strict=True)},
+            {role: RemoteCamera(self, camera, CALL_S, style, eyes, '', v.image_transport)
+             for role, camera, style, eyes in v.used()},
             Ages(image_s=v.max_image_age))
         self.connections = Connections(self, v, self.parts.cameras)
         self._namesakes = Namesakes(

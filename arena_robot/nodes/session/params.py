@@ -8,10 +8,10 @@ from arena_robot.core.clock import Clock, SystemClock
 from arena_robot.core.config import load, shipped
 from arena_robot.core.episode import MAX_STEPS
 from arena_robot.core.errors import ConfigError
-from arena_robot.core.observation import EYES, ROLES
+from arena_robot.core.observation import DEPTH, EYES, ROLES
 from arena_robot.core.pair import StationInfo
 from arena_robot.core.verdict import FAILURE_TAGS, OPTIONAL, Extras
-from arena_robot.nodes.lib.images import RAW, TRANSPORTS, eyes_of
+from arena_robot.nodes.lib.images import RAW, TRANSPORTS, eyes_of, styles_of
 from arena_robot.nodes.lib.parameters import Parameters, param
 from arena_robot.policy.base import Policy
 from arena_robot.policy.connect import connect, load_policy
@@ -54,9 +54,14 @@ class SessionParams(Parameters):
     third_person: str = param(
         'left', 'outside camera that a policy with only one sees; an evaluator can choose '
         'another for a session', choices=('left', 'right'))
-    eyes: tuple[str, ...] = param(EYES, "eyes that are used; ['left'] halves the load")
+    eyes: tuple[str, ...] = param(
+        EYES, "eyes that are used, of those that a camera has; ['left'] halves the load, depth is "
+        'for policies that ask for it')
     topic_style: str = param(
         'zed5', 'topic names of the camera nodes', choices=tuple(STYLES))
+    topic_styles: tuple[str, ...] = param(
+        (), 'topic names of each camera node, in their order, where they differ; empty: '
+        'topic_style', choices=tuple(STYLES))
     image_transport: str = param(
         RAW, 'how the camera nodes send the images that the session uses: raw, <topic>/compressed '
         '(JPEG), or <topic>/ffmpeg (H.264 and others)', choices=tuple(TRANSPORTS))
@@ -91,6 +96,12 @@ class SessionParams(Parameters):
     arena_seed: int = param(
         -1, 'seed of the draws of a local arena; -1: random', -1, 2**31 - 1)
 
+    def used(self) -> list[tuple[str, str, str, tuple[str, ...]]]:
+        """Return role, node, style and used eyes of each camera. Raises ConfigError."""
+        return [(role, camera, style, tuple(eye for eye in self.eyes if eye in eyes_of(style)))
+                for role, camera, style in zip(self.roles, self.cameras, styles_of(
+                    self.topic_style, self.topic_styles, self.cameras), strict=True)]
+
 
 def session_config(v: SessionParams) -> SessionConfig:
     """Return the station's settings; the arm says which robot it is. Raises ConfigError."""
@@ -100,15 +111,17 @@ def session_config(v: SessionParams) -> SessionConfig:
     if len(set(v.roles)) != len(v.roles):
         raise ConfigError(f'two cameras have one role, found roles: {list(v.roles)}; policies are '
                           'given one camera of each role')
-    available = eyes_of(v.topic_style)
-    if not v.eyes or not set(v.eyes) <= set(available):
-        raise ConfigError(f'cameras with topic_style {v.topic_style} have the eyes '
-                          f'{list(available)}, found eyes: {list(v.eyes)}; set eyes: '
-                          f'{list(available)}')
+    for _, camera, style, eyes in v.used():
+        if not set(eyes) & set(EYES):
+            raise ConfigError(f'{camera} with topic_style {style} has the eyes '
+                              f'{list(eyes_of(style))}, found eyes: {list(v.eyes)}; use one '
+                              'with colours')
     outside = sorted((role for role in v.roles if role != 'wrist'),
                      key=lambda role: role != v.third_person)
     info = StationInfo(v.station, '', len(outside),
-                       'wrist' in v.roles, len(v.eyes) == 2, v.equal_latency)
+                       'wrist' in v.roles, all(set(EYES) <= set(eyes) for *_, eyes in v.used()),
+                       v.equal_latency,
+                       tuple(role for role, *_, eyes in v.used() if DEPTH in eyes))
     rollout = RolloutConfig(v.control_rate, v.max_steps, v.inference_timeout)
     extras = Extras(v.ask, v.stages, v.failure_tags)
     return SessionConfig(info, rollout, v.min_free_gb, tuple(outside), extras)

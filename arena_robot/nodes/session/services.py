@@ -85,7 +85,7 @@ class RosAudience:
         self._slot = job.slot
         if episode is None:
             self.last, arm = None, self._arm.description()
-            self._fixed = {**self._fixed, 'robot_type': arm.robot_type, 'backend': arm.backend}
+            self._fixed = {**self._fixed, 'robot_type': arm.robot.name, 'backend': arm.backend}
         self._episode.publish(session_messages.episode_message(
             job, episode, self._clock.now_ns(), self._arm.frame, self._fixed, self._views()))
 

@@ -36,11 +36,13 @@ from arena_robot.nodes.lib.parameters import (
     refuse_unknown,
 )
 from arena_robot.nodes.lib.part_node import PartNode
-from arena_robot.nodes.lib.part_params import PartParams
+from arena_robot.nodes.lib.part_params import ROBOT_TYPE, PartParams
 from arena_robot.nodes.lib.spin import Spin, run_with
 from arena_robot.nodes.lib.timeline import STEADY, SameTime, ShiftedTime, Timeline
 from arena_robot.nodes.simulation.governor import Governor
-from arena_robot.robots.arms import ROBOTS
+from arena_robot.robots.arms import Robot
+from arena_robot.robots.cameras import STYLE_OF, CameraKind
+from arena_robot.safety.limits import robot_of
 from arena_robot.safety.urdf import CameraMount
 
 MakeParts = Callable[['SimStationNode'], Sequence[PartNode[PartParams]]]
@@ -54,11 +56,12 @@ class SimParams(Parameters):
         'cube_in_bowl', 'scene to set up; ~/reset_scene reads it again', live=ANY)
     seed: int = param(
         0, 'variation of the scene; ~/reset_scene reads it again', 0, 2**31 - 1, live=ANY)
-    robot_type: str = param('panda', 'which Franka', choices=tuple(sorted(ROBOTS)))
+    robot_type: str = param('panda', ROBOT_TYPE)
     image_width: int = param(512, 'width of every image', 16, 1280, unit='px')
     image_height: int = param(288, 'height of every image', 16, 720, unit='px')
     camera_rate: float = param(15.0, 'frames published', 1.0, 60.0, unit='Hz')
-    cameras: tuple[str, ...] = param(ROLES, 'camera roles that exist', choices=ROLES)
+    cameras: tuple[str, ...] = param(
+        ROLES, 'roles of the cameras that exist, of those of the embodiment', choices=ROLES)
     eyes: tuple[str, ...] = param(
         EYES, "eyes that are rendered; ['left'] saves half the time", choices=EYES)
     beauty: bool = param(False, 'shadows and smooth edges; slow')
@@ -80,6 +83,9 @@ class SimParams(Parameters):
     start_file: str = param(
         '', 'file that keeps the saved start, for a node that is started again; empty: none')
     progress_rate: float = param(10.0, 'messages on ~/progress', 0.1, 50.0, unit='Hz')
+
+    def __post_init__(self) -> None:
+        robot_of(self.robot_type)
 
 
 class SimStationNode(Listening):
@@ -225,7 +231,8 @@ class SimStationNode(Listening):
 def part_nodes(owner: SimStationNode) -> Sequence[PartNode[PartParams]]:
     """Return the nodes of a simulated station's parts, in its process and its time."""
     station, timeline, context = owner.station, owner.timeline, owner.context
-    robot = [Parameter('robot_type', value=owner.params.robot_type)]
+    robot = [Parameter('robot_type', value=owner.params.robot_type), *_workspace(station.robot),
+             *([Parameter('gripper_type', value='')] if station.world.scene.spec.gripper else [])]
     arm: ArmNode = ArmNode(make_part=lambda: SimArm(station.world, arm.params.command_timeout),
                   timeline=timeline, context=context, parameter_overrides=robot)
     gripper = GripperNode(make_part=lambda: station.gripper, timeline=timeline, context=context)
@@ -233,9 +240,22 @@ def part_nodes(owner: SimStationNode) -> Sequence[PartNode[PartParams]]:
         f'{role}_camera', mount_of=partial(_mount, camera, arm), timeline=timeline,
         make_part=lambda camera=camera: camera, context=context, parameter_overrides=[
             Parameter('role', value=role),
-            Parameter('pub_frame_rate', value=owner.params.camera_rate)])
+            Parameter('pub_frame_rate', value=owner.params.camera_rate), *_style(camera)])
         for role, camera in station.cameras.items()]
     return [arm, gripper, *cameras]
+
+
+def _workspace(robot: Robot) -> list[Parameter]:
+    """Return the workspace of an embodiment: the station file has that of a Franka."""
+    names = ('workspace_lower', 'workspace_upper', 'elbow_lower', 'elbow_upper')
+    return [Parameter(f'limits.{name}', value=list(getattr(robot.limits, name)))
+            for name in names if robot.own_joints]
+
+
+def _style(camera: SimCamera) -> list[Parameter]:
+    """Return the topic names of a camera that has not both eyes."""
+    return [Parameter('topic_style', value=STYLE_OF[camera.kind])
+            for _ in range(camera.kind is not CameraKind.STEREO)]
 
 
 def _mount(camera: SimCamera, arm: ArmNode) -> CameraMount:

@@ -16,9 +16,11 @@ import yaml
 from arena_robot.core.config import nearest, read_yaml, shipped
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.files import write_text
+from arena_robot.drivers.table import LEROBOT
+from arena_robot.nodes.executables import PARTS
 from arena_robot.recording.bag.base import REQUERY
 from arena_robot.robots.arms import PANDA
-from arena_robot.robots.cameras import STYLES
+from arena_robot.robots.cameras import STYLES, topics_of
 from arena_robot.safety.limits import robot_of
 
 NODES = ('arm_node', 'gripper_node', 'camera_node', 'sim_station')
@@ -35,15 +37,18 @@ def nodes_in(path: str | Path, parts_needed: bool = True,
     """
     Return (executable, node name) of every part that a parameter file describes.
 
-    A ``sim_station`` includes all parts. The file may also have sections of other nodes, such as
-    recorder_node. Raises ConfigError for a bad file or name, for a section that no node in
-    ``namespace`` would get, and when ``parts_needed`` but no part is there.
+    A ``sim_station`` includes all parts, ``part_nodes`` those that share a robot of LeRobot: its
+    name has the nodes' names with commas between. The file may also have sections of other nodes,
+    such as recorder_node. Raises ConfigError for a bad file or name, for a section that no node
+    in ``namespace`` would get, and when ``parts_needed`` but no part is there.
     """
-    nodes = []
+    nodes, shared = [], set[str]()
     for key, section in read_yaml(path).items():
         if not isinstance(section, dict) or 'ros__parameters' not in section:
             raise ConfigError(f"{path}: '{key}' must hold 'ros__parameters:'")
         name = str(key).rsplit('/', 1)[-1]
+        if str((section['ros__parameters'] or {}).get('backend', '')).startswith(LEROBOT):
+            shared.add(name)
         require_match(path, str(key), namespace)
         if name in NODES:
             nodes.append((name, name))
@@ -56,7 +61,14 @@ def nodes_in(path: str | Path, parts_needed: bool = True,
         return [('sim_station', 'sim_station')]
     if not nodes and parts_needed:
         raise ConfigError(f'{path} describes no node; keys are like /**/arm_node:')
-    return nodes
+    together = ','.join(name for _, name in nodes if name in shared)
+    return [*([(PARTS, together)] if together else []),
+            *(node for node in nodes if node[1] not in shared)]
+
+
+def part_names(executable: str, name: str) -> list[str]:
+    """Return the arguments with which part_nodes is told its nodes; none of other programs."""
+    return name.split(',') if executable == PARTS else []
 
 
 def driver_params(values: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -213,9 +225,9 @@ class ViewNames:
             return robot_of(self.robot_type).base_frame(self.arm_prefix)
         if not word.startswith('/') or word in GLOBAL:
             return word
-        for old, new in zip(STYLES['zed5'][:2], STYLES[self.style][:2], strict=True):
-            eye = old.format(eye='left', name='').removeprefix('~')
-            word = word.replace(eye, new.format(eye='left', name='').removeprefix('~'))
+        for old, new in zip(topics_of('zed5', 'left')[:2], topics_of(self.style, 'left')[:2],
+                            strict=True):
+            word = word.replace(old.removeprefix('~'), new.removeprefix('~'))
         space, asked = self.namespace.strip('/'), word.startswith(f'{REQUERY}/')
         word = word.removeprefix(REQUERY) if asked else word
         return (REQUERY if asked else '') + (f'/{space}{word}' if space else word)

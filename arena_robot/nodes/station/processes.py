@@ -14,10 +14,14 @@ import yaml
 
 from arena_robot.core.config import read_yaml
 from arena_robot.core.errors import ConfigError
+from arena_robot.core.observation import ROLES
 from arena_robot.core.process import Process, end_all
 from arena_robot.drivers.part import Opened
 from arena_robot.nodes import executables
-from arena_robot.nodes.station.files import CONFIGURATION_ERROR, override_keys
+from arena_robot.nodes.station.files import CONFIGURATION_ERROR, override_keys, part_names
+from arena_robot.robots.cameras import STYLE_OF, CameraKind
+from arena_robot.safety.embodiments import cameras_of
+from arena_robot.safety.limits import robot_of
 
 if TYPE_CHECKING:    # a station without the simulator imports this
     from arena_robot.nodes.simulation.governor import SessionPace
@@ -37,7 +41,7 @@ AS_A_PERSON = {'restore_mm': 3.0, 'restore_deg': 2.0}
 
 @dataclass(frozen=True)
 class NodeProcess:
-    """One process: ``executable`` is a module of this room, ``name`` the node's."""
+    """One process: ``executable`` is a module of this room, ``name`` the node's or nodes'."""
 
     executable: str
     name: str
@@ -45,9 +49,10 @@ class NodeProcess:
 
     def command(self) -> list[str]:
         """Return the command line."""
-        rename = [] if self.executable == 'sim_station' else ['-r', f'__node:={self.name}']
-        return [sys.executable, '-m', executables.__name__, self.executable, '--ros-args',
-                *rename, *self.arguments]
+        several = self.executable in ('sim_station', executables.PARTS)
+        rename = [] if several else ['-r', f'__node:={self.name}']
+        return [sys.executable, '-m', executables.__name__, self.executable,
+                *part_names(self.executable, self.name), '--ros-args', *rename, *self.arguments]
 
 
 class Startable(Protocol):
@@ -154,7 +159,8 @@ class SessionOptions:
     What the command line says about sessions; None where it says nothing.
 
     ``policies`` is the pool file of a station without a server, ``data`` the folder of results,
-    ``pace`` that of a simulation which is faster or slower than real time.
+    ``pace`` that of a simulation which is faster or slower than real time, ``robot_type`` its
+    robot.
     """
 
     policies: Path | None = None
@@ -162,6 +168,7 @@ class SessionOptions:
     max_steps: int | None = None
     record: bool = True
     pace: 'SessionPace | None' = None
+    robot_type: str | None = None
 
 
 def session_processes(folder: Path, files: Sequence[Path], options: SessionOptions,
@@ -181,11 +188,13 @@ def session_processes(folder: Path, files: Sequence[Path], options: SessionOptio
         raise ConfigError(f"{', '.join(map(str, files))} has no section '/**/session_node': copy "
                           'it from config/session.yaml, or give that file with --session-config')
     data = _data(files, options.data)
+    cameras = _own_cameras(str(options.robot_type or section(files, 'sim_station').get(
+        'robot_type') or '')) if simulated else {}
     defaults: dict[str, dict[str, object]] = {
-        'session_node': {}, 'recorder_node': {'output_dir': str(data / 'sessions')}}
+        'session_node': {**cameras}, 'recorder_node': {'output_dir': str(data / 'sessions')}}
     if simulated:
-        defaults['session_node'] = {'arena_file': str(example_pool(folder)),
-                                    'scene': 'sim_station', 'min_free_gb': SMALL_DISK_GB}
+        defaults['session_node'] |= {'arena_file': str(example_pool(folder)),
+                                     'scene': 'sim_station', 'min_free_gb': SMALL_DISK_GB}
         defaults['recorder_node'] |= {'min_free_disk': SMALL_DISK_GB}
     overrides = _overrides(files, options)
     made = {name: _arguments(folder, name, defaults[name], files, overrides[name], namespace)
@@ -193,9 +202,22 @@ def session_processes(folder: Path, files: Sequence[Path], options: SessionOptio
     names = ['recorder_node', 'session_node'] if options.record else ['session_node']
     if any(_names(file, 'audit_node') for file in files):
         names.append('audit_node')
-        made['audit_node'] = _arguments(folder, 'audit_node', {'data_dir': str(data)}, files,
-                                        overrides['audit_node'], namespace)
+        made['audit_node'] = _arguments(
+            folder, 'audit_node', {**cameras, 'data_dir': str(data)}, files,
+            overrides['audit_node'], namespace)
     return [NodeProcess(name, name, (*made[name], *words)) for name in names]
+
+
+def _own_cameras(robot_type: str) -> dict[str, object]:
+    """Return what the session node is told of an embodiment's cameras; nothing of DROID's."""
+    if not robot_type:
+        return {}
+    robot_of(robot_type)    # an unknown one is refused by its name
+    kinds = cameras_of(robot_type)
+    if kinds == dict.fromkeys(ROLES, CameraKind.STEREO):
+        return {}
+    return {'cameras': [f'{role}_camera' for role in kinds], 'roles': list(kinds),
+            'topic_styles': [STYLE_OF[kind] for kind in kinds.values()]}
 
 
 def start_file(files: Sequence[Path] = (), data: Path | None = None) -> str:
@@ -263,6 +285,12 @@ def _text(path: Path | None) -> str | None:
     return None if path is None else str(path)
 
 
+def own_file(robot_type: str | None) -> str | None:
+    """Return a robot_type whose file every process finds, wherever it runs."""
+    path = Path(robot_type or '')
+    return str(path.absolute()) if path.is_file() else robot_type
+
+
 class SimulatedStation(Opened):
     """
     Runs ``sim_station``, ``recorder_node`` and ``session_node`` while it is open.
@@ -282,7 +310,7 @@ class SimulatedStation(Opened):
         self._record = record
         self._sim = {**AS_A_PERSON, 'task': task, 'seed': seed,
                      'start_file': start_file(data=self._data), **(sim or {})}
-        self._max_steps = max_steps
+        self._max_steps, self._robot_type = max_steps, str(self._sim.get('robot_type') or '')
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._supervisor: Supervisor | None = None
         self._thread: threading.Thread | None = None
@@ -307,7 +335,8 @@ class SimulatedStation(Opened):
     def processes(self, folder: Path) -> list[NodeProcess]:
         """Return the processes, after writing the parameter files into ``folder``."""
         words = ('--log-level', 'warn', *namespace_words(self._namespace))
-        options = SessionOptions(self._policies, self._data, self._max_steps, record=self._record)
+        options = SessionOptions(self._policies, self._data, self._max_steps, self._record,
+                                 robot_type=self._robot_type)
         given = {key: value for key, value in self._sim.items() if value is not None}
         sim = write_parameters(folder / 'sim_station.yaml', {'sim_station': given})
         station = NodeProcess('sim_station', 'sim_station', ('--params-file', str(sim), *words))

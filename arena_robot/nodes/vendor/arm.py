@@ -24,7 +24,7 @@ from arena_robot.nodes.lib import qos
 from arena_robot.nodes.lib.part_params import RosControlArmParams
 from arena_robot.nodes.vendor.controllers import CommandChannel, JointReadings, Joints
 from arena_robot.nodes.vendor.franka import FrankaReports
-from arena_robot.robots.arms import DOF, Robot
+from arena_robot.robots.arms import Robot
 from arena_robot.safety.filter import finite
 from arena_robot.safety.kinematics import flange_pose
 from arena_robot.safety.limits import motion_s
@@ -48,7 +48,7 @@ class _Stream:
 
 
 class RosControlArm(Opened):
-    """A Franka behind joint_states and a controller's topic; see drivers/base.py."""
+    """An arm behind joint_states and a controller's topic; see drivers/base.py."""
 
     def __init__(self, node: Node, robot: Robot, prefix: str, clock: Clock,
                  params: RosControlArmParams, command_timeout_s: float = 0.5) -> None:
@@ -61,7 +61,8 @@ class RosControlArm(Opened):
                                        self._low, self._high, clock)
         self._channel = CommandChannel(node, params.controller, params.command_topic, names,
                                        robot)
-        self.franka = FrankaReports(node, params.broadcaster, params.error_recovery)
+        self.franka = FrankaReports(node, params.broadcaster, params.error_recovery,
+                                    robot.joints)
         self._lock = threading.Lock()
         self._target: Floats | None = None
         self._stream: _Stream | None = None
@@ -182,7 +183,7 @@ class RosControlArm(Opened):
 
     def _ready(self, q: Floats, what: str) -> Floats:
         """Return ``q`` clipped to the joints' ranges; DriverError while it cannot be followed."""
-        asked = finite(q, DOF, what)
+        asked = finite(q, len(self._low), what)
         mode = self.franka.mode
         if mode in TRIPPED:
             raise DriverError(f"the arm is in {mode.name} ({', '.join(self.franka.errors)}); "
@@ -230,7 +231,8 @@ class RosControlArm(Opened):
         target = self._target
         return ArmState(
             read.stamp_ns, q=read.q.copy(), dq=read.dq.copy(), tau=read.tau.copy(),
-            tau_ext=self.franka.tau_ext.copy(), pose=flange_pose(read.q),
+            tau_ext=self.franka.tau_ext.copy(),
+            pose=flange_pose(read.q, self._robot.limits.chain),
             q_desired=(read.q if target is None else target).copy(), mode=mode, errors=errors,
             control_success_rate=self.franka.success_rate)
 

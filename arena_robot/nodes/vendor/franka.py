@@ -13,7 +13,6 @@ from arena_robot.core.errors import DriverError
 from arena_robot.core.observation import Floats, RobotMode
 from arena_robot.nodes.lib import qos
 from arena_robot.nodes.lib.calls import ThreadedActionClient, result, send_goal
-from arena_robot.robots.arms import DOF
 
 NO_MESSAGES = ('franka_msgs is not installed here, so mode and errors of the robot are not known '
                'and it cannot be recovered from here; source the workspace of franka_ros2')
@@ -25,12 +24,13 @@ class FrankaReports:
     """
     The topics of a franka_robot_state_broadcaster; ``broadcaster`` is its name, '' for none.
 
-    Mode and errors need franka_msgs, which comes with franka_ros2; ``missing`` says so.
+    The arm has so many ``joints``. Mode and errors need franka_msgs, which comes with franka_ros2;
+    ``missing`` says so.
     """
 
-    def __init__(self, node: Node, broadcaster: str, recovery: str) -> None:
+    def __init__(self, node: Node, broadcaster: str, recovery: str, joints: int) -> None:
         self._node, self._broadcaster, self._recovery = node, broadcaster, recovery
-        self.tau_ext: Floats = np.zeros(DOF)
+        self.tau_ext: Floats = np.zeros(joints)
         self.mode: RobotMode | None = None
         self.errors: tuple[str, ...] = ()
         self.success_rate = 1.0
@@ -86,7 +86,7 @@ class FrankaReports:
         self._made.append(lambda: self._node.destroy_subscription(made))
 
     def _on_torques(self, message: JointState) -> None:
-        if len(message.effort) == DOF:
+        if len(message.effort) == len(self.tau_ext):
             self.tau_ext = np.array(message.effort, dtype=np.float64)
 
 

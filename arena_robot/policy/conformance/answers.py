@@ -18,7 +18,8 @@ from arena_robot.policy.conformance.probe import (
     same,
     told,
 )
-from arena_robot.robots.arms import ROBOTS
+from arena_robot.robots.action_spaces import SpaceRow
+from arena_robot.robots.arms import DOF, ROBOTS
 
 JOINT_MARGIN = 0.1    # rad beyond the hardware's range that a network may overshoot
 JOINT_MIN = np.min([r.limits.hardware_lower for r in ROBOTS.values()], axis=0) - JOINT_MARGIN
@@ -60,6 +61,8 @@ def chunk_fits_the_spec(probe: Probe) -> str:
 
 def values_are_in_range(probe: Probe) -> str:
     """Actions lie where a robot can follow them, the gripper between 0 and 1."""
+    if probe.spec.layout:
+        raise CheckSkipped(f'what is in range in {probe.spec.layout} its embodiment says')
     with probe.connect() as policy:
         chunks = [ask(policy, probe.observation(seed), 'range').actions for seed in range(4)]
         forget(policy, 'range')
@@ -79,19 +82,25 @@ def _check_gripper(gripper: np.ndarray) -> None:
 
 
 def _check_arm(arm: np.ndarray, space: ActionSpace) -> None:
-    low, high, change = _expected(space)
+    low, high, change = _expected(space, arm.shape[1])
     outside = (arm < low - SLACK) | (arm > high + SLACK)
     if outside.any():
         row, k = np.argwhere(outside)[0]
         raise CheckFailed(
-            'four normal queries', f'{space.value}: {space.row.names[k]} is {arm[row, k]:.3g}, '
+            'four normal queries', f'{space.value}: {_row(space, arm.shape[1]).names[k]} is '
+            f'{arm[row, k]:.3g}, '
             f'expected {low[k]:.3g} to {high[k]:.3g}', change)
 
 
-def _expected(space: ActionSpace) -> tuple[Floats, Floats, str]:
+def _row(space: ActionSpace, numbers: int) -> SpaceRow:
+    return space.row.sized(('rad',) * numbers)
+
+
+def _expected(space: ActionSpace, numbers: int) -> tuple[Floats, Floats, str]:
     """Return lowest and highest arm numbers that a policy should answer, and what to change."""
-    largest = np.array(space.row.largest)
-    if space is ActionSpace.JOINT_POSITION:
+    row = _row(space, numbers)
+    largest = np.array(row.largest)
+    if space is ActionSpace.JOINT_POSITION and numbers == DOF:
         return JOINT_MIN, JOINT_MAX, ('a Franka arm does not get there: send absolute joint '
                                       'angles in radians, not degrees, deltas or normalised '
                                       'values')
@@ -102,7 +111,7 @@ def _expected(space: ActionSpace) -> tuple[Floats, Floats, str]:
     if space.is_velocity:
         return -largest, largest, ('velocities are fractions of the fastest motion: clip to '
                                    '-1..1, or undo the normalisation of the training data')
-    return -largest, largest, f'send {space.row.meaning}'
+    return -largest, largest, f'send {row.meaning}'
 
 
 def prompts_are_accepted(probe: Probe) -> str:

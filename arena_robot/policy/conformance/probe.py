@@ -6,23 +6,22 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import cast
 
 import numpy as np
 
 from arena_robot.core.action import Chunk
 from arena_robot.core.conformance import CheckFailed, CheckSkipped
-from arena_robot.core.errors import PolicyError
-from arena_robot.core.observation import ArmState, GripperState, Image, Observation
+from arena_robot.core.errors import ConfigError, PolicyError
+from arena_robot.core.observation import GripperState, Image, Observation
 from arena_robot.policy.address import parse_address
-from arena_robot.policy.base import PolicySpec
+from arena_robot.policy.base import PolicySpec, resting_arm, resting_depths
 from arena_robot.policy.connect import connect
 from arena_robot.policy.grpc.client import GrpcPolicy
 from arena_robot.policy.openpi.client import OpenpiPolicy
 from arena_robot.policy.options import CallOptions
 from arena_robot.policy.timing import NATIVE_SIZE
-from arena_robot.robots.arms import RESET_JOINTS
 from arena_robot.robots.grippers import ROBOTIQ_2F85
-from arena_robot.safety.kinematics import flange_pose
 
 logger = logging.getLogger(__name__)
 
@@ -120,12 +119,15 @@ class Probe:
         return self._spec
 
     def connect(self) -> Remote:
-        """Return a new open connection; raises PolicyError."""
-        return connect(self.address, self.limits.options)
+        """Return a new open connection; raises PolicyError, ConfigError for other protocols."""
+        if parse_address(self.address).is_translated:
+            raise ConfigError("the check speaks gRPC and openpi alone; run arena policy serve "
+                              f"'{self.address}', and check the address that it prints")
+        return cast(Remote, connect(self.address, self.limits.options))
 
     def observation(self, seed: int = 0, size: tuple[int, int] | None = None, black: bool = False,
                     prompt: str = PROMPT, episode_seed: int = 0) -> Observation:
-        """Return an observation in DROID's reset pose, its images drawn from ``seed``."""
+        """Return an observation of a resting arm, its images drawn from ``seed``."""
         spec, random = self.spec, np.random.default_rng(seed)
         height, width = size or spec.image_size or NATIVE_SIZE
         stamp_ns = time.time_ns()
@@ -133,12 +135,10 @@ class Probe:
         for name in spec.views():
             pixels = random.integers(0, 256, (height, width, 3), np.uint8)
             images[name] = Image(np.zeros_like(pixels) if black else pixels, stamp_ns)
-        q = np.array(RESET_JOINTS) + random.normal(0.0, 0.02, 7)
-        unknown = np.full(7, np.nan)
-        arm = ArmState(stamp_ns, q, unknown, unknown, unknown, flange_pose(q), unknown)
+        arm = resting_arm(spec, stamp_ns, random)
         gripper = GripperState(stamp_ns, 0.0, ROBOTIQ_2F85.stroke_m, 0.0)
-        return Observation(stamp_ns, arm, gripper, prompt, 0,
-                           images, episode_seed)
+        return Observation(stamp_ns, arm, gripper, prompt, 0, images, episode_seed,
+                           depths=resting_depths(spec, height, width, stamp_ns))
 
     def without(self, observation: Observation, name: str) -> Observation:
         """Return ``observation`` with one image taken away."""

@@ -72,7 +72,7 @@ def bad_state_is_survived(probe: Probe) -> str:
     if probe.is_openpi:
         raise CheckSkipped('the openpi protocol does not promise that a server looks at them; the '
                            'relay refuses actions that are not finite')
-    arm = dataclasses.replace(normal.arm, q=np.full(7, np.nan))
+    arm = dataclasses.replace(normal.arm, q=np.full(len(normal.arm.q), np.nan))
     sent = 'joint positions of NaN'
     outcome = _survived(probe, dataclasses.replace(normal, arm=arm), sent, REFUSE_STATE)
     probe.still_works(sent)

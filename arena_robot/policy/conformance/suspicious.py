@@ -83,15 +83,15 @@ def pictures_are_used(probe: Probe) -> str:
 def first_action_is_near(probe: Probe) -> str:
     """The first action of a policy of positions is near to where the arm is."""
     space = probe.spec.action_space
-    if space.is_velocity:
-        raise CheckSkipped('the policy answers velocities')
+    if space.is_velocity or probe.spec.layout:
+        raise CheckSkipped('the policy answers velocities, or in a layout')
     far, joint = 0.0, ''
     for seed in range(3):
         seen = probe.observation(seed)
         away = _away(probe.answers([seen], 'near')[0].actions[0], seen, space)
         for k, distance in enumerate(away):
             if distance > far:
-                far, joint = float(distance), space.row.names[k]
+                far, joint = float(distance), space.row.sized(('rad',) * len(away)).names[k]
     limit, unit = (FAR_RAD, 'rad') if space is ActionSpace.JOINT_POSITION else (FAR_M, 'm')
     if far > limit:
         raise CheckWarned(
@@ -104,8 +104,8 @@ def first_action_is_near(probe: Probe) -> str:
 
 def velocities_are_fractions(probe: Probe) -> str:
     """Velocities are not so small that they look like changes of joints or metres."""
-    if not probe.spec.action_space.is_velocity:
-        raise CheckSkipped('the policy answers positions')
+    if not probe.spec.action_space.is_velocity or probe.spec.layout:
+        raise CheckSkipped('the policy answers positions, or in a layout')
     chunks = [probe.rollout('small', 1, seed)[0] for seed in range(4)]
     largest = max(float(np.abs(chunk[:, :-1]).max()) for chunk in chunks)
     if 0.0 < largest < SMALL_FRACTION:
@@ -143,7 +143,7 @@ def _equal(chunks: list[np.ndarray]) -> bool:
 def _away(action: np.ndarray, seen: Observation, space: ActionSpace) -> Floats:
     """Return how far an action's joints (rad) or its position (m) are from the arm's."""
     if space is ActionSpace.JOINT_POSITION:
-        return np.abs(action[:7] - seen.arm.q)
+        return np.abs(action[:-1] - seen.arm.q)
     return np.abs(action[:3] - seen.arm.pose[:3])
 
 

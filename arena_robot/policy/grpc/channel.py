@@ -24,9 +24,16 @@ UNCOMPRESSED = ('grpc.compression_enabled_algorithms_bitset', 1)
 SERVICE = pb.DESCRIPTOR.services_by_name['PolicyService'].full_name
 
 
-def open_channel(target: str, secure: bool, options: CallOptions) -> grpc.Channel:
-    """Return a channel to ``host:port``; it connects by itself. Raises ConfigError."""
+def open_channel(target: str, secure: bool, options: CallOptions,
+                 keeps_alive: bool = True) -> grpc.Channel:
+    """
+    Return a channel to ``host:port``; it connects by itself. Raises ConfigError.
+
+    With ``keeps_alive`` it sends pings, for which a server that does not allow them hangs up.
+    """
     settings = _settings(options) + _names(target, options)
+    if not keeps_alive:
+        settings = [item for item in settings if 'keepalive' not in item[0]]
     if secure:
         return grpc.secure_channel(_place(target, options), _credentials(options), settings)
     return grpc.insecure_channel(_place(target, options), settings)

@@ -114,8 +114,9 @@ class GrpcPolicy(PolicyEndpoint):
         self.close()
 
     def _ask_spec(self) -> PolicySpec:
-        return wire.spec_from_wire(
+        spec = wire.spec_from_wire(
             self._call('GetSpec', spec_request(), self._options.connect_timeout_s), self.address)
+        return spec if self._options.joints is None else replace(spec, joints=self._options.joints)
 
     def _call(self, method: str, request: Any, timeout_s: float) -> Any:
         stub = self._stub    # another thread may close meanwhile

@@ -5,7 +5,7 @@ Nothing larger than the limit is ever decoded.
 """
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar
@@ -16,9 +16,17 @@ from google.protobuf.message import DecodeError, Message
 
 from arena_robot.core.action import ActionSpace, Chunk, handled
 from arena_robot.core.errors import BadReply, DataError, PolicyRefused
-from arena_robot.core.jpeg import from_jpeg, thumbnail, thumbnail_of_jpeg, to_jpeg
+from arena_robot.core.jpeg import (
+    from_jpeg,
+    from_png,
+    thumbnail,
+    thumbnail_of_jpeg,
+    to_jpeg,
+    to_png,
+)
 from arena_robot.core.observation import (
     ArmState,
+    DepthImage,
     GripperState,
     Image,
     LeftOver,
@@ -35,6 +43,7 @@ from arena_robot.policy.base import (
     check_spec,
 )
 from arena_robot.policy.proto import arena_policy_pb2 as pb
+from arena_robot.robots.arms import MOST_JOINTS
 
 M = TypeVar('M', bound=Message)
 # The numbers of arena_policy.proto's enum, which must be those of the table.
@@ -45,10 +54,10 @@ SPACES = handled({
 SPACE_OF = {number: space for space, number in SPACES.items()}
 RESIZES = {'fast': pb.RESIZE_FAST, 'exact': pb.RESIZE_EXACT}
 RESIZE_OF = {number: name for name, number in RESIZES.items()}
-MAX_IMAGES = 6
+MAX_IMAGES = 9    # both eyes of three cameras, and depth
 # Of a policy that takes the cameras' own pictures; and what an observation has beside pictures.
 LARGEST, OTHER_BYTES = (1080, 1920), 64 * 1024
-COLUMNS = {space.size for space in ActionSpace}
+COLUMNS = {space.size(n) for space in ActionSpace for n in range(1, MOST_JOINTS + 1)}
 
 
 def spec_to_wire(spec: PolicySpec) -> pb.Spec:
@@ -62,7 +71,9 @@ def spec_to_wire(spec: PolicySpec) -> pb.Spec:
         control_rate_hz=spec.control_rate_hz, resize=RESIZES[spec.resize],
         jpeg_quality=spec.jpeg_quality, pipelined=spec.pipelined, samples=spec.samples,
         open_loop_horizon=spec.open_loop_horizon, real_time_chunking=spec.real_time_chunking,
-        blend_steps=spec.blend_steps, warm_up=spec.warm_up)
+        blend_steps=spec.blend_steps, warm_up=spec.warm_up,
+        joints=None if spec.joints == PolicySpec.joints else spec.joints, layout=spec.layout,
+        depth=spec.depth)
 
 
 def spec_from_wire(message: pb.Spec, source: str) -> PolicySpec:
@@ -83,7 +94,9 @@ def spec_from_wire(message: pb.Spec, source: str) -> PolicySpec:
         samples=message.samples, open_loop_horizon=message.open_loop_horizon,
         real_time_chunking=message.real_time_chunking, blend_steps=message.blend_steps,
         warm_up=message.warm_up, protocol_version=message.protocol_version,
-        gripper=GRIPPER if known else str(message.gripper)), source)
+        gripper=GRIPPER if known else str(message.gripper),
+        joints=message.joints if message.HasField('joints') else PolicySpec.joints,
+        layout=message.layout, depth=message.depth), source)
 
 
 def observation_to_bytes(observation: Observation, jpeg_quality: int = 0) -> bytes:
@@ -96,7 +109,8 @@ def observation_to_bytes(observation: Observation, jpeg_quality: int = 0) -> byt
         gripper_position=gripper.position, third_person=observation.third_person,
         joint_names=arm.joint_names,
         images=[image_to_wire(name, image, jpeg_quality)
-                for name, image in observation.images.items()])
+                for name, image in observation.images.items()] + [
+                    depth_to_wire(name, depth) for name, depth in observation.depths.items()])
     return bytes(message.SerializeToString())
 
 
@@ -107,6 +121,13 @@ def image_to_wire(name: str, image: Image, jpeg_quality: int = 0) -> pb.Image:
         view=name, height=height, width=width, stamp_ns=image.stamp_ns,
         encoding=pb.ENCODING_JPEG if jpeg_quality else pb.ENCODING_RGB8,
         data=to_jpeg(image.pixels, jpeg_quality) if jpeg_quality else image.pixels.tobytes())
+
+
+def depth_to_wire(name: str, depth: DepthImage) -> pb.Image:
+    """Return the message of a depth image."""
+    height, width = depth.millimetres.shape
+    return pb.Image(view=name, height=height, width=width, stamp_ns=depth.stamp_ns,
+                    encoding=pb.ENCODING_DEPTH16_PNG, data=to_png(depth.millimetres))
 
 
 def check_size(observation: bytes, spec: PolicySpec) -> None:
@@ -176,9 +197,12 @@ def observation_from_bytes(data: bytes, episode_seed: int = 0) -> Observation:
     return partial_observation(
         message.stamp_ns, np.array(message.joint_position), np.array(message.cartesian_position),
         message.gripper_position, message.prompt, message.step,
-        {image.view: image_from_wire(image) for image in message.images},
+        {image.view: image_from_wire(image) for image in message.images
+         if image.encoding != pb.ENCODING_DEPTH16_PNG},
         message.arm_stamp_ns, message.gripper_stamp_ns, episode_seed,
-        message.third_person or 'left', tuple(message.joint_names))
+        message.third_person or 'left', tuple(message.joint_names),
+        {image.view: depth_from_wire(image) for image in message.images
+         if image.encoding == pb.ENCODING_DEPTH16_PNG})
 
 
 def image_from_wire(message: pb.Image) -> Image:
@@ -188,6 +212,19 @@ def image_from_wire(message: pb.Image) -> Image:
         raise PolicyRefused(f"image '{message.view}' has unknown encoding {message.encoding}; "
                             'send ENCODING_RGB8 or ENCODING_JPEG')
     return Image(decode(message.data, message.height, message.width), message.stamp_ns)
+
+
+def depth_from_wire(message: pb.Image) -> DepthImage:
+    """Return the depth of a message; raises PolicyRefused when it cannot be read."""
+    _check_sides(message.height, message.width)
+    try:
+        depth = from_png(message.data, message.height * message.width)
+    except DataError as error:
+        raise PolicyRefused(f"depth '{message.view}' cannot be read: {error}") from error
+    if depth.shape != (message.height, message.width):
+        raise PolicyRefused(f"depth '{message.view}' was announced as {message.height}x"
+                            f'{message.width} (height x width) and is {depth.shape}')
+    return DepthImage(depth, message.stamp_ns)
 
 
 def thumbnail_from_wire(message: pb.Image) -> Pixels:
@@ -251,14 +288,15 @@ def partial_observation(stamp_ns: int, q: np.ndarray, pose: np.ndarray, gripper:
                         prompt: str, step: int, images: dict[str, Image],
                         arm_stamp_ns: int, gripper_stamp_ns: int,
                         episode_seed: int = 0, third_person: str = 'left',
-                        joint_names: tuple[str, ...] = ()) -> Observation:
-    """Return an observation of what is sent: q (7,), pose (6,), gripper; NaN for the rest."""
-    unknown = np.full(7, np.nan)
+                        joint_names: tuple[str, ...] = (),
+                        depths: Mapping[str, DepthImage] | None = None) -> Observation:
+    """Return an observation of what is sent: q (n,), pose (6,), gripper; NaN for the rest."""
+    unknown = np.full(len(q), np.nan)
     arm = ArmState(arm_stamp_ns, q, unknown, unknown, unknown, pose, unknown,
                    joint_names=joint_names)
     return Observation(
         stamp_ns, arm, GripperState(gripper_stamp_ns, gripper, float('nan'), float('nan')),
-        prompt, step, images, episode_seed, third_person=third_person)
+        prompt, step, images, episode_seed, third_person=third_person, depths=depths or {})
 
 
 def chunk_to_wire(chunk: Chunk, queue_s: float, infer_s: float) -> pb.InferReply:

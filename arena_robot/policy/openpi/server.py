@@ -59,8 +59,8 @@ class OpenpiCaller:
         raise PolicyRefused(f"'endpoint' must be 'infer' or 'reset', found {endpoint!r}")
 
     def _infer(self, request: dict[Any, Any], session: str) -> bytes:
-        observation = wire.observation_of(request, time.time_ns(),
-                                                 self._served.spec.image_size)
+        spec = self._served.spec
+        observation = wire.observation_of(request, time.time_ns(), spec.image_size, spec.joints)
         self._used = self._used or not session
         return wire.pack(_reply(self._served.infer(
             observation, session or self._name, self._max_call_s)))

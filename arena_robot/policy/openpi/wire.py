@@ -17,12 +17,17 @@ import numpy as np
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.errors import BadReply, DataError, PolicyRefused
 from arena_robot.core.observation import EYES, VIEWS, Image, Observation, Pixels, view
-from arena_robot.policy.base import MAX_SIDE, PolicySpec, check_actions, check_spec
+from arena_robot.policy.base import (
+    MAX_SIDE,
+    PolicySpec,
+    check_actions,
+    check_spec,
+    resting_arm,
+)
 from arena_robot.policy.grpc.wire import partial_observation
 from arena_robot.policy.options import CallOptions
 from arena_robot.policy.resizing import MIDDLE, within
-from arena_robot.robots.arms import DOF, RESET_JOINTS
-from arena_robot.safety.kinematics import flange_pose
+from arena_robot.robots.arms import MOST_JOINTS
 
 NAMES = {'left': 'exterior_image_1', 'right': 'exterior_image_2', 'wrist': 'wrist_image'}
 IMAGE_KEYS = {view(role, eye): f'observation/{name}_{eye}'
@@ -41,9 +46,10 @@ DTYPE_CHARS = 16
 
 def metadata_of(spec: PolicySpec) -> dict[str, Any]:
     """
-    Return the first frame a server sends: RoboArena's six keys, no other.
+    Return the first frame a server sends: RoboArena's six keys, no other for seven joints.
 
-    Clients build their configuration from it by keyword and fail on a key they do not know.
+    Clients build their configuration from it by keyword and fail on a key they do not know, such
+    as ``joints`` and ``layout``, which a policy of other arms or layouts sends too.
     """
     return {
         'image_resolution': spec.image_size,
@@ -52,6 +58,8 @@ def metadata_of(spec: PolicySpec) -> dict[str, Any]:
         'needs_stereo_camera': spec.stereo,
         'needs_session_id': spec.session_id,
         'action_space': spec.action_space.value,
+        **({} if spec.joints in (0, PolicySpec.joints) else {'joints': spec.joints}),
+        **({'layout': spec.layout} if spec.layout else {}),
     }
 
 
@@ -78,7 +86,9 @@ def spec_of(metadata: Any, source: str, action_space: ActionSpace | None = None)
             wrist_camera=bool(metadata.get('needs_wrist_camera', True)),
             external_cameras=int(metadata.get('n_external_cameras', 1)),
             stereo=bool(metadata.get('needs_stereo_camera', False)),
-            session_id=bool(metadata.get('needs_session_id', False)))
+            session_id=bool(metadata.get('needs_session_id', False)),
+            joints=int(metadata.get('joints', PolicySpec.joints)),
+            layout=str(metadata.get('layout', '')))
     except (TypeError, ValueError) as error:
         raise BadReply(f'the metadata of {source} cannot be used: {error}') from error
     return check_spec(spec, source)
@@ -88,7 +98,9 @@ def completed(spec: PolicySpec, options: CallOptions, source: str) -> PolicySpec
     """Return a spec with what an openpi server cannot say of itself; raises BadReply."""
     return check_spec(dataclasses.replace(
         spec, open_loop_horizon=options.open_loop_horizon, pipelined=options.pipelined,
-        blend_steps=options.blend_steps, warm_up=options.warm_up), source)
+        blend_steps=options.blend_steps, warm_up=options.warm_up,
+        joints=spec.joints if options.joints is None else options.joints,
+        layout=options.layout or spec.layout), source)
 
 
 def request_of(observation: Observation, episode: str, spec: PolicySpec) -> dict[str, Any]:
@@ -111,9 +123,10 @@ def request_of(observation: Observation, episode: str, spec: PolicySpec) -> dict
 
 
 def observation_of(request: Mapping[Any, Any], stamp_ns: int,
-                   image_size: tuple[int, int] | None = None) -> Observation:
+                   image_size: tuple[int, int] | None = None, joints: int = PolicySpec.joints,
+                   ) -> Observation:
     """
-    Return the observation in an infer request, stamped on arrival.
+    Return the observation in an infer request, stamped on arrival; ``joints`` 0: of any arm.
 
     The protocol has no stamps and no step index. A pose that was not sent is NaN. What openpi's
     own transforms accept is converted: prompts as bytes, images of floats from 0 to 1 or with the
@@ -121,7 +134,7 @@ def observation_of(request: Mapping[Any, Any], stamp_ns: int,
     counted from 0, as RoboArena's test of a server does. Raises PolicyRefused naming the key that
     is missing or wrong.
     """
-    q = _numbers(request, JOINT_KEY, DOF)
+    q = _numbers(request, JOINT_KEY, joints)
     pose = _numbers(request, POSE_KEY, 6) if POSE_KEY in request else np.full(6, np.nan)
     gripper = _numbers(request, GRIPPER_KEY, 1)
     keys = IMAGE_KEYS if ONLY_FROM_ZERO.isdisjoint(request) else FROM_ZERO
@@ -139,10 +152,10 @@ def is_connection_test(request: Mapping[Any, Any]) -> bool:
 def test_observation(spec: PolicySpec, stamp_ns: int) -> Observation:
     """Return what a connection test shows to the policy: DROID's reset pose, black pictures."""
     height, width = spec.image_size or MIDDLE
-    q = np.array(RESET_JOINTS)
+    arm = resting_arm(spec, stamp_ns)
     images = {name: Image(np.zeros((height, width, 3), np.uint8), stamp_ns)
               for name in spec.views()}
-    return partial_observation(stamp_ns, q, flange_pose(q), 0.0, '', 0, images, stamp_ns,
+    return partial_observation(stamp_ns, arm.q, arm.pose, 0.0, '', 0, images, stamp_ns,
                                stamp_ns)
 
 
@@ -178,10 +191,11 @@ def _numbers(request: Mapping[Any, Any], key: str, size: int) -> np.ndarray:
     if key not in request:
         raise PolicyRefused(f"'{key}' is missing, found {sorted(map(str, request))}")
     value = np.asarray(request[key])
-    if value.dtype.kind not in 'fiu' or value.size != size:
-        raise PolicyRefused(f"'{key}' must be {size} numbers, found shape {value.shape} of "
-                            f'{value.dtype}')
-    return value.reshape(size).astype(np.float64)
+    known = (size,) if size else range(1, MOST_JOINTS + 1)
+    if value.dtype.kind not in 'fiu' or value.size not in known:
+        raise PolicyRefused(f"'{key}' must be {size or f'1 to {MOST_JOINTS}'} numbers, found "
+                            f'shape {value.shape} of {value.dtype}')
+    return value.reshape(-1).astype(np.float64)
 
 
 def _prompt(request: Mapping[Any, Any]) -> str:

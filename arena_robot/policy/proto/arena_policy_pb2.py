@@ -24,47 +24,47 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n+arena_robot/policy/proto/arena_policy.proto\x12\x0f\x61rena.policy.v1\"*\n\x0eGetSpecRequest\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\"\xf7\x03\n\x04Spec\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\x12\x32\n\x0c\x61\x63tion_space\x18\x02 \x01(\x0e\x32\x1c.arena.policy.v1.ActionSpace\x12\x33\n\x07gripper\x18\x03 \x01(\x0e\x32\".arena.policy.v1.GripperConvention\x12\x14\n\x0cimage_height\x18\x04 \x01(\r\x12\x13\n\x0bimage_width\x18\x05 \x01(\r\x12\x14\n\x0cwrist_camera\x18\x06 \x01(\x08\x12\x18\n\x10\x65xternal_cameras\x18\x07 \x01(\r\x12\x0e\n\x06stereo\x18\x08 \x01(\x08\x12\x12\n\nsession_id\x18\t \x01(\x08\x12\x14\n\x0c\x63hunk_length\x18\n \x01(\r\x12\x17\n\x0f\x63ontrol_rate_hz\x18\x0b \x01(\x01\x12\'\n\x06resize\x18\x0c \x01(\x0e\x32\x17.arena.policy.v1.Resize\x12\x14\n\x0cjpeg_quality\x18\r \x01(\r\x12\x11\n\tpipelined\x18\x0e \x01(\x08\x12\x0f\n\x07samples\x18\x0f \x01(\x08\x12\x19\n\x11open_loop_horizon\x18\x10 \x01(\r\x12\x1a\n\x12real_time_chunking\x18\x11 \x01(\x08\x12\x13\n\x0b\x62lend_steps\x18\x12 \x01(\r\x12\x0f\n\x07warm_up\x18\x13 \x01(\r\"\x81\x01\n\x05Image\x12\x0c\n\x04view\x18\x01 \x01(\t\x12+\n\x08\x65ncoding\x18\x02 \x01(\x0e\x32\x19.arena.policy.v1.Encoding\x12\x0e\n\x06height\x18\x03 \x01(\r\x12\r\n\x05width\x18\x04 \x01(\r\x12\x10\n\x08stamp_ns\x18\x05 \x01(\x03\x12\x0c\n\x04\x64\x61ta\x18\x06 \x01(\x0c\"\x8e\x02\n\x0bObservation\x12\x10\n\x08stamp_ns\x18\x01 \x01(\x03\x12\x0c\n\x04step\x18\x02 \x01(\x03\x12\x0e\n\x06prompt\x18\x03 \x01(\t\x12\x14\n\x0c\x61rm_stamp_ns\x18\x04 \x01(\x03\x12\x16\n\x0ejoint_position\x18\x05 \x03(\x01\x12\x1a\n\x12\x63\x61rtesian_position\x18\x06 \x03(\x01\x12\x18\n\x10gripper_stamp_ns\x18\x07 \x01(\x03\x12\x18\n\x10gripper_position\x18\x08 \x01(\x01\x12&\n\x06images\x18\t \x03(\x0b\x32\x16.arena.policy.v1.Image\x12\x14\n\x0cthird_person\x18\n \x01(\t\x12\x13\n\x0bjoint_names\x18\x0b \x03(\t\"\xa0\x01\n\x0cInferRequest\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\x12\x0f\n\x07\x65pisode\x18\x02 \x01(\t\x12\x13\n\x0bobservation\x18\x03 \x01(\x0c\x12\x14\n\x0c\x65pisode_seed\x18\x04 \x01(\x07\x12,\n\tleft_over\x18\x05 \x01(\x0b\x32\x19.arena.policy.v1.LeftOver\x12\x0c\n\x04step\x18\x06 \x01(\r\"S\n\x08LeftOver\x12\x0f\n\x07\x61\x63tions\x18\x01 \x03(\x02\x12\x0c\n\x04rows\x18\x02 \x01(\r\x12\x0f\n\x07\x63olumns\x18\x03 \x01(\r\x12\x17\n\x0finference_delay\x18\x04 \x01(\r\"\xfa\x01\n\nInferReply\x12\x0f\n\x07\x61\x63tions\x18\x01 \x03(\x02\x12\x0c\n\x04rows\x18\x02 \x01(\r\x12\x0f\n\x07\x63olumns\x18\x03 \x01(\r\x12\x32\n\x0c\x61\x63tion_space\x18\x04 \x01(\x0e\x32\x1c.arena.policy.v1.ActionSpace\x12)\n\x07timings\x18\x05 \x01(\x0b\x32\x18.arena.policy.v1.Timings\x12\x19\n\x11open_loop_horizon\x18\x06 \x01(\r\x12\x13\n\x0b\x62lend_steps\x18\x07 \x01(\r\x12\x11\n\tpipelined\x18\x08 \x01(\x08\x12\x1a\n\x12real_time_chunking\x18\t \x01(\x08\"+\n\x07Timings\x12\x0f\n\x07queue_s\x18\x01 \x01(\x01\x12\x0f\n\x07infer_s\x18\x02 \x01(\x01\"9\n\x0cResetRequest\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\x12\x0f\n\x07\x65pisode\x18\x02 \x01(\t\"\x0c\n\nResetReply\"\x96\x01\n\rStreamRequest\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x11\n\ttimeout_s\x18\x02 \x01(\x01\x12.\n\x05infer\x18\x03 \x01(\x0b\x32\x1d.arena.policy.v1.InferRequestH\x00\x12.\n\x05reset\x18\x04 \x01(\x0b\x32\x1d.arena.policy.v1.ResetRequestH\x00\x42\x06\n\x04\x63\x61ll\"\xa8\x01\n\x0bStreamReply\x12\n\n\x02id\x18\x01 \x01(\x04\x12,\n\x05infer\x18\x02 \x01(\x0b\x32\x1b.arena.policy.v1.InferReplyH\x00\x12,\n\x05reset\x18\x03 \x01(\x0b\x32\x1b.arena.policy.v1.ResetReplyH\x00\x12\'\n\x05\x65rror\x18\x04 \x01(\x0b\x32\x16.arena.policy.v1.ErrorH\x00\x42\x08\n\x06result\"&\n\x05\x45rror\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t*\xb7\x01\n\x0b\x41\x63tionSpace\x12\x1c\n\x18\x41\x43TION_SPACE_UNSPECIFIED\x10\x00\x12\x1f\n\x1b\x41\x43TION_SPACE_JOINT_POSITION\x10\x01\x12\x1f\n\x1b\x41\x43TION_SPACE_JOINT_VELOCITY\x10\x02\x12#\n\x1f\x41\x43TION_SPACE_CARTESIAN_POSITION\x10\x03\x12#\n\x1f\x41\x43TION_SPACE_CARTESIAN_VELOCITY\x10\x04*]\n\x11GripperConvention\x12\"\n\x1eGRIPPER_CONVENTION_UNSPECIFIED\x10\x00\x12$\n GRIPPER_CONVENTION_CLOSED_IS_ONE\x10\x01*C\n\x06Resize\x12\x16\n\x12RESIZE_UNSPECIFIED\x10\x00\x12\x0f\n\x0bRESIZE_FAST\x10\x01\x12\x10\n\x0cRESIZE_EXACT\x10\x02*J\n\x08\x45ncoding\x12\x18\n\x14\x45NCODING_UNSPECIFIED\x10\x00\x12\x11\n\rENCODING_RGB8\x10\x01\x12\x11\n\rENCODING_JPEG\x10\x02\x32\xa8\x02\n\rPolicyService\x12\x41\n\x07GetSpec\x12\x1f.arena.policy.v1.GetSpecRequest\x1a\x15.arena.policy.v1.Spec\x12\x43\n\x05Infer\x12\x1d.arena.policy.v1.InferRequest\x1a\x1b.arena.policy.v1.InferReply\x12J\n\x06Stream\x12\x1e.arena.policy.v1.StreamRequest\x1a\x1c.arena.policy.v1.StreamReply(\x01\x30\x01\x12\x43\n\x05Reset\x12\x1d.arena.policy.v1.ResetRequest\x1a\x1b.arena.policy.v1.ResetReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n+arena_robot/policy/proto/arena_policy.proto\x12\x0f\x61rena.policy.v1\"*\n\x0eGetSpecRequest\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\"\xb6\x04\n\x04Spec\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\x12\x32\n\x0c\x61\x63tion_space\x18\x02 \x01(\x0e\x32\x1c.arena.policy.v1.ActionSpace\x12\x33\n\x07gripper\x18\x03 \x01(\x0e\x32\".arena.policy.v1.GripperConvention\x12\x14\n\x0cimage_height\x18\x04 \x01(\r\x12\x13\n\x0bimage_width\x18\x05 \x01(\r\x12\x14\n\x0cwrist_camera\x18\x06 \x01(\x08\x12\x18\n\x10\x65xternal_cameras\x18\x07 \x01(\r\x12\x0e\n\x06stereo\x18\x08 \x01(\x08\x12\x12\n\nsession_id\x18\t \x01(\x08\x12\x14\n\x0c\x63hunk_length\x18\n \x01(\r\x12\x17\n\x0f\x63ontrol_rate_hz\x18\x0b \x01(\x01\x12\'\n\x06resize\x18\x0c \x01(\x0e\x32\x17.arena.policy.v1.Resize\x12\x14\n\x0cjpeg_quality\x18\r \x01(\r\x12\x11\n\tpipelined\x18\x0e \x01(\x08\x12\x0f\n\x07samples\x18\x0f \x01(\x08\x12\x19\n\x11open_loop_horizon\x18\x10 \x01(\r\x12\x1a\n\x12real_time_chunking\x18\x11 \x01(\x08\x12\x13\n\x0b\x62lend_steps\x18\x12 \x01(\r\x12\x0f\n\x07warm_up\x18\x13 \x01(\r\x12\x13\n\x06joints\x18\x14 \x01(\rH\x00\x88\x01\x01\x12\x0e\n\x06layout\x18\x15 \x01(\t\x12\r\n\x05\x64\x65pth\x18\x16 \x01(\x08\x42\t\n\x07_joints\"\x81\x01\n\x05Image\x12\x0c\n\x04view\x18\x01 \x01(\t\x12+\n\x08\x65ncoding\x18\x02 \x01(\x0e\x32\x19.arena.policy.v1.Encoding\x12\x0e\n\x06height\x18\x03 \x01(\r\x12\r\n\x05width\x18\x04 \x01(\r\x12\x10\n\x08stamp_ns\x18\x05 \x01(\x03\x12\x0c\n\x04\x64\x61ta\x18\x06 \x01(\x0c\"\x8e\x02\n\x0bObservation\x12\x10\n\x08stamp_ns\x18\x01 \x01(\x03\x12\x0c\n\x04step\x18\x02 \x01(\x03\x12\x0e\n\x06prompt\x18\x03 \x01(\t\x12\x14\n\x0c\x61rm_stamp_ns\x18\x04 \x01(\x03\x12\x16\n\x0ejoint_position\x18\x05 \x03(\x01\x12\x1a\n\x12\x63\x61rtesian_position\x18\x06 \x03(\x01\x12\x18\n\x10gripper_stamp_ns\x18\x07 \x01(\x03\x12\x18\n\x10gripper_position\x18\x08 \x01(\x01\x12&\n\x06images\x18\t \x03(\x0b\x32\x16.arena.policy.v1.Image\x12\x14\n\x0cthird_person\x18\n \x01(\t\x12\x13\n\x0bjoint_names\x18\x0b \x03(\t\"\xa0\x01\n\x0cInferRequest\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\x12\x0f\n\x07\x65pisode\x18\x02 \x01(\t\x12\x13\n\x0bobservation\x18\x03 \x01(\x0c\x12\x14\n\x0c\x65pisode_seed\x18\x04 \x01(\x07\x12,\n\tleft_over\x18\x05 \x01(\x0b\x32\x19.arena.policy.v1.LeftOver\x12\x0c\n\x04step\x18\x06 \x01(\r\"S\n\x08LeftOver\x12\x0f\n\x07\x61\x63tions\x18\x01 \x03(\x02\x12\x0c\n\x04rows\x18\x02 \x01(\r\x12\x0f\n\x07\x63olumns\x18\x03 \x01(\r\x12\x17\n\x0finference_delay\x18\x04 \x01(\r\"\xfa\x01\n\nInferReply\x12\x0f\n\x07\x61\x63tions\x18\x01 \x03(\x02\x12\x0c\n\x04rows\x18\x02 \x01(\r\x12\x0f\n\x07\x63olumns\x18\x03 \x01(\r\x12\x32\n\x0c\x61\x63tion_space\x18\x04 \x01(\x0e\x32\x1c.arena.policy.v1.ActionSpace\x12)\n\x07timings\x18\x05 \x01(\x0b\x32\x18.arena.policy.v1.Timings\x12\x19\n\x11open_loop_horizon\x18\x06 \x01(\r\x12\x13\n\x0b\x62lend_steps\x18\x07 \x01(\r\x12\x11\n\tpipelined\x18\x08 \x01(\x08\x12\x1a\n\x12real_time_chunking\x18\t \x01(\x08\"+\n\x07Timings\x12\x0f\n\x07queue_s\x18\x01 \x01(\x01\x12\x0f\n\x07infer_s\x18\x02 \x01(\x01\"9\n\x0cResetRequest\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\x12\x0f\n\x07\x65pisode\x18\x02 \x01(\t\"\x0c\n\nResetReply\"\x96\x01\n\rStreamRequest\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x11\n\ttimeout_s\x18\x02 \x01(\x01\x12.\n\x05infer\x18\x03 \x01(\x0b\x32\x1d.arena.policy.v1.InferRequestH\x00\x12.\n\x05reset\x18\x04 \x01(\x0b\x32\x1d.arena.policy.v1.ResetRequestH\x00\x42\x06\n\x04\x63\x61ll\"\xa8\x01\n\x0bStreamReply\x12\n\n\x02id\x18\x01 \x01(\x04\x12,\n\x05infer\x18\x02 \x01(\x0b\x32\x1b.arena.policy.v1.InferReplyH\x00\x12,\n\x05reset\x18\x03 \x01(\x0b\x32\x1b.arena.policy.v1.ResetReplyH\x00\x12\'\n\x05\x65rror\x18\x04 \x01(\x0b\x32\x16.arena.policy.v1.ErrorH\x00\x42\x08\n\x06result\"&\n\x05\x45rror\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t*\xb7\x01\n\x0b\x41\x63tionSpace\x12\x1c\n\x18\x41\x43TION_SPACE_UNSPECIFIED\x10\x00\x12\x1f\n\x1b\x41\x43TION_SPACE_JOINT_POSITION\x10\x01\x12\x1f\n\x1b\x41\x43TION_SPACE_JOINT_VELOCITY\x10\x02\x12#\n\x1f\x41\x43TION_SPACE_CARTESIAN_POSITION\x10\x03\x12#\n\x1f\x41\x43TION_SPACE_CARTESIAN_VELOCITY\x10\x04*]\n\x11GripperConvention\x12\"\n\x1eGRIPPER_CONVENTION_UNSPECIFIED\x10\x00\x12$\n GRIPPER_CONVENTION_CLOSED_IS_ONE\x10\x01*C\n\x06Resize\x12\x16\n\x12RESIZE_UNSPECIFIED\x10\x00\x12\x0f\n\x0bRESIZE_FAST\x10\x01\x12\x10\n\x0cRESIZE_EXACT\x10\x02*d\n\x08\x45ncoding\x12\x18\n\x14\x45NCODING_UNSPECIFIED\x10\x00\x12\x11\n\rENCODING_RGB8\x10\x01\x12\x11\n\rENCODING_JPEG\x10\x02\x12\x18\n\x14\x45NCODING_DEPTH16_PNG\x10\x03\x32\xa8\x02\n\rPolicyService\x12\x41\n\x07GetSpec\x12\x1f.arena.policy.v1.GetSpecRequest\x1a\x15.arena.policy.v1.Spec\x12\x43\n\x05Infer\x12\x1d.arena.policy.v1.InferRequest\x1a\x1b.arena.policy.v1.InferReply\x12J\n\x06Stream\x12\x1e.arena.policy.v1.StreamRequest\x1a\x1c.arena.policy.v1.StreamReply(\x01\x30\x01\x12\x43\n\x05Reset\x12\x1d.arena.policy.v1.ResetRequest\x1a\x1b.arena.policy.v1.ResetReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'arena_robot.policy.proto.arena_policy_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ACTIONSPACE']._serialized_start=2003
-  _globals['_ACTIONSPACE']._serialized_end=2186
-  _globals['_GRIPPERCONVENTION']._serialized_start=2188
-  _globals['_GRIPPERCONVENTION']._serialized_end=2281
-  _globals['_RESIZE']._serialized_start=2283
-  _globals['_RESIZE']._serialized_end=2350
-  _globals['_ENCODING']._serialized_start=2352
-  _globals['_ENCODING']._serialized_end=2426
+  _globals['_ACTIONSPACE']._serialized_start=2066
+  _globals['_ACTIONSPACE']._serialized_end=2249
+  _globals['_GRIPPERCONVENTION']._serialized_start=2251
+  _globals['_GRIPPERCONVENTION']._serialized_end=2344
+  _globals['_RESIZE']._serialized_start=2346
+  _globals['_RESIZE']._serialized_end=2413
+  _globals['_ENCODING']._serialized_start=2415
+  _globals['_ENCODING']._serialized_end=2515
   _globals['_GETSPECREQUEST']._serialized_start=64
   _globals['_GETSPECREQUEST']._serialized_end=106
   _globals['_SPEC']._serialized_start=109
-  _globals['_SPEC']._serialized_end=612
-  _globals['_IMAGE']._serialized_start=615
-  _globals['_IMAGE']._serialized_end=744
-  _globals['_OBSERVATION']._serialized_start=747
-  _globals['_OBSERVATION']._serialized_end=1017
-  _globals['_INFERREQUEST']._serialized_start=1020
-  _globals['_INFERREQUEST']._serialized_end=1180
-  _globals['_LEFTOVER']._serialized_start=1182
-  _globals['_LEFTOVER']._serialized_end=1265
-  _globals['_INFERREPLY']._serialized_start=1268
-  _globals['_INFERREPLY']._serialized_end=1518
-  _globals['_TIMINGS']._serialized_start=1520
-  _globals['_TIMINGS']._serialized_end=1563
-  _globals['_RESETREQUEST']._serialized_start=1565
-  _globals['_RESETREQUEST']._serialized_end=1622
-  _globals['_RESETREPLY']._serialized_start=1624
-  _globals['_RESETREPLY']._serialized_end=1636
-  _globals['_STREAMREQUEST']._serialized_start=1639
-  _globals['_STREAMREQUEST']._serialized_end=1789
-  _globals['_STREAMREPLY']._serialized_start=1792
-  _globals['_STREAMREPLY']._serialized_end=1960
-  _globals['_ERROR']._serialized_start=1962
-  _globals['_ERROR']._serialized_end=2000
-  _globals['_POLICYSERVICE']._serialized_start=2429
-  _globals['_POLICYSERVICE']._serialized_end=2725
+  _globals['_SPEC']._serialized_end=675
+  _globals['_IMAGE']._serialized_start=678
+  _globals['_IMAGE']._serialized_end=807
+  _globals['_OBSERVATION']._serialized_start=810
+  _globals['_OBSERVATION']._serialized_end=1080
+  _globals['_INFERREQUEST']._serialized_start=1083
+  _globals['_INFERREQUEST']._serialized_end=1243
+  _globals['_LEFTOVER']._serialized_start=1245
+  _globals['_LEFTOVER']._serialized_end=1328
+  _globals['_INFERREPLY']._serialized_start=1331
+  _globals['_INFERREPLY']._serialized_end=1581
+  _globals['_TIMINGS']._serialized_start=1583
+  _globals['_TIMINGS']._serialized_end=1626
+  _globals['_RESETREQUEST']._serialized_start=1628
+  _globals['_RESETREQUEST']._serialized_end=1685
+  _globals['_RESETREPLY']._serialized_start=1687
+  _globals['_RESETREPLY']._serialized_end=1699
+  _globals['_STREAMREQUEST']._serialized_start=1702
+  _globals['_STREAMREQUEST']._serialized_end=1852
+  _globals['_STREAMREPLY']._serialized_start=1855
+  _globals['_STREAMREPLY']._serialized_end=2023
+  _globals['_ERROR']._serialized_start=2025
+  _globals['_ERROR']._serialized_end=2063
+  _globals['_POLICYSERVICE']._serialized_start=2518
+  _globals['_POLICYSERVICE']._serialized_end=2814
 # @@protoc_insertion_point(module_scope)

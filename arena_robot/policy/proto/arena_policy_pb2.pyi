@@ -31,6 +31,7 @@ class Encoding(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ENCODING_UNSPECIFIED: _ClassVar[Encoding]
     ENCODING_RGB8: _ClassVar[Encoding]
     ENCODING_JPEG: _ClassVar[Encoding]
+    ENCODING_DEPTH16_PNG: _ClassVar[Encoding]
 ACTION_SPACE_UNSPECIFIED: ActionSpace
 ACTION_SPACE_JOINT_POSITION: ActionSpace
 ACTION_SPACE_JOINT_VELOCITY: ActionSpace
@@ -44,6 +45,7 @@ RESIZE_EXACT: Resize
 ENCODING_UNSPECIFIED: Encoding
 ENCODING_RGB8: Encoding
 ENCODING_JPEG: Encoding
+ENCODING_DEPTH16_PNG: Encoding
 
 class GetSpecRequest(_message.Message):
     __slots__ = ("protocol_version",)
@@ -52,7 +54,7 @@ class GetSpecRequest(_message.Message):
     def __init__(self, protocol_version: _Optional[int] = ...) -> None: ...
 
 class Spec(_message.Message):
-    __slots__ = ("protocol_version", "action_space", "gripper", "image_height", "image_width", "wrist_camera", "external_cameras", "stereo", "session_id", "chunk_length", "control_rate_hz", "resize", "jpeg_quality", "pipelined", "samples", "open_loop_horizon", "real_time_chunking", "blend_steps", "warm_up")
+    __slots__ = ("protocol_version", "action_space", "gripper", "image_height", "image_width", "wrist_camera", "external_cameras", "stereo", "session_id", "chunk_length", "control_rate_hz", "resize", "jpeg_quality", "pipelined", "samples", "open_loop_horizon", "real_time_chunking", "blend_steps", "warm_up", "joints", "layout", "depth")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     ACTION_SPACE_FIELD_NUMBER: _ClassVar[int]
     GRIPPER_FIELD_NUMBER: _ClassVar[int]
@@ -72,6 +74,9 @@ class Spec(_message.Message):
     REAL_TIME_CHUNKING_FIELD_NUMBER: _ClassVar[int]
     BLEND_STEPS_FIELD_NUMBER: _ClassVar[int]
     WARM_UP_FIELD_NUMBER: _ClassVar[int]
+    JOINTS_FIELD_NUMBER: _ClassVar[int]
+    LAYOUT_FIELD_NUMBER: _ClassVar[int]
+    DEPTH_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     action_space: ActionSpace
     gripper: GripperConvention
@@ -91,7 +96,10 @@ class Spec(_message.Message):
     real_time_chunking: bool
     blend_steps: int
     warm_up: int
-    def __init__(self, protocol_version: _Optional[int] = ..., action_space: _Optional[_Union[ActionSpace, str]] = ..., gripper: _Optional[_Union[GripperConvention, str]] = ..., image_height: _Optional[int] = ..., image_width: _Optional[int] = ..., wrist_camera: _Optional[bool] = ..., external_cameras: _Optional[int] = ..., stereo: _Optional[bool] = ..., session_id: _Optional[bool] = ..., chunk_length: _Optional[int] = ..., control_rate_hz: _Optional[float] = ..., resize: _Optional[_Union[Resize, str]] = ..., jpeg_quality: _Optional[int] = ..., pipelined: _Optional[bool] = ..., samples: _Optional[bool] = ..., open_loop_horizon: _Optional[int] = ..., real_time_chunking: _Optional[bool] = ..., blend_steps: _Optional[int] = ..., warm_up: _Optional[int] = ...) -> None: ...
+    joints: int
+    layout: str
+    depth: bool
+    def __init__(self, protocol_version: _Optional[int] = ..., action_space: _Optional[_Union[ActionSpace, str]] = ..., gripper: _Optional[_Union[GripperConvention, str]] = ..., image_height: _Optional[int] = ..., image_width: _Optional[int] = ..., wrist_camera: _Optional[bool] = ..., external_cameras: _Optional[int] = ..., stereo: _Optional[bool] = ..., session_id: _Optional[bool] = ..., chunk_length: _Optional[int] = ..., control_rate_hz: _Optional[float] = ..., resize: _Optional[_Union[Resize, str]] = ..., jpeg_quality: _Optional[int] = ..., pipelined: _Optional[bool] = ..., samples: _Optional[bool] = ..., open_loop_horizon: _Optional[int] = ..., real_time_chunking: _Optional[bool] = ..., blend_steps: _Optional[int] = ..., warm_up: _Optional[int] = ..., joints: _Optional[int] = ..., layout: _Optional[str] = ..., depth: _Optional[bool] = ...) -> None: ...
 
 class Image(_message.Message):
     __slots__ = ("view", "encoding", "height", "width", "stamp_ns", "data")

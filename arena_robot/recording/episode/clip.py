@@ -4,7 +4,7 @@ An episode's pictures for judges, at even times; and those in which the arm stan
 What a simulator told of the progress comes with them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -40,16 +40,10 @@ def read_clip(folder: Path, interval_s: float = 0.2, views: Sequence[str] = ROLE
     with BagReader(folder) as bag:
         codec = codec_of(bag.topics.values())
         tracks = load_tracks(bag, codec)
-        roles = [role for role in views if view(role) in tracks.views
-                 and len(tracks.views[view(role)].stamps)]
-        if not roles or not len(tracks.steps.stamps):
-            raise DataError(f'{folder} has no pictures of {", ".join(views)}, or no step; a judge '
-                            'has nothing to look at')
-        log = {role: tracks.views[view(role)].log for role in roles}
-        grid = _grid(tracks, max(s[0] for s in log.values()), min(s[-1] for s in log.values()),
-                     interval_s, max_frames)
-        frames = {role: _frames(bag, codec, tracks.views[view(role)].topic,
-                                nearest(log[role], grid)) for role in roles}
+        span = clip_span(tracks, folder, views)
+        grid = _grid(span, interval_s, max_frames)
+        frames = {role: _frames(bag, codec, tracks.views[view(role)].topic, nearest(log, grid))
+                  for role, log in span.logs.items()}
         potential = _potential(bag, codec, grid)
     session = str(tracks.info.get('session_id', '')) or folder.parent.name
     slot = str(tracks.info.get('slot', '')) or folder.name
@@ -57,16 +51,43 @@ def read_clip(folder: Path, interval_s: float = 0.2, views: Sequence[str] = ROLE
                 name=f'{session}/{slot}', potential=potential)
 
 
-def _grid(tracks: EpisodeTracks, first_ns: int, last_ns: int, interval_s: float,
-          max_frames: int) -> Stamps:
-    """Return the instants, from the first step to half a second after the last."""
+@dataclass(frozen=True)
+class ClipSpan:
+    """The first and last instant of an episode's clip, and the arrivals of each view's frames."""
+
+    begin_ns: int
+    end_ns: int
+    logs: Mapping[str, Stamps]
+
+    @property
+    def duration_s(self) -> float:
+        """How long the clip is."""
+        return (self.end_ns - self.begin_ns) * 1e-9
+
+    def ahead_s(self, role: str) -> float:
+        """Return how long before the clip the video of a role begins."""
+        return float(self.begin_ns - self.logs[role][0]) * 1e-9
+
+
+def clip_span(tracks: EpisodeTracks, folder: Path, views: Sequence[str] = ROLES) -> ClipSpan:
+    """Return the clip from the first step to half a second after the last. Raises DataError."""
+    logs = {role: tracks.views[view(role)].log for role in views if view(role) in tracks.views
+            and len(tracks.views[view(role)].stamps)}
     stamps = tracks.steps.stamps
-    begin = max(int(first_ns), int(stamps[0]))
-    end = max(begin, min(int(last_ns), int(stamps[-1]) + _AFTER_NS))
-    count = int((end - begin) * 1e-9 / interval_s + 1e-6) + 1
+    if not logs or not len(stamps):
+        raise DataError(f'{folder} has no pictures of {", ".join(views)}, or no step; a judge '
+                        'has nothing to look at')
+    begin = max(int(max(log[0] for log in logs.values())), int(stamps[0]))
+    end = min(int(min(log[-1] for log in logs.values())), int(stamps[-1]) + _AFTER_NS)
+    return ClipSpan(begin, max(begin, end), logs)
+
+
+def _grid(span: ClipSpan, interval_s: float, max_frames: int) -> Stamps:
+    """Return the instants of the frames."""
+    count = int(span.duration_s / interval_s + 1e-6) + 1
     if max_frames and count > max_frames:
-        return np.linspace(begin, end, max_frames).astype(np.int64)
-    return begin + np.round(np.arange(count) * interval_s * 1e9).astype(np.int64)
+        return np.linspace(span.begin_ns, span.end_ns, max_frames).astype(np.int64)
+    return span.begin_ns + np.round(np.arange(count) * interval_s * 1e9).astype(np.int64)
 
 
 def _frames(bag: BagReader, decoder: Decoder, topic: Topic, rows: Stamps) -> list[Pixels]:

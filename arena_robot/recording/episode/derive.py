@@ -9,7 +9,7 @@ latencies, end reason.
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,14 @@ from numpy.typing import NDArray
 from arena_robot.core.episode import CONTROL_RATE_HZ
 from arena_robot.core.files import replacing
 from arena_robot.core.inferences import waited_share
+from arena_robot.core.observation import view
 from arena_robot.core.parallel import Progress, nothing
 from arena_robot.recording.bag.base import Decoder, Topic
 from arena_robot.recording.bag.codec import codec_of
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.bag.recorder import STATISTICS
 from arena_robot.recording.bag.topic_stats import TopicCounter
-from arena_robot.recording.episode.clip import read_potential
+from arena_robot.recording.episode.clip import clip_span, read_potential
 from arena_robot.recording.episode.frames import video_frames, write_video
 from arena_robot.recording.episode.tracks import (
     EpisodeTracks,
@@ -79,6 +80,35 @@ def derive(folder: Path, videos: bool = True, progress: Progress = nothing) -> E
     return summary
 
 
+@dataclass(frozen=True)
+class PlayableEpisode:
+    """
+    An episode whose videos can be played in step, in the time of its clip.
+
+    ``info`` are the fields of its EpisodeInfo; ``ahead_s`` says by role how long before the clip
+    each video begins.
+    """
+
+    info: Mapping[str, Any]
+    duration_s: float
+    ahead_s: Mapping[str, float]
+
+
+def playable(folder: Path) -> PlayableEpisode:
+    """Write the videos of left eyes that an episode lacks, and nothing else. As :func:`derive`."""
+    with BagReader(folder) as bag:
+        codec = codec_of(bag.topics.values())
+        tracks = load_tracks(bag, codec)
+        span = clip_span(tracks, folder)
+        for role in span.logs:
+            track, path = tracks.views[view(role)], folder / video_name(view(role))
+            if not path.exists():
+                write_video(path, video_frames(bag, codec, track.topic),
+                            mean_rate(track.stamps) or CONTROL_RATE_HZ)
+    return PlayableEpisode(tracks.info, span.duration_s,
+                           {role: span.ahead_s(role) for role in span.logs})
+
+
 def video_name(view: str) -> str:
     """Return a view's file: ``wrist.mp4`` for its left eye, ``wrist_right.mp4`` for the right."""
     return f"{view.removesuffix('_left')}.mp4"
@@ -129,7 +159,7 @@ def step_arrays(tracks: EpisodeTracks, frames: dict[str, Stamps]) -> dict[str, N
 def observed(tracks: EpisodeTracks) -> dict[str, NDArray[Any]]:
     """Return the arm and gripper state of each step, by stamp; NaN where nothing was recorded."""
     count = len(tracks.steps.index)
-    q, dq, tau = (np.full((count, 7), np.nan) for _ in range(3))
+    q, dq, tau = (np.full(tracks.steps.q_sent.shape, np.nan) for _ in range(3))
     pose, grip = np.full((count, 6), np.nan), np.full(count, np.nan)
     if count and len(tracks.arm.stamps):
         rows = nearest(tracks.arm.stamps, tracks.steps.arm_stamps)

@@ -17,7 +17,7 @@ from arena_robot.core import jpeg
 from arena_robot.core.episode import CONTROL_RATE_HZ
 from arena_robot.core.errors import DataError
 from arena_robot.core.files import replacing
-from arena_robot.core.observation import Image, Pixels
+from arena_robot.core.observation import DepthImage, Image, Millimetres, Pixels
 from arena_robot.recording.bag.base import Decoder, Topic
 from arena_robot.recording.episode.tracks import time_ns
 from arena_robot.recording.episode.views import JPEG
@@ -39,6 +39,25 @@ def pictures(bag: 'BagReader', decoder: Decoder, topic: Topic, start_ns: int | N
     for message in bag.messages([topic.name], start_ns):
         value = decoder.decode(topic, message.data)
         yield Image(pixels_of(topic, value), time_ns(value.header.stamp))
+
+
+def depths(bag: 'BagReader', decoder: Decoder, topic: Topic) -> Iterator[DepthImage]:
+    """Yield the depth images of a topic, in order of arrival. Raises DataError."""
+    for _, value in bag.decoded(decoder, [topic.name]):
+        yield DepthImage(depth_of(topic, value), time_ns(value.header.stamp))
+
+
+def depth_of(topic: Topic, value: Any) -> Millimetres:
+    """Return the depth (H, W) in mm of a decoded message. Raises DataError."""
+    try:
+        if topic.type == JPEG:
+            return jpeg.from_depth_message(value.data, str(value.format), MOST_PIXELS)
+        if value.encoding != '16UC1':
+            raise DataError(f'depth is {value.encoding}, known is 16UC1, in mm')
+    except DataError as error:
+        raise DataError(f'{topic.name}: {error}') from error
+    rows = np.asarray(value.data, np.uint8).view('<u2').reshape(value.height, value.step // 2)
+    return np.asarray(rows[:, :value.width], np.uint16)
 
 
 def pixels_of(topic: Topic, value: Any) -> Pixels:

@@ -11,18 +11,20 @@ from arena_robot.core.action import Chunk
 from arena_robot.core.errors import DataError
 from arena_robot.core.observation import (
     ArmState,
+    DepthImage,
     Floats,
     GripperState,
     Image,
     Observation,
     RobotMode,
+    view,
 )
 from arena_robot.recording.bag.base import REQUERY, Decoder
 from arena_robot.recording.bag.codec import Codec
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.bag.topic_stats import header_stamp_ns
 from arena_robot.recording.bag.writer import BagWriter
-from arena_robot.recording.episode.frames import pixels_of
+from arena_robot.recording.episode.frames import depth_of, pixels_of
 from arena_robot.recording.episode.tracks import (
     CHUNK,
     ChunkRecord,
@@ -67,16 +69,19 @@ def recorded_observations(bag: BagReader, decoder: Decoder, tracks: EpisodeTrack
                         f'{len(tracks.arm.stamps)} arm states; all three are needed to ask again')
     pictures = _pictures(bag, tracks, [row for _, row in inferences])
     for chunk, row in inferences:
-        images = {}
-        for column, name in enumerate(tracks.steps.views):
-            stamp = int(tracks.steps.image_stamps[row, column])
-            if (name, stamp) in pictures:
-                topic = tracks.views[name].topic
-                value = decoder.decode(topic, pictures[name, stamp])
+        images, depths = {}, {}
+        for name, stamp in _used(tracks, row).items():
+            if (name, stamp) not in pictures:
+                continue
+            topic = {**tracks.views, **tracks.depths}[name].topic
+            value = decoder.decode(topic, pictures[name, stamp])
+            if name in tracks.depths:
+                depths[name] = DepthImage(depth_of(topic, value), stamp)
+            else:
                 images[name] = Image(pixels_of(topic, value), stamp)
         yield chunk, Observation(
             int(tracks.steps.stamps[row]), _arm(tracks, row), _gripper(tracks, row),
-            str(tracks.info.get('prompt', '')), chunk.step, images)
+            str(tracks.info.get('prompt', '')), chunk.step, images, depths=depths)
 
 
 def ask_again(bag: BagReader, decoder: Decoder, ask: Ask,
@@ -94,7 +99,8 @@ def ask_again(bag: BagReader, decoder: Decoder, ask: Ask,
 def compare(recorded: ChunkRecord, answer: Chunk) -> Compared:
     """Return the differences of two chunks. Raises DataError when their spaces differ."""
     repeated = np.asarray(answer.actions, np.float64)
-    if answer.space.value != recorded.space or repeated.shape[1:] != recorded.actions.shape[1:]:
+    other = '/' not in recorded.space and answer.space.value != recorded.space    # or in a layout
+    if other or repeated.shape[1:] != recorded.actions.shape[1:]:
         raise DataError(f'the policy answers {answer.space.value} of width {repeated.shape[-1]}, '
                         f'recorded was {recorded.space} of width {recorded.actions.shape[-1]}: '
                         'they cannot be compared')
@@ -112,7 +118,8 @@ def write_beside(bag: BagReader, codec: Codec, compared: Sequence[Compared],
 
     Each ActionChunk and StepRecord is there again, with the times of the recorded one and the new
     actions; what only a robot can tell, such as ``q_sent``, is empty. A step for which the new
-    chunk is too short is left out. Raises RecordingError where ``folder`` has a bag.
+    chunk is too short, or in a layout, is left out. Raises RecordingError where ``folder`` has a
+    bag.
     """
     again = {topic.name: replace(topic, name=f'{REQUERY}{topic.name}')
              for topic in bag.of_type(CHUNK, STEP)}
@@ -124,7 +131,10 @@ def write_beside(bag: BagReader, codec: Codec, compared: Sequence[Compared],
             writer.write(message)
             if message.topic in again:
                 topic = bag.topics[message.topic]
-                fields = _answered(codec.decode(topic, message.data), answers)
+                decoded = codec.decode(topic, message.data)
+                fields = _answered(decoded, answers)
+                if '/' in decoded.action_space:    # what a station makes of it is not known
+                    answers.pop(int(decoded.chunk_index), None)
                 if fields:
                     writer.write(message._replace(topic=again[topic.name].name,
                                                   data=codec.encode(topic.type, fields)))
@@ -149,15 +159,22 @@ def _answered(message: Any, answers: Mapping[int, Floats]) -> dict[str, Any]:
 
 def _pictures(bag: BagReader, tracks: EpisodeTracks, rows: list[int]
               ) -> dict[tuple[str, int], bytes]:
-    wanted = {(name, int(tracks.steps.image_stamps[row, column])) for row in rows
-              for column, name in enumerate(tracks.steps.views)}
-    names = {track.topic.name: name for name, track in tracks.views.items()}
+    wanted = {item for row in rows for item in _used(tracks, row).items()}
+    names = {track.topic.name: name for name, track in (*tracks.views.items(),
+                                                        *tracks.depths.items())}
     pictures = {}
     for message in bag.messages(names):
         key = (names[message.topic], header_stamp_ns(message.data))
         if key in wanted:
             pictures[key] = message.data
     return pictures
+
+
+def _used(tracks: EpisodeTracks, row: int) -> dict[str, int]:
+    """Return the stamps of a step's images by view, and of depths, which have their eye's."""
+    stamps = dict(zip(tracks.steps.views, tracks.steps.image_stamps[row].tolist(), strict=True))
+    return stamps | {name: stamps.get(view(track.view.role), 0)
+                     for name, track in tracks.depths.items()}
 
 
 def _arm(tracks: EpisodeTracks, row: int) -> ArmState:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_robot.core.errors import DataError
-from arena_robot.core.observation import Floats
+from arena_robot.core.observation import DEPTH, Floats
 from arena_robot.recording.bag.base import Decoder, Topic
 from arena_robot.recording.bag.topic_stats import header_stamp_ns
 from arena_robot.recording.episode.views import (
@@ -23,7 +23,7 @@ from arena_robot.recording.episode.views import (
     fixed_frames,
     mount_of,
 )
-from arena_robot.robots.arms import DOF, ROBOTS, robot_of_joints
+from arena_robot.robots.arms import DOF, MOST_JOINTS, are_of_an_arm
 from arena_robot.safety.urdf import CameraMount
 
 if TYPE_CHECKING:    # videos are written where no bag is read, without mcap
@@ -40,7 +40,7 @@ INFO = 'arena_msgs/msg/EpisodeInfo'
 @dataclass(frozen=True)
 class ArmTrack:
     """
-    Arm states: ``stamps`` (N,), joints (N, 7), ``pose`` (N, 6) flange, ``mode`` (N,).
+    Arm states: ``stamps`` (N,), joints (N, n), ``pose`` (N, 6) flange, ``mode`` (N,).
 
     ``joint_names`` are those of the columns; empty where no state was recorded.
     """
@@ -68,7 +68,7 @@ class GripperTrack:
 @dataclass(frozen=True)
 class ChunkRecord:
     """
-    One recorded inference: ``actions`` (N, 8) or (N, 7) requested at step ``step``.
+    One recorded inference: ``actions`` (N, size) requested at step ``step``.
 
     ``observation_sha256`` is of the observation that was sent to the policy.
     """
@@ -99,7 +99,7 @@ class Steps:
     """
     Observation, request and command, one row per step.
 
-    ``requested`` is (N, 8) or (N, 7); ``q_sent`` (N, 7); ``image_stamps`` (N, V) by ``views``,
+    ``requested`` is (N, size); ``q_sent`` (N, n); ``image_stamps`` (N, V) by ``views``,
     0 where a step used no such image; ``clamps`` the reasons, joined by commas.
     """
 
@@ -130,6 +130,7 @@ class EpisodeTracks:
 
     A bag can begin with the latched EpisodeInfo of the rollout before, which is left out.
 
+    ``views`` have colours, ``depths`` are of cameras that measure depth, such as ``wrist_depth``.
     ``mounts`` says where the cameras of the views were, as far as tf_static does.
     """
 
@@ -140,6 +141,7 @@ class EpisodeTracks:
     chunks: tuple[ChunkRecord, ...]
     views: Mapping[str, ViewTrack] = field(default_factory=dict)
     mounts: Mapping[str, CameraMount] = field(default_factory=dict)
+    depths: Mapping[str, ViewTrack] = field(default_factory=dict)
 
 
 def load_tracks(bag: 'BagReader', decoder: Decoder) -> EpisodeTracks:
@@ -158,7 +160,9 @@ def load_tracks(bag: 'BagReader', decoder: Decoder) -> EpisodeTracks:
     return EpisodeTracks(
         info=_info(infos), steps=_steps(rows[STEP]), arm=_arm(rows[ARM]),
         gripper=_gripper(rows[GRIPPER]), chunks=tuple(_chunk(c) for c in rows[CHUNK]),
-        views=views, mounts=mounts)
+        views={name: track for name, track in views.items() if track.view.eye != DEPTH},
+        mounts=mounts,
+        depths={name: track for name, track in views.items() if track.view.eye == DEPTH})
 
 
 def time_ns(stamp: Any) -> int:
@@ -217,12 +221,12 @@ def _arm(messages: list[Any]) -> ArmTrack:
 
 
 def _joint_names(messages: list[Any]) -> tuple[str, ...]:
-    """Return the joints that all messages name; DataError unless they are one robot's."""
+    """Return the joints that all messages name; DataError unless they are one arm's."""
     joint_names = {tuple(map(str, m.joint_names)) for m in messages}
     for names in joint_names:
-        if len(joint_names) > 1 or robot_of_joints(names) is None:
+        if len(joint_names) > 1 or not are_of_an_arm(names):
             raise DataError(f"the bag has messages about the joints {', '.join(names) or '(none)'}"
-                            f", expected are always those of one of {', '.join(ROBOTS)}")
+                            f', expected are always the same 1 to {MOST_JOINTS} of one arm')
     return joint_names.pop() if joint_names else ()
 
 

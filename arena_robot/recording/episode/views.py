@@ -23,13 +23,14 @@ STEP = 'arena_msgs/msg/StepRecord'
 IMAGE = 'sensor_msgs/msg/Image'
 JPEG = 'sensor_msgs/msg/CompressedImage'
 JPEGS = '/compressed'
+PNGS = '/compressedDepth'
 TF = 'tf2_msgs/msg/TFMessage'
 LONGEST = 20    # frames from a camera to the arm's base; more of them are a loop
 
 
 @dataclass(frozen=True)
 class EpisodeView:
-    """The recorded topic of one view, with its camera's role, its eye, and its optical frame."""
+    """The recorded topic of one view, with its camera's role, its eye, or depth, and its frame."""
 
     topic: Topic
     role: str = ''
@@ -88,8 +89,9 @@ def _by_topic_names(bag: 'BagReader') -> dict[str, EpisodeView]:
 
 
 def _carrier(bag: 'BagReader', topic: str) -> Topic | None:
-    """Return the topic that holds a view's images: its JPEGs, or the raw ones."""
-    carriers = [bag.topics[name] for name in (topic + JPEGS, topic) if name in bag.topics]
+    """Return the topic that holds a view's images: its JPEGs, its PNGs of depth, or raw ones."""
+    carriers = [bag.topics[name] for name in (topic + JPEGS, topic + PNGS, topic)
+                if name in bag.topics]
     return max(carriers, key=lambda t: bag.metadata.counts.get(t.name, 0), default=None)
 
 

@@ -8,20 +8,21 @@ from typing import Any
 import numpy as np
 
 from arena_robot.core.episode import CONTROL_RATE_HZ, Slot
-from arena_robot.core.errors import DataError
-from arena_robot.core.observation import Floats
+from arena_robot.core.errors import ConfigError, DataError
+from arena_robot.core.observation import Floats, Millimetres, view
 from arena_robot.recording.bag.base import Decoder
 from arena_robot.recording.bag.codec import Codec
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.episode.clip import intrinsics
 from arena_robot.recording.episode.derive import observed
-from arena_robot.recording.episode.frames import rgb_frame, video_frames, write_video
-from arena_robot.recording.episode.tracks import EpisodeTracks, load_tracks
-from arena_robot.recording.episode.views import JPEGS
+from arena_robot.recording.episode.frames import depths, rgb_frame, video_frames, write_video
+from arena_robot.recording.episode.tracks import ARM, EpisodeTracks, load_tracks, nearest
+from arena_robot.recording.episode.views import JPEGS, STEP
 from arena_robot.records.episode_file import episodes
 from arena_robot.records.roboarena import said_of, solved
 from arena_robot.records.session_file import SessionFile, has_session, read_session
-from arena_robot.robots.arms import robot_of_joints
+from arena_robot.robots.arms import Chain, robot_of_joints
+from arena_robot.safety.limits import robot_of
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,13 @@ def sources(place: Path) -> list[ExportSource]:
         session = read_session(home) if has_session(home) else SessionFile(home.name)
         listed.append(ExportSource(folder.absolute(), folder.name, session))
     return listed
+
+
+def recorded_joints(bag: BagReader) -> int:
+    """Return how many joints the first step or state of a bag names; 0 where there is neither."""
+    topics = [topic.name for topic in bag.of_type(STEP, ARM)]
+    first = next(iter(bag.decoded(Codec(), topics)), None) if topics else None
+    return len(first[1].joint_names) if first else 0
 
 
 class EpisodeExport:
@@ -93,6 +101,15 @@ class EpisodeExport:
         by_joints = robot_of_joints(self.tracks.arm.joint_names)
         return by_joints.name if by_joints else str(self.tracks.info.get('robot_type', ''))
 
+    @property
+    def chain(self) -> Chain | None:
+        """The geometry of the recorded arm; None where this machine has no file of it."""
+        try:
+            robot = robot_of(self.robot)
+        except ConfigError:
+            return None
+        return robot.limits.chain if robot.joints == self.tracks.arm.q.shape[1] else None
+
     def observed(self) -> dict[str, Floats]:
         """Return what each step saw of arm and gripper; DataError where one was not recorded."""
         seen = observed(self.tracks)
@@ -107,6 +124,22 @@ class EpisodeExport:
         return [name for column, name in enumerate(steps.views)
                 if (right_eyes or name.endswith('_left')) and name in self.tracks.views
                 and np.isin(steps.image_stamps[:, column], self.tracks.views[name].stamps).all()]
+
+    def depths(self) -> list[str]:
+        """Return the recorded depths, such as ``wrist_depth``."""
+        return [name for name, track in self.tracks.depths.items() if len(track.stamps)]
+
+    def step_depths(self, name: str) -> Iterator[Millimetres]:
+        """Yield the depth (H, W) in mm at each step: the one nearest to the camera's image."""
+        track, steps = self.tracks.depths[name], self.tracks.steps
+        eye = view(track.view.role)
+        used = steps.image_stamps[:, steps.views.index(eye)] if eye in steps.views \
+            else steps.stamps
+        wanted, row = nearest(track.stamps, used), 0
+        for index, depth in enumerate(depths(self.bag, self.codec, track.topic)):
+            while row < len(wanted) and wanted[row] == index:
+                yield depth.millimetres
+                row += 1
 
     def intrinsics(self, view: str) -> Floats | None:
         """Return the (3, 3) intrinsics of a view, None where no CameraInfo was recorded."""

@@ -2,7 +2,8 @@
 Export to LeRobotDataset v3.0: parquet tables and videos that episodes share, and ``meta/``.
 
 ``timestamp`` is the nominal time that the format requires (frame over the recorded rate); the
-recorded time of each step is in ``true_timestamp``. ``action`` is the policy's request. A dataset
+recorded time of each step is in ``true_timestamp``. Depth is a picture in the tables, a PNG of 16
+bits in mm. ``action`` is the policy's request. A dataset
 has one action space, robot and rate only: episodes of several kinds make a dataset each.
 
 ``meta/episodes`` has the verdict, the end and the origin of each episode. Where episodes were
@@ -32,13 +33,14 @@ from arena_robot.core.action import ActionSpace
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import DataError
 from arena_robot.core.files import write_text
+from arena_robot.core.jpeg import to_png
 from arena_robot.core.observation import Floats
 from arena_robot.core.parallel import HERE, Workers
 from arena_robot.recording.episode.frames import first_picture, read_video
 from arena_robot.recording.formats.exporting import EpisodeExport, ExportSource, new_folder
 from arena_robot.records.audit_file import audits_of, read_audit
 from arena_robot.records.roboarena import said_of
-from arena_robot.robots.action_spaces import JOINT_NUMBERS, POSE_NUMBERS
+from arena_robot.robots.action_spaces import POSE_NUMBERS, joint_numbers
 
 # LeRobot's own limits: files of a folder, and MB of a table's and of a video's file.
 CHUNK_FILES, TABLE_MB, VIDEO_MB = 1000, 100, 200
@@ -69,7 +71,7 @@ def export_lerobot(sources: Sequence[ExportSource], output: Path,
     for source in sources:
         with EpisodeExport(source) as episode:
             kind = (episode.tracks.steps.space, episode.robot, f'{episode.rate_hz:g}hz')
-            views = {_key(view) for view in episode.views()}
+            views = {_key(view) for view in (*episode.views(), *episode.depths())}
             _agree(source, views, keys.setdefault(kind, views))
             by_kind.setdefault(kind, []).append(source)
     if len(by_kind) < 2:
@@ -83,7 +85,11 @@ def export_lerobot(sources: Sequence[ExportSource], output: Path,
 
 @dataclass(frozen=True)
 class _EpisodePart:
-    """What one episode adds to a dataset; ``videos`` by key are its own until they are joined."""
+    """
+    What one episode adds to a dataset; ``videos`` by key are its own until they are joined.
+
+    ``depths`` by key are tables with the column of that name.
+    """
 
     prompt: str
     table: dict[str, Numbers]
@@ -92,6 +98,7 @@ class _EpisodePart:
     pictures: dict[str, Stats]
     progress: dict[str, Floats]
     info: dict[str, Any]
+    depths: dict[str, Path]
 
 
 def _dataset(sources: Sequence[ExportSource], output: Path, at_work: Workers) -> Path:
@@ -139,9 +146,35 @@ def _part(numbered: tuple[int, ExportSource], work: Path) -> _EpisodePart:
         pictures = {key: _statistics(np.stack(
             [frame[::4, ::4] for frame in itertools.islice(read_video(path), 0, None, every)]
             ) / 255.0) for key, path in videos.items()}
+        info = _info(episode, table, videos)
+        depths = {_key(name): work / f'{number}_{name}.parquet' for name in episode.depths()}
+        for name, (key, path) in zip(episode.depths(), depths.items(), strict=True):
+            pictures[key], info['features'][key] = _write_depths(episode, name, path, every)
         return _EpisodePart(
             episode.prompt, table, _episode(episode, number, source), videos, pictures,
-            _progress(episode, source.folder), _info(episode, table, videos))
+            _progress(episode, source.folder), info, depths)
+
+
+def _write_depths(episode: EpisodeExport, name: str, path: Path, every: int
+                  ) -> tuple[Stats, dict[str, Any]]:
+    """Write the depth of each step as a column; return its statistics and feature."""
+    some: list[Numbers] = []
+
+    def files() -> Iterator[dict[str, Any]]:
+        for row, depth in enumerate(episode.step_depths(name)):
+            if row % every == 0:
+                some.append(depth[::4, ::4, None])
+                shape[:] = *depth.shape, 1
+            yield {'bytes': to_png(depth), 'path': None}
+
+    shape: list[int] = []
+    column = pa.array(files(), pa.struct({'bytes': pa.binary(), 'path': pa.string()}))
+    if len(column) != len(episode.tracks.steps.index):
+        raise DataError(f'{episode.source.folder}: the depths of {name} do not follow the steps')
+    _write(path, pa.table({_key(name): column}))
+    return _statistics(np.stack(some)), {
+        'dtype': 'image', 'shape': shape, 'names': ['height', 'width', 'channels'],
+        'info': {'is_depth_map': True, 'depth_unit': 'mm'}}
 
 
 def _agree(source: ExportSource, keys: set[str], before: set[str]) -> None:
@@ -182,10 +215,11 @@ def _table(episode: EpisodeExport, number: int) -> dict[str, Numbers]:
             'index': frames.copy(), 'task_index': np.zeros_like(frames)}
 
 
-def _columns(table: Mapping[str, Numbers]) -> pa.Table:
+def _columns(part: _EpisodePart) -> pa.Table:
     return pa.table({
-        name: pa.array(values) if values.ndim == 1 else pa.FixedSizeListArray.from_arrays(
-            pa.array(values.ravel()), values.shape[1]) for name, values in table.items()})
+        **{name: pa.array(values) if values.ndim == 1 else pa.FixedSizeListArray.from_arrays(
+            pa.array(values.ravel()), values.shape[1]) for name, values in part.table.items()},
+        **{key: pq.read_table(path)[key] for key, path in part.depths.items()}})
 
 
 def _files(sizes: Sequence[int], limit_mb: int) -> Iterator[tuple[tuple[int, int], list[int]]]:
@@ -201,10 +235,11 @@ def _files(sizes: Sequence[int], limit_mb: int) -> Iterator[tuple[tuple[int, int
 
 
 def _write_tables(root: Path, parts: Sequence[_EpisodePart]) -> None:
-    tables = [_columns(part.table) for part in parts]
-    for (chunk, file), held in _files([table.nbytes for table in tables], TABLE_MB):
+    sizes = [sum(values.nbytes for values in part.table.values()) + sum(
+        path.stat().st_size for path in part.depths.values()) for part in parts]
+    for (chunk, file), held in _files(sizes, TABLE_MB):
         _write(root / DATA.format(chunk_index=chunk, file_index=file),
-               pa.concat_tables([tables[number] for number in held]))
+               pa.concat_tables([_columns(parts[number]) for number in held]))
         for number in held:
             parts[number].row.update({'data/chunk_index': chunk, 'data/file_index': file})
 
@@ -290,15 +325,15 @@ def _tasks(tasks: list[str]) -> pa.Table:
 
 
 def _statistics(values: Numbers) -> Stats:
-    """Return statistics (D,) of (N, D) or (N,), or (3, 1, 1) of pictures (N, H, W, 3)."""
+    """Return statistics (D,) of (N, D) or (N,), or (C, 1, 1) of pictures (N, H, W, C)."""
     count, pictures = len(values), values.ndim == 4
-    plain = values.reshape(-1, 3 if pictures else values[0].size).astype(np.float64)
+    plain = values.reshape(-1, values.shape[-1] if pictures else values[0].size).astype(np.float64)
     levels = np.quantile(plain, QUANTILES, axis=0, method='inverted_cdf')    # as LeRobot's
     stats = {'min': plain.min(0), 'max': plain.max(0), 'mean': plain.mean(0),
              'std': plain.std(0), **{f'q{round(100 * q):02d}': level
                                      for q, level in zip(QUANTILES, levels, strict=True)}}
     if pictures:
-        stats = {name: value.reshape(3, 1, 1) for name, value in stats.items()}
+        stats = {name: value.reshape(-1, 1, 1) for name, value in stats.items()}
     return {**stats, 'count': np.array([count])}
 
 
@@ -328,10 +363,11 @@ def _info(episode: EpisodeExport, table: Mapping[str, Numbers], videos: Mapping[
     """Return what ``meta/info.json`` says of each episode of a dataset alike."""
     space, rate = episode.tracks.steps.space, episode.rate_hz
     fps = int(rate) if rate.is_integer() else rate
-    names = {'observation.state': [*JOINT_NUMBERS, 'gripper'],
-             'action.joint_target': [*JOINT_NUMBERS, 'gripper'],
+    joints = joint_numbers(episode.tracks.steps.q_sent.shape[1])
+    names = {'observation.state': [*joints, 'gripper'],
+             'action.joint_target': [*joints, 'gripper'],
              'observation.cartesian_position': list(POSE_NUMBERS),
-             'action': [*ActionSpace(space).row.names, 'gripper']}
+             'action': [*ActionSpace(space).row.sized(('rad',) * len(joints)).names, 'gripper']}
     features: dict[str, Any] = {
         name: {'dtype': str(values.dtype), 'shape': [values.shape[1] if values.ndim > 1 else 1],
                'names': names.get(name), 'fps': fps} for name, values in table.items()}

@@ -37,7 +37,8 @@ from arena_robot.records.session_file import (
     has_session,
     write_session,
 )
-from arena_robot.robots.arms import DOF, PANDA, ROBOTS
+from arena_robot.robots.action_spaces import joint_numbers
+from arena_robot.robots.arms import PANDA, ROBOTS
 
 INFO_FILE = 'meta/info.json'
 BEGIN_NS = 10**18        # of every episode: the format has no date; 2001, in no real recording
@@ -152,11 +153,21 @@ class _Episode:
         self._stamps: Stamps = BEGIN_NS + np.round(seconds * 1e9).astype(np.int64)
         robot = str(dataset.info.get('robot_type'))
         state = self._columns.get('observation.state', np.zeros((0, 0)))
-        known = robot in ROBOTS and state.shape[1:] == (DOF + 1,)
-        self._robot = ROBOTS[robot] if known else PANDA
+        said = dict(dataset.info.get('features') or {}).get('observation.state') or {}
+        count = state.shape[1] - 1 if state.ndim == 2 else 0
+        franka = ROBOTS.get(robot)
+        known = franka is not None and count == franka.joints
+        numbers = list(joint_numbers(count))
+        # As this package writes it.
+        if franka is None and dataset.info.get('action_space') \
+                and said.get('names') == [*numbers, 'gripper']:
+            known, self._joints = True, numbers
+        else:
+            self._joints = (franka or PANDA).joint_names()
         self._state: Floats | None = state.astype(np.float64) if known else None
         self._space = str(dataset.info.get('action_space', '')) or (
-            ActionSpace.JOINT_POSITION.value if known and self._action.shape[1] == DOF + 1 else '')
+            ActionSpace.JOINT_POSITION.value
+            if known and self._action.shape[1] == len(self._joints) + 1 else '')
 
     def write(self, folder: Path, videos: Mapping[str, _Video]) -> None:
         """Write the bag."""
@@ -193,23 +204,24 @@ class _Episode:
 
     def _states(self, k: int, stamp_ns: int, state: Floats
                 ) -> Iterator[tuple[str, int, dict[str, Any]]]:
-        still = [0.0] * DOF
+        count = len(self._joints)
+        still = [0.0] * count
         yield _TOPICS[ARM], stamp_ns, {
-            'header': _header(stamp_ns), 'joint_names': self._robot.joint_names(),
-            'q': state[k, :DOF], 'q_desired': state[k, :DOF], 'tau': still, 'tau_ext': still,
-            'dq': (np.gradient(state[:, :DOF], axis=0)[k] * self._dataset.info['fps']
+            'header': _header(stamp_ns), 'joint_names': self._joints,
+            'q': state[k, :count], 'q_desired': state[k, :count], 'tau': still, 'tau_ext': still,
+            'dq': (np.gradient(state[:, :count], axis=0)[k] * self._dataset.info['fps']
                    if len(state) > 1 else still)}
         yield _TOPICS[GRIPPER], stamp_ns, {
-            'header': _header(stamp_ns), 'position': float(state[k, DOF])}
+            'header': _header(stamp_ns), 'position': float(state[k, count])}
 
     def _step(self, k: int, stamp_ns: int, videos: Mapping[str, _Video]) -> dict[str, Any]:
-        moves = self._space == ActionSpace.JOINT_POSITION
+        moves, joints = self._space == ActionSpace.JOINT_POSITION, len(self._joints)
         return {'header': _header(stamp_ns), 'slot': self._slot, 'index': k,
                 'image_views': [view(role) for role in videos],
                 'image_stamps': [_time(stamp_ns)] * len(videos), 'arm_stamp': _time(stamp_ns),
                 'gripper_stamp': _time(stamp_ns), 'action_space': self._space,
-                'requested': self._action[k], 'joint_names': self._robot.joint_names(),
-                'q_sent': self._action[k, :DOF] if moves else np.full(DOF, np.nan),
+                'requested': self._action[k], 'joint_names': self._joints,
+                'q_sent': self._action[k, :joints] if moves else np.full(joints, np.nan),
                 'gripper_sent': float(self._action[k, -1])}
 
     def _info(self, roles: Sequence[str] | Mapping[str, Any], ended: bool = False

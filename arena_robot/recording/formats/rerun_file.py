@@ -1,8 +1,10 @@
 """
 A file for the Rerun viewer: an episode, or the rollouts of a session beside each other.
 
-The timeline ``rollout`` counts seconds from the first step of each rollout, so that both begin
-together. A rollout's data is below its slot, such as ``/A``:
+:class:`LiveRerun` sends to a viewer what happens at a station now.
+
+In a file, the timeline ``rollout`` counts seconds from the first step of each rollout, so that
+both begin together. A rollout's data is below its slot, such as ``/A``:
 
 - ``cameras/<view>``: the recorded JPEGs, at the times of their capture;
 - ``arm``: the arm as a line in its base, where cameras are drawn whose place and lens are known;
@@ -14,7 +16,8 @@ together. A rollout's data is below its slot, such as ``/A``:
 - ``log``: clamps, and how the rollout ended. ``/verdict`` is the evaluator's.
 """
 
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +32,15 @@ from arena_robot.core.errors import DataError
 from arena_robot.core.files import replacing
 from arena_robot.core.observation import ROLES, STILL_RAD_S, Floats, view
 from arena_robot.core.verdict import FIELDS
+from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.episode.clip import read_potential
-from arena_robot.recording.episode.frames import pixels_of
+from arena_robot.recording.episode.frames import depths, pixels_of
 from arena_robot.recording.episode.tracks import Stamps
 from arena_robot.recording.episode.views import JPEG
-from arena_robot.recording.formats.exporting import EpisodeExport, ExportSource
+from arena_robot.recording.formats.exporting import EpisodeExport, ExportSource, recorded_joints
 from arena_robot.records.audit_file import audits_of, read_audit
 from arena_robot.records.session_file import SessionFile
-from arena_robot.robots.action_spaces import JOINT_NUMBERS
+from arena_robot.robots.action_spaces import joint_numbers
 from arena_robot.robots.arms import FLANGE_LINK
 from arena_robot.safety.kinematics import frames
 from arena_robot.safety.urdf import matrix_of
@@ -46,6 +50,8 @@ TIMELINE = 'rollout'
 COLORS = {'measured': (150, 150, 150), 'asked': (240, 150, 30), 'accepted': (40, 120, 220)}
 ARM_M = 0.02    # radius of the line that stands for the arm
 FRUSTUM_M = 0.15    # the pictures of the cameras are drawn this far from them
+LIVE_S = 0.1    # between two looks at a station: engineers see motion, a network has room
+VIEWER = 'rerun+'    # an address of a viewer begins with it
 JPEG_QUALITY = 90   # of pictures that were recorded raw; JPEGs are kept as they are
 
 
@@ -82,13 +88,17 @@ class _Rollout:
         self._home = f'/{episode.source.slot}'
         self._steps_s = self._seconds(self._tracks.steps.stamps)
         space, width = self._tracks.steps.space, self._tracks.steps.requested.shape[1]
-        self._numbers = [*ActionSpace(space).row.names, 'gripper'] if space else [
+        self._joints = joint_numbers(self._tracks.steps.q_sent.shape[1])
+        units = ('rad',) * len(self._joints)
+        self._numbers = [*ActionSpace(space).row.sized(units).names, 'gripper'] if space else [
             f'number_{k}' for k in range(1, width + 1)]    # of an imported, unknown robot
 
     def write(self) -> float:
         """Write everything that was recorded; return the time of the last step."""
         for name in self._episode.views():
             self._camera(name)
+        for name in self._episode.depths():
+            self._depth(name)
         if len(self._tracks.arm.stamps):
             self._scene()
         self._arm()
@@ -121,6 +131,15 @@ class _Rollout:
         self._send(f'cameras/{view}', self._seconds(track.stamps), rr.EncodedImage.columns(
             blob=blobs, media_type=['image/jpeg'] * len(blobs)))
 
+    def _depth(self, name: str) -> None:
+        """Write depth below the camera whose left eye it is of, which has the pinhole."""
+        track = self._tracks.depths[name]
+        images = depths(self._episode.bag, self._episode.codec, track.topic)
+        blobs = [jpeg.to_png(depth.millimetres) for depth in images]
+        self._send(f'cameras/{view(track.view.role)}/depth', self._seconds(track.stamps),
+                   rr.EncodedDepthImage.columns(
+                       blob=blobs, media_type=['image/png'] * len(blobs)))
+
     def _jpegs(self, view: str) -> Iterator[bytes]:
         topic, codec = self._tracks.views[view].topic, self._episode.codec
         for _, value in self._episode.bag.decoded(codec, [topic.name]):
@@ -129,10 +148,11 @@ class _Rollout:
 
     def _scene(self) -> None:
         """Draw the arm as a line from joint to joint, and where its cameras are."""
-        seen = self._episode.observed()
-        chains = [[np.zeros(3), *frames(q)[:, :3, 3]] for q in seen['joint_position']]
-        self._send('arm', self._steps_s, rr.LineStrips3D.columns(
-            strips=chains, radii=np.full(len(chains), ARM_M)))
+        seen, chain = self._episode.observed(), self._episode.chain
+        if chain is not None:
+            lines = [[np.zeros(3), *frames(q, chain)[:, :3, 3]] for q in seen['joint_position']]
+            self._send('arm', self._steps_s, rr.LineStrips3D.columns(
+                strips=lines, radii=np.full(len(lines), ARM_M)))
         flange = np.array([matrix_of(pose) for pose in seen['cartesian_position']])
         for name in self._episode.views():
             mount, lens = self._tracks.mounts.get(name), self._episode.intrinsics(name)
@@ -150,7 +170,7 @@ class _Rollout:
     def _arm(self) -> None:
         steps, arm = self._tracks.steps, self._tracks.arm
         seconds = self._seconds(arm.stamps)
-        for column, joint in enumerate(JOINT_NUMBERS):
+        for column, joint in enumerate(self._joints):
             self._line(f'joints/{joint}/measured', seconds, arm.q[:, column])
             self._line(f'joints/{joint}/accepted', self._steps_s, steps.q_sent[:, column])
         same = steps.space == ActionSpace.JOINT_POSITION
@@ -172,10 +192,10 @@ class _Rollout:
             self._line('gripper/asked', self._steps_s, steps.requested[:, -1])
 
     def _chunks(self) -> None:
-        """Write each chunk's actions from the step on that it was asked for."""
+        """Write each chunk's actions from the step on that it was asked for; none in a layout."""
         row_of = {int(index): row for row, index in enumerate(self._tracks.steps.index)}
-        asked = [chunk for chunk in self._tracks.chunks
-                 if chunk.step in row_of and chunk.actions.size]
+        asked = [chunk for chunk in self._tracks.chunks if chunk.step in row_of
+                 and chunk.actions.size and '/' not in chunk.space]    # or in other numbers
         if not asked:
             return
         seconds = np.concatenate([self._steps_s[row_of[chunk.step]] + np.arange(
@@ -228,8 +248,11 @@ def _verdict(file: rr.RecordingStream, session: SessionFile, slots: Sequence[str
 
 def _layout(sources: Sequence[ExportSource], names: bool) -> rrb.Blueprint:
     """Return a column for each rollout, with the verdict below."""
-    columns = [_column(source.slot, source.session.policy(source.slot) if names else source.slot)
-               for source in sources]
+    columns = []
+    for source in sources:
+        with BagReader(source.folder) as bag:
+            columns.append(_column(source.slot, joint_numbers(recorded_joints(bag)),
+                                   source.session.policy(source.slot) if names else source.slot))
     return rrb.Blueprint(
         rrb.Vertical(rrb.Horizontal(*columns), rrb.TextLogView(origin='/verdict', name='Verdict'),
                      row_shares=[5, 1]),
@@ -237,14 +260,14 @@ def _layout(sources: Sequence[ExportSource], names: bool) -> rrb.Blueprint:
         rrb.SelectionPanel(state='hidden'), rrb.BlueprintPanel(state='hidden'))
 
 
-def _column(slot: str, name: str) -> rrb.Vertical:
+def _column(slot: str, numbers: Sequence[str], name: str) -> rrb.Vertical:
     """Return the views of a rollout: pictures, then curves in tabs, then motion and log."""
     def curves(title: str, part: str, legend: bool = True) -> rrb.TimeSeriesView:
         return rrb.TimeSeriesView(origin=f'/{slot}/{part}', name=title,
                                   plot_legend=rrb.PlotLegend(visible=legend))
 
-    joints = rrb.Grid(*(curves(joint, f'joints/{joint}', legend=joint == JOINT_NUMBERS[-1])
-                        for joint in JOINT_NUMBERS), name='Joints')
+    joints = rrb.Grid(*(curves(joint, f'joints/{joint}', legend=joint == numbers[-1])
+                        for joint in numbers), name='Joints')
     return rrb.Vertical(
         rrb.Horizontal(*(rrb.Spatial2DView(origin=f'/{slot}/cameras/{view(role)}',
                                            name=f'{name}: {role}') for role in ROLES)),
@@ -255,3 +278,70 @@ def _column(slot: str, name: str) -> rrb.Vertical:
         rrb.Horizontal(rrb.StateTimelineView(origin=f'/{slot}/motion', name='Stand-still'),
                        rrb.TextLogView(origin=f'/{slot}/log', name='Clamps and end')),
         row_shares=[3, 5, 2], name=name)
+
+
+class LiveRerun:
+    """
+    Sends what a blind evaluator may see to a viewer: pictures, measured joints, what goes on.
+
+    ``pictures`` returns the newest JPEG by view, ``joints`` the measured joints (n,) or None,
+    ``words`` the state of the session, with names only after the reveal. Requests, targets,
+    chunks and latencies are not sent: they tell policies apart. ``where`` is the address of a
+    viewer, or a ``.rrd`` file; '' starts a viewer here.
+    """
+
+    def __init__(self, pictures: Callable[[], Mapping[str, bytes | None]],
+                 joints: Callable[[], Floats | None], words: Callable[[], str],
+                 where: str = '') -> None:
+        self._pictures, self._joints, self._words, self._where = pictures, joints, words, where
+        self._seen: dict[str, object] = {}
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name='live rerun', daemon=True)
+
+    def open(self) -> None:
+        """Reach the viewer and begin to send."""
+        self._stream = rr.RecordingStream('arena_robot_live', send_properties=False)
+        if not self._where:
+            self._stream.spawn(default_blueprint=_live_layout(self._pictures()))
+        elif self._where.startswith(VIEWER):
+            self._stream.connect_grpc(self._where)
+        else:
+            self._stream.save(self._where)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop sending."""
+        self._over.set()
+        self._thread.join(10 * LIVE_S)
+        self._stream.flush()
+        self._stream.disconnect()
+
+    def _run(self) -> None:
+        while not self._over.wait(LIVE_S):
+            self.send()
+
+    def send(self) -> None:
+        """Send what is new."""
+        for name, picture in self._pictures().items():
+            if picture is not None and self._is_new(name, picture):
+                self._stream.log(f'/cameras/{name}', rr.EncodedImage(
+                    contents=picture, media_type='image/jpeg'))
+        joints = self._joints()
+        if joints is not None:
+            for name, angle in zip(joint_numbers(len(joints)), joints, strict=True):
+                self._stream.log(f'/joints/{name}', rr.Scalars(angle))
+        words = self._words()
+        if self._is_new('session', words):
+            self._stream.log('/session', rr.TextLog(words, level='INFO'))
+
+    def _is_new(self, what: str, value: object) -> bool:
+        before, self._seen[what] = self._seen.get(what), value
+        return value is not before and value != before
+
+
+def _live_layout(views: Mapping[str, bytes | None]) -> rrb.Blueprint:
+    return rrb.Blueprint(rrb.Vertical(
+        rrb.Horizontal(*(rrb.Spatial2DView(origin=f'/cameras/{name}', name=name)
+                         for name in views)),
+        rrb.TimeSeriesView(origin='/joints', name='Joints (rad)'),
+        rrb.TextLogView(origin='/session', name='Session'), row_shares=[4, 3, 1]))

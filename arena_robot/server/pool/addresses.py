@@ -41,6 +41,9 @@ def parse(address: str) -> Endpoint:
         parsed = parse_address(address)
     except ConfigError as error:
         raise DataError(f'{what}: {error!s:.300}') from error
+    if parsed.is_translated:
+        raise DataError(f"{what}. Run arena policy serve '{address:.200}' beside it, and submit "
+                        'the address which that command prints')
     if not _HOST.fullmatch(parsed.host) or len(address) > MAX_CHARS or address[-1] in '?#' \
             or any(key == CONNECT_TO for key, _ in parsed.options):
         raise DataError(what)

@@ -58,7 +58,6 @@ from arena_robot.server.threads import SideCalls
 log = logging.getLogger(__name__)
 
 BY_MAINTAINER = 'by the maintainer '    # begins the reason that a maintainer gave
-KNOWN_ROBOTS = ('any', *ROBOTS)
 MAX_TOKEN_CHARS = 4096          # a header of gRPC has 8 KiB
 MAX_AUTHORITY_CHARS = 65_536    # a chain of certificates has a few thousand
 MOST_NAME = 200                 # the column of the database
@@ -278,7 +277,8 @@ class Pool:
             if not said.isprintable() or len(said) > MOST_SAID:
                 raise DataError(f'{key} has up to {MOST_SAID} printable characters')
         spaces = [s.value for s in ActionSpace]
-        for value, known in ((new.robot, KNOWN_ROBOTS), (new.action_space, spaces)):
+        robots = ('any', *ROBOTS, *self._policies.robots())
+        for value, known in ((new.robot, robots), (new.action_space, spaces)):
             if value is not None and value not in known:
                 raise DataError(f"unknown '{value:.60}'.{nearest(value[:60], known)}")
         if new.external_cameras is not None and not 0 <= new.external_cameras <= 2:

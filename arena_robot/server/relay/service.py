@@ -13,6 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any, TypeVar
 
@@ -99,7 +100,8 @@ class Relay:
             spec_now = await self._watched(route, None, wait_s, lambda way: way.spec(wait_s))
             admitted = route.specs.get(route.slot) or wire.spec_from_wire(spec_now, 'the policy')
             pool = await asyncio.get_running_loop().run_in_executor(self._threads, self._pool)
-            return wire.spec_to_wire(canonical(admitted.action_space, [admitted, *pool]))
+            return wire.spec_to_wire(replace(canonical(
+                admitted.action_space, [admitted, *pool]), layout=admitted.layout))
         return await blind(spec)
 
     async def Infer(self, request: pb.InferRequest, context: Any) -> pb.InferReply:

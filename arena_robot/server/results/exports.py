@@ -94,7 +94,7 @@ def session_file(evaluation: Evaluation, slots: Mapping[str, SessionSlot],
         slots={slot.value: slots.get(slot.value, SessionSlot()) for slot in Slot},
         origin=evaluation.mark if evaluation.mark == LOCAL_STUDY else '',
         third_person=evaluation.third_person, photo_code=evaluation.photo_code,
-        verdict=evaluation.verdict, other_rollouts=tuple(
+        robot=evaluation.robot, verdict=evaluation.verdict, other_rollouts=tuple(
             RoboArenaRollout(r.policy, r.slot or '', r.progress, r.steps)
             for r in rollouts if r.slot not in tuple(Slot)))
     return dataclasses.replace(session, verified=session.fits())

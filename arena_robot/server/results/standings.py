@@ -18,6 +18,7 @@ from arena_robot.core.errors import NotComputed, RankingError
 from arena_robot.core.task_categories import matched, objects
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.counts import mean_progress
+from arena_robot.ranking.differences import across_robots
 from arena_robot.ranking.evaluators.fragility import fragility, fragility_words
 from arena_robot.ranking.intervals.choice import Differences
 from arena_robot.ranking.intervals.needed import sessions_needed
@@ -74,8 +75,8 @@ class Results:
         self._version = ((0, 0), 0)
         self._looked_s = float('-inf')
         self.kept = RenewedValues(self._read_version)
-        self._others = RenewedValues(self.kept.version)
-        self.kept.always(self._leaderboard)
+        self.others = RenewedValues(self.kept.version)
+        self.kept.always(self._leaderboard, first=True)
         for by in TallyBy:
             self.kept.always(partial(self.tallies, by))
         self.kept.always(self._differences, late=True)
@@ -83,23 +84,23 @@ class Results:
     def open(self) -> None:
         """Renew in the background from now on; small results are there when this returns."""
         self.kept.open()
-        self._others.open()
+        self.others.open()
         self.kept.ready(READY_S)
 
     def close(self) -> None:
         """Stop renewing; can be called twice."""
-        self._others.close()
+        self.others.close()
         self.kept.close()
 
     def renewed(self, method: str, chosen: Selection = ALL) -> RenewedValues:
         """Return where results by a method, of the chosen verdicts, are kept."""
         is_quick = method in {RECOMMENDED, *QUICK} and not chosen.is_part
-        return self.kept if is_quick else self._others
+        return self.kept if is_quick else self.others
 
     def settle(self) -> bool:
         """Wait until what was asked for has every verdict; tell whether it has."""
         self.forget()
-        return self.kept.settle() and self._others.settle()
+        return self.kept.settle() and self.others.settle()
 
     def comparisons(self, chosen: Selection = ALL) -> list[Comparison]:
         """Return every chosen verdict that counts: accepted and not withdrawn; oldest first."""
@@ -119,10 +120,14 @@ class Results:
         return self.kept.get('words', lambda: TaskWords.of(prompts(self._database)), slow=True,
                              late=True)
 
+    def pooling(self) -> str:
+        """Return whether the kinds of robot may be pooled, in words; NotComputed at first."""
+        return self.kept.get('pooling', self._pooling, slow=True, late=True)
+
     def labs(self) -> 'LabWeights':
         """Return how much each institution weighs; NotComputed at first."""
-        return self.kept.get('labs', lambda: LabWeights.of(self.votes(), self.owners()), slow=True,
-                             late=True)
+        return self.others.get('labs', lambda: LabWeights.of(self.votes(), self.owners()),
+                                slow=True, late=True)
 
     def met(self, first: str, second: str) -> tuple[Score, dict[str, Score]]:
         """Return the score of ``first`` against ``second``, in all and in each category."""
@@ -213,7 +218,7 @@ class Results:
         with self._lock:
             self._looked_s = float('-inf')
         self.kept.look()
-        self._others.look()
+        self.others.look()
 
     def version(self) -> tuple[int, int]:
         """
@@ -249,6 +254,14 @@ class Results:
                         'fragility': self.kept.get(('fragility', chosen), lambda: fragility_words(
                             fragility(self._votes(chosen).dated.comparisons)))}
         return replace(ranked, diagnostics=replace(diagnostics, details=details)), others
+
+    def _pooling(self) -> str:
+        with self._database.read() as connection:
+            votes = counted_verdicts(connection, None)
+        try:
+            return across_robots(Comparisons.from_words(votes), 'bt', intervals=0).words
+        except RankingError as error:
+            return str(error)
 
     def _count(self) -> dict[tuple[int, int, str], int]:
         with self._database.read() as connection:

@@ -13,6 +13,8 @@ from arena_robot.core.errors import Conflict, DataError, Unauthorised
 from arena_robot.core.observation import OUTSIDE
 from arena_robot.core.pair import commitment
 from arena_robot.core.task_categories import categorise
+from arena_robot.policy.base import PolicySpec
+from arena_robot.robots.arms import ROBOTS
 from arena_robot.server.base import (
     Account,
     Caller,
@@ -23,6 +25,7 @@ from arena_robot.server.base import (
     Station,
     check_rules,
     conflict,
+    of_json,
 )
 from arena_robot.server.config import Weights
 from arena_robot.server.sealing import Seal, random_seal
@@ -259,10 +262,26 @@ def _refuse_many(count: int, station: Station) -> None:
 
 def fits(policy: PolicyRecord, station: Station) -> bool:
     """Tell whether a station has the robot and the cameras that a policy needs."""
-    return (policy.robot in ('any', station.robot)
+    return (_drives(policy, station.robot)
             and policy.external_cameras <= station.external_cameras
             and (station.wrist_camera or not policy.wrist_camera)
             and (station.stereo or not policy.stereo))
+
+
+def _drives(policy: PolicyRecord, robot: str) -> bool:
+    """
+    Tell whether a policy drives a robot: ``any`` is any of DROID's, or what its spec allows.
+
+    A policy whose actions are in a layout drives the robot that has it.
+    """
+    spec = of_json(policy.spec)
+    if spec is not None and spec.layout and spec.layout.partition('/')[0] != robot:
+        return False
+    if policy.robot != 'any' or (spec is not None and spec.layout):
+        return policy.robot in ('any', robot)
+    joints = PolicySpec.joints if spec is None else spec.joints
+    known = ROBOTS.get(robot)
+    return joints == 0 or (known is not None and known.joints == joints)
 
 
 def checked_camera(role: str) -> str:

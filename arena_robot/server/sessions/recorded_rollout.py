@@ -173,11 +173,21 @@ def _actions(tracks: EpisodeTracks, claim: RolloutClaim) -> str:
               if answer is not None and answer.proof.columns == width}
     expected = _executed(tracks.steps, proofs)
     same = sum(action is not None and bool((abs(action - asked) < ACTION_TOLERANCE).all())
-               for action, asked in zip(expected, tracks.steps.requested, strict=True))
+               for action, asked in zip(expected, _asked(tracks), strict=True))
     if same < LEAST_ACTIONS_SHARE * len(expected):
         return (f'{same} of {len(expected)} recorded requests are what a station executes of the '
                 "relay's answers")
     return ''
+
+
+def _asked(tracks: EpisodeTracks) -> Floats:
+    """Return the requests (N, size) as the policy gave them: in a layout only chunks have them."""
+    chunks = {chunk.index: chunk.actions for chunk in tracks.chunks if '/' in chunk.space}
+    steps, asked = tracks.steps, np.array(tracks.steps.requested)
+    for row, (index, step) in enumerate(zip(steps.chunk_index, steps.chunk_step, strict=True)):
+        if index in chunks and step < len(chunks[index]):
+            asked[row, :chunks[index].shape[1]] = chunks[index][step]
+    return asked
 
 
 def _answer(chunk: ChunkRecord, claim: RolloutClaim) -> Inference | None:

@@ -22,6 +22,7 @@ TOKEN_BYTES = 32
 LIFETIME_S = 365 * DAY_S
 MAX_LIFETIME_S = 10 * LIFETIME_S
 PREFIX = 'arena_'
+ROBOT_CHARS = 50    # the column of the database
 # Every call runs these; to build them anew took longer than the database.
 _OF_DIGEST = sa.select(tokens).where(tokens.c.digest == sa.bindparam('digest'))
 _BY_ID = {table: sa.select(table).where(table.c.id == sa.bindparam('number'))
@@ -82,7 +83,7 @@ class Accounts:
     def add_station(self, station: Station) -> Station:
         """Create a station (its ``id`` is given here); Conflict when the name is taken."""
         row = {'name': _name(station.name), 'institution': _name(station.institution),
-               'robot': station.robot, 'external_cameras': station.external_cameras,
+               'robot': _robot(station.robot), 'external_cameras': station.external_cameras,
                'wrist_camera': station.wrist_camera, 'stereo': station.stereo,
                'test_driver': station.test_driver, 'created_ns': self._clock.now_ns()}
         number = self._insert(stations, row, station.name)
@@ -272,6 +273,13 @@ def _name(text: str) -> str:
     if not text or len(text) > 200 or not text.isprintable() or text != text.strip():
         raise DataError(f'a name has 1 to 200 printable characters, found {text!r:.80}')
     return text
+
+
+def _robot(name: str) -> str:
+    if not 0 < len(_name(name)) <= ROBOT_CHARS or name == 'any':
+        raise DataError(f"a robot has a name of 1 to {ROBOT_CHARS} characters, not 'any', found "
+                        f'{name!r:.80}')
+    return name
 
 
 def rescue_token(database: Database, clock: Clock, name: str) -> str:

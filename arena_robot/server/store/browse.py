@@ -20,10 +20,20 @@ from arena_robot.records.session_file import LOCAL_STUDY, SessionSlot
 from arena_robot.server.base import PolicyState, SessionState, UnknownSession
 from arena_robot.server.files import FileId
 from arena_robot.server.store import log
-from arena_robot.server.store.database import Database
+from arena_robot.server.store.database import Database, listed
 from arena_robot.server.store.files import manifests_of
-from arena_robot.server.store.relayed import Served, served
-from arena_robot.server.store.schema import accounts, episodes, files, policies, sessions, shown
+from arena_robot.server.store.relayed import DayServed, Served, days_served, served
+from arena_robot.server.store.schema import (
+    accounts,
+    at_robot,
+    episodes,
+    files,
+    policies,
+    robot_column,
+    sessions,
+    shown,
+    stations,
+)
 
 MOST = 200    # rows of a page, and values of a menu: what a browser shows at once
 MARKS = {
@@ -43,7 +53,11 @@ ORIGINS = ('relayed', 'imported', LOCAL_STUDY)
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One session in a list; ``mark`` says how it differs from one that counts."""
+    """
+    One session in a list; ``mark`` says how it differs from one that counts.
+
+    ``robot`` is the kind of the station's, empty if not known.
+    """
 
     id: str
     created_ns: int
@@ -61,6 +75,7 @@ class Evaluation:
     chosen: bool | None = None
     study: str = ''
     study_sha256: str = ''
+    robot: str = ''
 
     @property
     def counts(self) -> bool:
@@ -109,6 +124,7 @@ class Filter:
     policy: str = ''
     against: str = ''
     category: str = ''
+    robot: str = ''
     outcome: str = ''
     origin: str = ''
     before: str = ''
@@ -152,8 +168,10 @@ class Browse:
     def page(self, wanted: Filter) -> Page:
         """Return the newest evaluations that pass the filter; DataError for a bad key."""
         limit = max(1, min(wanted.limit, MOST))
-        query = _evaluations().where(*self._clauses(wanted)).order_by(
-            sessions.c.created_ns.desc(), sessions.c.id.desc()).limit(limit + 1)
+        query: Any = _newest(_evaluations().where(*self._clauses(wanted)), limit + 1)
+        if sides := _sides(wanted):    # each by its index: a new policy has none
+            query = sa.union(*(sa.select(query.where(side).subquery()) for side in sides))
+            query = _newest(sa.select(query.subquery()), limit + 1)
         with self._database.read() as connection:
             rows = connection.execute(query).mappings().all()
         shown = tuple(_evaluation(row) for row in rows[:limit])
@@ -203,6 +221,13 @@ class Browse:
                     videos.setdefault(row.slot, []).append(row.path)
         return videos
 
+    def filmed(self, session_ids: Sequence[str]) -> set[str]:
+        """Return which of the sessions may have videos; :meth:`videos` says which are listed."""
+        with self._database.read() as connection:
+            return set(connection.execute(sa.select(files.c.session_id).where(
+                files.c.session_id.in_(listed(session_ids)), files.c.complete,
+                files.c.path.like('%.mp4'))).scalars())
+
     def sent(self, session_id: str, slot: str) -> set[str]:
         """Return the paths of all files that the station sent for a slot."""
         with self._database.read() as connection:
@@ -230,11 +255,20 @@ class Browse:
         with self._database.read() as connection:
             return served(connection, card.id)
 
-    def choices(self) -> tuple[list[str], list[str]]:
-        """Return the institutions and the categories that occur."""
+    def days(self, card: PolicyCard, now_ns: int) -> list[DayServed]:
+        """Return on how many sessions a policy answered, by day of the last 30, oldest first."""
+        with self._database.read() as connection:
+            return days_served(connection, card.id, now_ns)
+
+    def choices(self) -> tuple[list[str], list[str], list[str]]:
+        """Return the institutions, the categories and the robots that occur."""
+        robots = sa.select(stations.c.robot).where(sa.exists().where(
+            sessions.c.station_id == stations.c.id,
+            sessions.c.state == SessionState.DONE.value)).distinct().order_by(stations.c.robot)
         with self._database.read() as connection:
             return (_distinct(connection, sessions.c.institution),
-                    _distinct(connection, sessions.c.category))
+                    _distinct(connection, sessions.c.category),
+                    list(connection.execute(robots).scalars()))
 
     def _clauses(self, wanted: Filter) -> Sequence[sa.ColumnElement[bool]]:
         clauses: list[sa.ColumnElement[bool]] = []
@@ -244,15 +278,12 @@ class Browse:
             clauses.append(sessions.c.institution == wanted.institution)
         if wanted.category:
             clauses.append(sessions.c.category == wanted.category)
+        if wanted.robot:
+            clauses.append(at_robot(wanted.robot))
         if wanted.outcome:
             clauses.append(outcome(wanted.outcome))
         if wanted.origin:
             clauses.append(origin(wanted.origin))
-        for name in (wanted.policy, wanted.against):
-            if name:
-                number = self._policy_id(name)
-                clauses.append(sa.or_(sessions.c.policy_a_id == number,
-                                      sessions.c.policy_b_id == number))
         if wanted.before:
             clauses.append(older(wanted.before))
         return clauses
@@ -265,11 +296,15 @@ class Browse:
             holds = sa.func.lower(sessions.c.prompt).contains(text.lower(), autoescape=True)
         return sa.and_(holds, sessions.c.hidden == '')
 
-    def _policy_id(self, name: str) -> int:
-        with self._database.read() as connection:
-            number = connection.execute(sa.select(policies.c.id).where(
-                policies.c.name == name)).scalar()
-        return -1 if number is None else int(number)
+
+def _sides(wanted: Filter) -> list[sa.ColumnElement[bool]]:
+    """Return the conditions of the policies that are asked for, by who of them was A."""
+    a, b = sessions.c.policy_a_id, sessions.c.policy_b_id
+    one, other = (sa.select(policies.c.id).where(policies.c.name == name).scalar_subquery()
+                  for name in (wanted.policy or wanted.against, wanted.against))
+    if wanted.policy and wanted.against:
+        return [sa.and_(a == one, b == other), sa.and_(a == other, b == one)]
+    return [a == one, b == one] if wanted.policy or wanted.against else []
 
 
 def outcome(wanted: str) -> sa.ColumnElement[bool]:
@@ -300,6 +335,11 @@ def older(key: str) -> sa.ColumnElement[bool]:
         sa.literal(int(stamp), sa.BigInteger), sa.literal(session_id))
 
 
+def _newest(query: sa.Select[Any], limit: int) -> sa.Select[Any]:
+    by_name = query.selected_columns
+    return query.order_by(by_name.created_ns.desc(), by_name.id.desc()).limit(limit)
+
+
 def _evaluations() -> sa.Select[Any]:
     a, b = policies.alias('a'), policies.alias('b')
     s = sessions.c
@@ -308,7 +348,7 @@ def _evaluations() -> sa.Select[Any]:
         s.third_person, s.photo_code, s.chosen, s.study, s.study_sha256,
         sa.type_coerce(sa.case((s.nonce != '', s.nonce), else_=s.sealed_nonce),
                        s.sealed_nonce.type).label('nonce'),
-        mark_column().label('mark'), a.c.name.label('policy_a'),
+        mark_column().label('mark'), robot_column(), a.c.name.label('policy_a'),
         b.c.name.label('policy_b'), *map(shown, NAMES)).select_from(
         sessions.join(a, s.policy_a_id == a.c.id).join(b, s.policy_b_id == b.c.id)).where(
         s.state == SessionState.DONE.value, sa.not_(s.probation), public_pair(a, b))

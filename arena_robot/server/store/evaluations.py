@@ -28,7 +28,14 @@ from arena_robot.records.session_file import LOCAL_STUDY
 from arena_robot.server.base import LocalSession, PolicyState, SessionState
 from arena_robot.server.store.browse import COUNTED_MARKS, mark_column, public_pair
 from arena_robot.server.store.database import Database
-from arena_robot.server.store.schema import accounts, episodes, policies, sessions, stations
+from arena_robot.server.store.schema import (
+    accounts,
+    episodes,
+    policies,
+    robot_column,
+    sessions,
+    stations,
+)
 from arena_robot.server.store.webhooks import tell
 
 OWNER = 'imported'
@@ -97,7 +104,7 @@ def insert_local(database: Database, clock: Clock, given: LocalSession) -> bool:
         first = connection.execute(sa.select(sessions.c.id).where(
             sessions.c.study_sha256 == given.study_sha256).limit(1)).first() is None
         if first:    # a study is sent when it has ended
-            tell(connection, row['evaluator_id'], 'study_decided',
+            tell(connection, row['evaluator_id'], 'study_arrived',
                  {'study': given.study, 'sha256': given.study_sha256}, clock.now_ns())
         connection.execute(sa.insert(sessions), row)
         connection.execute(sa.insert(episodes), [_episode(session, r, names)
@@ -130,10 +137,11 @@ def _names(connection: Connection, clock: Clock, given: Sequence[RoboArenaSessio
         'wrist_camera': True, 'stereo': False, 'state': state.value,
         'reason': kind, 'failures': 0, 'requested': 0, 'healthy': False, 'checked_ns': 0,
         'created_ns': now, 'updated_ns': now})
-    places = {f'{kind}: {place}': place for place in set(people.values())}
+    places = {_station(s, kind): s for s in given}
     station_ids = _ensure(connection, stations, places, lambda name: {
-        'institution': places[name], 'robot': 'panda', 'external_cameras': 2,
-        'wrist_camera': True, 'stereo': True, 'test_driver': False, 'created_ns': now})
+        'institution': _institution(places[name]), 'external_cameras': 2,
+        'robot': places[name].robot or 'panda', 'wrist_camera': True, 'stereo': True,
+        'test_driver': False, 'created_ns': now})
     return _Names(account_ids, policy_ids, station_ids, kind)
 
 
@@ -157,12 +165,16 @@ def _institution(s: RoboArenaSession) -> str:
     return s.institution or 'unknown'
 
 
+def _station(s: RoboArenaSession, kind: str) -> str:
+    return f'{kind}: {_institution(s)}' + (f' on {s.robot}' if s.robot else '')
+
+
 def _session(s: RoboArenaSession, names: _Names) -> dict[str, Any]:
     created = from_iso(s.created) if s.created else 0
     said = {name: value for slot, r in s.slots().items() for name, value in r.said(slot).items()}
     return {
         'id': s.session_id, 'request': f'import:{s.session_id}',
-        'station_id': names.stations[f'{names.kind}: {_institution(s)}'],
+        'station_id': names.stations[_station(s, names.kind)],
         'evaluator_id': names.accounts[_evaluator(s)], 'institution': _institution(s),
         'prompt': s.prompt, 'category': categorise(s.prompt), 'state': SessionState.DONE.value,
         'policy_a_id': names.policies[s.policy_a], 'policy_b_id': names.policies[s.policy_b],
@@ -191,7 +203,8 @@ def _done() -> sa.Select[Any]:
         episodes.c.session_id == sessions.c.id, episodes.c.slot == slot).scalar_subquery().label(
         f'waited_{slot.lower()}') for slot in SLOTS]
     return sa.select(sessions, mark_column().label('mark'), accounts.c.name.label('who'),
-                     a.c.name.label('a'), b.c.name.label('b'), *waited).select_from(
+                     robot_column(), a.c.name.label('a'), b.c.name.label('b'),
+                     *waited).select_from(
         sessions.join(a, sessions.c.policy_a_id == a.c.id)
         .join(b, sessions.c.policy_b_id == b.c.id)
         .join(accounts, sessions.c.evaluator_id == accounts.c.id)).where(
@@ -222,7 +235,7 @@ def _evaluation(row: Any, played: Sequence[RoboArenaRollout]) -> RoboArenaSessio
         _time(row.created_ns), _time(row.ended_ns), row.explanation,
         origin=row.mark or ('probation' if row.probation else 'relayed'),
         waited_a=row.waited_a, waited_b=row.waited_b, chosen=row.chosen,
-        rollouts=tuple(played))
+        robot=row.robot, rollouts=tuple(played))
 
 
 def _time(stamp_ns: int | None) -> str:

@@ -3,11 +3,15 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from arena_robot.server.store.schema import log
+
+# In the place of a session's id in entries about a release, and its folder in the file store.
+RELEASES = 'releases'
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,11 @@ def blurred(connection: Connection, session_id: str) -> dict[str, str]:
     """Return the SHA-256 of the blurred videos that the log names, by key."""
     notes = [json.loads(entry.body).get('blurred') for entry in of_session(connection, session_id)]
     return {film['file']: film['sha256'] for film in notes if film}
+
+
+def releases(connection: Connection) -> list[dict[str, Any]]:
+    """Return the entries of the releases, oldest first."""
+    return [json.loads(entry.body) for entry in of_session(connection, RELEASES)]
 
 
 def of_session(connection: Connection, session_id: str) -> list[LogEntry]:

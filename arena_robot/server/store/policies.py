@@ -26,7 +26,7 @@ from arena_robot.server.base import (
 from arena_robot.server.config import Approval
 from arena_robot.server.store.database import Database, listed
 from arena_robot.server.store.ledger import balance_of, paid_for
-from arena_robot.server.store.schema import episodes, policies, relayed, sessions
+from arena_robot.server.store.schema import episodes, policies, relayed, sessions, stations
 from arena_robot.server.store.sealed_pairs import publish_retired
 from arena_robot.server.store.unsafe_reports import (
     owner_is_reported,
@@ -146,6 +146,11 @@ class Policies:
         wanted = {'states': [state.value for state in states or PolicyState]}
         with self._database.read() as connection:
             return [record(row) for row in connection.execute(query, wanted).mappings()]
+
+    def robots(self) -> set[str]:
+        """Return the robots of all stations."""
+        with self._database.read() as connection:
+            return set(connection.execute(sa.select(stations.c.robot).distinct()).scalars())
 
     def update(self, name: str, **changes: Any) -> PolicyRecord:
         """Change fields of a policy; its state is moved with :meth:`move` alone."""

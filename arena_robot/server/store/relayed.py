@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection
 
-from arena_robot.core.clock import DAY_NS
+from arena_robot.core.clock import DAY_NS, to_utc
 from arena_robot.core.episode import Slot
 from arena_robot.core.inferences import Inference
 from arena_robot.server.store.database import listed
@@ -21,6 +21,7 @@ from arena_robot.server.store.sessions import SessionRow
 # A journal that is older than this was emptied long ago.
 KEPT_NS = 90 * DAY_NS
 MOST_SERVED = 30    # rollouts, some hundred queries: enough for the 99th percentile
+DAYS = 30    # of which a policy's card says whether it answered
 SUMS = ('queries', 'actions', 'failures', 'refusals', 'cuts')
 
 
@@ -88,6 +89,15 @@ class Served:
     actions: int
     p50_s: float
     p99_s: float
+
+
+@dataclass(frozen=True)
+class DayServed:
+    """How many public sessions asked a policy on a day (UTC), and in how many it answered."""
+
+    day: str
+    asked: int
+    answered: int
 
 
 _REACHED = sa.select(*(relayed.c[name] for name in ReachedRollout._fields)).where(
@@ -238,6 +248,18 @@ def served(connection: Connection, policy_id: int) -> Served | None:
     p50_s, p99_s = np.quantile(took_s, (0.5, 0.99)).tolist()
     return Served(len(rows), sum(bool(row.failure) for row in rows), sum(r.queries for r in rows),
                   sum(r.actions for r in rows), p50_s, p99_s)
+
+
+def days_served(connection: Connection, policy_id: int, now_ns: int) -> list[DayServed]:
+    """Return how a policy answered on each of the last 30 days that asked it, oldest first."""
+    c, first_ns = relayed.c, (now_ns // DAY_NS - DAYS + 1) * DAY_NS
+    rows = connection.execute(sa.select(
+        (c.last_ns - c.last_ns % DAY_NS).label('day'), sa.func.count(),
+        sa.func.sum(sa.case((c.failure == '', 1), else_=0))).where(
+        c.policy_id == policy_id, c.last_ns >= first_ns,
+        sa.or_(c.queries > 0, c.failures > 0)).group_by('day').order_by('day'))
+    return [DayServed(f'{to_utc(day_ns):%Y-%m-%d}', int(asked), int(answered))
+            for day_ns, asked, answered in rows]
 
 
 def parties(connection: Connection,

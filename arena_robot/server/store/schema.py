@@ -14,6 +14,7 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
+    ColumnElement,
     Float,
     ForeignKey,
     Index,
@@ -23,14 +24,18 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    and_,
     case,
     event,
     false,
+    or_,
+    select,
 )
 from sqlalchemy.engine import Dialect, Engine
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from arena_robot.core.verdict import FIELDS, Kind, VerdictField
+from arena_robot.robots.arms import ROBOTS
 from arena_robot.server.sealing import Seal, is_sealed
 
 _SEALS: weakref.WeakKeyDictionary[Dialect, Seal] = weakref.WeakKeyDictionary()
@@ -219,6 +224,8 @@ sessions = Table(
     Index('ix_sessions_policy_a_id_created_ns_id', 'policy_a_id', 'created_ns', 'id'),
     Index('ix_sessions_policy_b_id_created_ns_id', 'policy_b_id', 'created_ns', 'id'),
     Index('ix_sessions_institution_created_ns_id', 'institution', 'created_ns', 'id'),
+    Index('ix_sessions_institution_category_created_ns_id', 'institution', 'category',
+          'created_ns', 'id'),
     Index('ix_sessions_category_created_ns_id', 'category', 'created_ns', 'id'),
     Index('ix_sessions_preference_created_ns_id', 'preference', 'created_ns', 'id'))
 
@@ -424,6 +431,32 @@ def shown(name: str) -> Any:
         return column
     return case((sessions.c.hidden != '', HIDDEN if name == 'prompt' else ''),
                 else_=column).label(name)
+
+
+def at_robot(robot: str) -> ColumnElement[bool]:
+    """Return the condition for the sessions of the stations with a kind of robot."""
+    return sessions.c.station_id.in_(select(stations.c.id).where(stations.c.robot == robot))
+
+
+def robot_column() -> ColumnElement[str]:
+    """Return the kind of a session's robot: '' where it was imported, or was a lab's study."""
+    c, robot = sessions.c, select(stations.c.robot).where(stations.c.id == sessions.c.station_id)
+    return case((or_(c.imported, c.study_sha256 != ''), ''),
+                else_=robot.scalar_subquery()).label('robot')
+
+
+def in_pool(robot: str = '') -> ColumnElement[bool]:
+    """
+    Return the condition for the sessions that are ranked together: those on one kind of robot.
+
+    Without a ``robot`` it is that of the server's first station; DROID's arms then count as one.
+    """
+    if robot:
+        return at_robot(robot)
+    droid = tuple(ROBOTS)
+    first = select(stations.c.robot).order_by(stations.c.id).limit(1).scalar_subquery()
+    return sessions.c.station_id.in_(select(stations.c.id).where(or_(
+        stations.c.robot == first, and_(stations.c.robot.in_(droid), first.in_(droid)))))
 
 
 def _append_only(table: Table) -> None:

@@ -14,6 +14,7 @@ from sqlalchemy.engine import URL, Connection, make_url
 
 from arena_robot.core.errors import ConfigError, DataError, ServerError
 from arena_robot.server.files import FileId
+from arena_robot.server.store.log import RELEASES, releases
 
 TOOL_S = 3600.0    # pg_dump of a large database
 _MEND = 'restore the newest backup from before'
@@ -124,9 +125,11 @@ def _damage_named() -> Iterator[None]:
 
 
 def whole_files(connection: Connection) -> tuple[tuple[FileId, int, str], ...]:
-    """Return every file that is complete, with its size and SHA-256."""
-    return tuple((FileId(row[0], row[1], row[2]), int(row[3]), str(row[4]))
-                 for row in connection.execute(_FILES))
+    """Return every file that is complete, those of releases too, with its size and SHA-256."""
+    frozen = ((FileId(RELEASES, entry['name'], name), file['size'], file['sha256'])
+              for entry in releases(connection) for name, file in entry['files'].items())
+    return (*((FileId(row[0], row[1], row[2]), int(row[3]), str(row[4]))
+              for row in connection.execute(_FILES)), *frozen)
 
 
 def _is_sqlite(url: str) -> bool:

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from arena_robot.core.episode import Preference
 from arena_robot.ranking.intervals.shares import effective_count, share_interval
 from arena_robot.server.store.database import Database
-from arena_robot.server.store.schema import policies, sessions
+from arena_robot.server.store.schema import in_pool, policies, sessions
 from arena_robot.server.store.verdicts import that_counts
 
 
@@ -74,7 +74,7 @@ def tallies(database: Database, by: TallyBy) -> list[PairTally]:
         group.label('what'), a.c.name.label('a'), b.c.name.label('b'), sessions.c.preference,
         sessions.c.evaluator_id, sa.func.count().label('n')).select_from(
         sessions.join(a, sessions.c.policy_a_id == a.c.id)
-        .join(b, sessions.c.policy_b_id == b.c.id)).where(that_counts()).group_by(
+        .join(b, sessions.c.policy_b_id == b.c.id)).where(that_counts(), in_pool()).group_by(
         group, a.c.name, b.c.name, sessions.c.preference, sessions.c.evaluator_id)
     words = {member.value: member for member in Preference}
     with database.read() as connection:
@@ -84,8 +84,8 @@ def tallies(database: Database, by: TallyBy) -> list[PairTally]:
 
 def prompts(database: Database) -> dict[str, int]:
     """Return how many sessions that count have each instruction."""
-    query = sa.select(sessions.c.prompt, sa.func.count()).where(that_counts()).group_by(
-        sessions.c.prompt)
+    query = sa.select(sessions.c.prompt, sa.func.count()).where(
+        that_counts(), in_pool()).group_by(sessions.c.prompt)
     with database.read() as connection:
         return {prompt: int(count) for prompt, count in connection.execute(query)}
 

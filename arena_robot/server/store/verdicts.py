@@ -1,7 +1,7 @@
 """Verdicts: written at the end of a session, marked as counting or not, read for the results."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 import sqlalchemy as sa
@@ -14,7 +14,16 @@ from arena_robot.core.pair import Reveal
 from arena_robot.core.verdict import NAMES, Verdict, from_plain, to_plain
 from arena_robot.server.base import SessionState
 from arena_robot.server.store.database import Database
-from arena_robot.server.store.schema import accounts, episodes, log, policies, sessions, shown
+from arena_robot.server.store.schema import (
+    accounts,
+    episodes,
+    in_pool,
+    log,
+    policies,
+    robot_column,
+    sessions,
+    shown,
+)
 from arena_robot.server.store.sealed_pairs import publish
 from arena_robot.server.store.sessions import SessionRow, session_of_row
 
@@ -107,26 +116,28 @@ class Selection:
 
     ``category`` and ``lab`` are those of the session, ``without`` is a lab that is left out,
     ``since`` a day (UTC, 2026-01-31). ``equal_score``: only sessions whose policies got the same
-    progress score. ``open_source``: only those between two open-source policies.
+    progress score. ``robot`` is the kind of the station's, empty: that of the server's first
+    station, as :func:`in_pool` says. ``open_source``: only those between two open-source policies.
     """
 
     category: str = ''
     lab: str = ''
     without: str = ''
     since: str = ''
+    robot: str = ''
     equal_score: bool = False
     open_source: bool = False
 
     @property
     def is_part(self) -> bool:
         """Tell whether a field other than ``open_source`` leaves verdicts out."""
-        return bool(self.category or self.lab or self.without or self.since or self.equal_score)
+        return replace(self, open_source=False) != Selection()
 
     def words(self) -> str:
         """Return which sessions are ranked: ' of Sorting at NYU', '' for all."""
         said = ((self.category, f' of {self.category}'), (self.lab, f' at {self.lab}'),
                 (self.without, f' without those at {self.without}'),
-                (self.since, f' since {self.since}'),
+                (self.since, f' since {self.since}'), (self.robot, f' on {self.robot}'),
                 (self.equal_score, ' in which both policies got the same progress score'),
                 (self.open_source, ' between two open-source policies'))
         return ','.join(words for value, words in said if value)
@@ -134,7 +145,7 @@ class Selection:
     def condition(self, a: sa.FromClause, b: sa.FromClause) -> sa.ColumnElement[bool]:
         """Return the condition on a session and its policies; DataError for a bad day."""
         s = sessions.c
-        wanted: list[sa.ColumnElement[bool]] = [sa.true()]
+        wanted: list[sa.ColumnElement[bool]] = [in_pool(self.robot)]
         if self.category:
             wanted.append(s.category == self.category)
         if self.lab:
@@ -163,8 +174,8 @@ class Selection:
 ALL = Selection()
 
 
-def counted_verdicts(connection: Connection, chosen: Selection = ALL) -> list[Comparison]:
-    """Return every verdict that counts and is chosen, oldest first."""
+def counted_verdicts(connection: Connection, chosen: Selection | None = ALL) -> list[Comparison]:
+    """Return every verdict that counts and is chosen, oldest first; None: on all robots."""
     a, b = policies.alias('a'), policies.alias('b')
     waited = [sa.select(episodes.c.waited).where(
         episodes.c.session_id == sessions.c.id, episodes.c.slot == slot.value
@@ -173,26 +184,28 @@ def counted_verdicts(connection: Connection, chosen: Selection = ALL) -> list[Co
         sessions.c.id, a.c.name.label('a'), b.c.name.label('b'), sessions.c.preference,
         sessions.c.progress_a, sessions.c.progress_b, accounts.c.name.label('evaluator'),
         sessions.c.institution, sessions.c.prompt, sessions.c.created_ns,
-        sessions.c.imported, sessions.c.chosen, *waited).select_from(
+        sessions.c.imported, sessions.c.chosen, *waited,
+        robot_column()).select_from(
         sessions.join(a, sessions.c.policy_a_id == a.c.id)
         .join(b, sessions.c.policy_b_id == b.c.id)
         .join(accounts, sessions.c.evaluator_id == accounts.c.id)).where(
-        that_counts(), chosen.condition(a, b))
+        that_counts(), *([chosen.condition(a, b)] if chosen else ()))
     rows = connection.execute(query.order_by(sessions.c.created_ns)).all()
     nan, words = float('nan'), {member.value: member for member in Preference}
     times = to_iso_each([row.created_ns for row in rows])
     return [Comparison(session, a, b, words[said], nan if progress_a is None else progress_a,
                        nan if progress_b is None else progress_b, person, place, prompt, time,
-                       _origin(imported), waited_a, waited_b, chosen)
+                       _origin(imported), waited_a, waited_b, chosen, robot)
             for time, (session, a, b, said, progress_a, progress_b, person, place, prompt, _,
-                       imported, chosen, waited_a, waited_b) in zip(times, rows, strict=True)]
+                       imported, chosen, waited_a, waited_b, robot) in zip(
+                           times, rows, strict=True)]
 
 
 def tally_of_verdicts(connection: Connection) -> dict[tuple[int, int, str], int]:
     """Return how often each verdict fell, by (policy A, policy B, preference)."""
     columns = (sessions.c.policy_a_id, sessions.c.policy_b_id, sessions.c.preference)
     rows = connection.execute(sa.select(*columns, sa.func.count()).where(
-        that_counts()).group_by(*columns)).all()
+        that_counts(), in_pool()).group_by(*columns)).all()
     return {(int(r[0]), int(r[1]), str(r[2])): int(r[3]) for r in rows}
 
 

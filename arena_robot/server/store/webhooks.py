@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 EVENTS = {'policy_suspended': 'a policy of yours was suspended: `policy`, `reason`',
           'session_finished': 'a session with a policy of yours was accepted, and its pair is '
                               'public: `policy`, `session`',
-          'study_decided': 'a study that you sent has arrived, after its end: `study`, `sha256`',
+          'study_arrived': 'a study that you sent has arrived, after its end: `study`, `sha256`',
           'test': '`--test` was typed'}
 # Until another attempt; a receiver that is down for a day misses nothing.
 PAUSES_S = (10.0, 60.0, 600.0, 3600.0, 21_600.0, 86_400.0)

@@ -22,7 +22,7 @@ from arena_robot.server.store.verdicts import accepted_reveals
 from arena_robot.server.transparency.keys import DRAW, VERDICT, LogKey, SignedHead
 from arena_robot.server.transparency.merkle import MerkleTree, leaf_hash
 
-SESSION, CORRECTION, ERASURE = 'session', 'correction', 'erasure'
+SESSION, CORRECTION, ERASURE, RELEASE = 'session', 'correction', 'erasure', 'release'
 RELAYED, IMPORTED, EARLIER = 'relayed', 'imported', 'before the log'
 PAGE = 1000    # entries of one answer, about 1 MB
 
@@ -82,6 +82,17 @@ def erasure_entry(session_id: str, author: str, reason: str, files: Mapping[str,
                       **({'blurred': dict(blurred)} if blurred else {})})
 
 
+def release_entry(name: str, doi: str, author: str, size: int,
+                  files: Mapping[str, Mapping[str, Any]], now_ns: int) -> str:
+    """
+    Return the entry of a frozen release: size and SHA-256 of each of its files.
+
+    ``size`` is how many entries of the log it has.
+    """
+    return canonical({'kind': RELEASE, 'name': name, 'doi': doi, 'author': pseudonym(author),
+                      'size': size, 'files': dict(files), 'created_ns': now_ns})
+
+
 def _seen(evidence: SessionEvidence) -> dict[str, Any]:
     return {
         'manifests': {slot: rollout.sha256 for slot, rollout in evidence.manifests.items()},
@@ -125,6 +136,11 @@ class TransparencyLog:
         with self._database.read() as connection:
             return [entry.body for entry in stored.entries(connection, max(0, start),
                                                        max(1, min(limit, PAGE)))]
+
+    def releases(self) -> list[dict[str, Any]]:
+        """Return the entries of the releases, oldest first."""
+        with self._database.read() as connection:
+            return stored.releases(connection)
 
     def inclusion(self, number: int, size: int) -> list[str]:
         """Return the proof that an entry is in the log of that size; hashes in hex."""

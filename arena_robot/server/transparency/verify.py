@@ -6,11 +6,11 @@ Nothing is taken on trust: hashes, signatures, commitments and standings are com
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from arena_robot.core.clock import to_iso
-from arena_robot.core.episode import Comparison
+from arena_robot.core.episode import Comparison, Preference
 from arena_robot.core.errors import DataError, RankingError
 from arena_robot.core.pair import Reveal, objection, read_canonical, verdict_sha256
 from arena_robot.core.verdict import from_plain
@@ -26,12 +26,13 @@ from arena_robot.server.transparency.keys import (
     read_promise,
     read_receipt,
 )
-from arena_robot.server.transparency.log import CORRECTION, ERASURE, SESSION
+from arena_robot.server.transparency.log import CORRECTION, ERASURE, RELEASE, SESSION
 from arena_robot.server.transparency.merkle import MerkleTree, leaf_hash
 
 SAME = 1e-6    # relative: another machine rounds otherwise
 NEEDED = {SESSION: ('session', 'origin', 'commitment', 'probation', 'verdict', 'created_ns'),
-          CORRECTION: ('session', 'withdraw'), ERASURE: ('session', 'files', 'reason')}
+          CORRECTION: ('session', 'withdraw'), ERASURE: ('session', 'files', 'reason'),
+          RELEASE: ('name', 'doi', 'size', 'files')}
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Checked:
     verdicts that the server signed to have taken and that are not in the log. ``late_probation``
     are sessions left out for a probation of policies that had both counted before. Of
     ``erased`` sessions ``erased_files`` files were deleted, or replaced by a blurred video; what
-    the log says of them stays.
+    the log says of them stays. ``releases`` are the entries of frozen releases, by name.
     """
 
     head: SignedHead
@@ -58,6 +59,7 @@ class Checked:
     late_probation: tuple[str, ...] = ()
     erased: int = 0
     erased_files: int = 0
+    releases: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def chosen(self) -> int:
@@ -88,6 +90,8 @@ def check_bundle(bundle: Mapping[str, Any], key: str = '',
     entries = _entries(bodies)
     counted, origins, withdrawn = _comparisons(entries, reveals)
     method = _check_standings(bundle.get('standings') or {}, counted)
+    if 'tasks' in bundle and bundle['tasks'] != task_results(counted):
+        raise DataError('the results by task do not follow from the log')
     by_id = {entry['session']: entry for entry in entries if entry['kind'] == SESSION}
     omitted = tuple(promise for session in sessions
                     if (promise := _agrees(session, by_id.get(session.session_id), head)))
@@ -95,7 +99,35 @@ def check_bundle(bundle: Mapping[str, Any], key: str = '',
     return Checked(head, tuple(counted), origins, withdrawn, len(saved), len(shown), method,
                    omitted, _late_probation(entries, reveals),
                    len({entry['session'] for entry in tombstones}),
-                   sum(len(entry['files']) for entry in tombstones))
+                   sum(len(entry['files']) for entry in tombstones),
+                   {entry['name']: entry for entry in entries if entry['kind'] == RELEASE})
+
+
+def check_release(checked: Checked, sha256: str, where: str) -> str:
+    """Return the release of a file by the log; DataError when the log has no such file."""
+    for name, entry in checked.releases.items():
+        if any(file['sha256'] == sha256 for file in entry['files'].values()):
+            return name
+    raise DataError(f'{where} has the SHA-256 {sha256}, which the log has for no file of a release'
+                    f" ({', '.join(checked.releases) or 'it has no release'})")
+
+
+def task_results(comparisons: Iterable[Comparison]) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return wins, ties, losses and mean progress of each policy by instruction."""
+    tasks: dict[str, dict[str, list[tuple[str, float]]]] = {}
+    for row in comparisons:
+        for slot, name, progress in (('A', row.a, row.progress_a), ('B', row.b, row.progress_b)):
+            end = 'ties' if row.preference is Preference.TIE else \
+                'wins' if row.preference == slot else 'losses'
+            tasks.setdefault(row.prompt, {}).setdefault(name, []).append((end, progress))
+    return {prompt: {name: {
+        **{end: sum(one == end for one, _ in runs) for end in ('wins', 'ties', 'losses')},
+        'progress': _mean([progress for _, progress in runs if not math.isnan(progress)])}
+        for name, runs in sorted(names.items())} for prompt, names in sorted(tasks.items())}
+
+
+def _mean(values: list[float]) -> float | None:
+    return math.fsum(values) / len(values) if values else None
 
 
 def counted_comparisons(bundle: Mapping[str, Any]) -> list[Comparison]:
@@ -186,11 +218,16 @@ def _late_probation(entries: list[dict[str, Any]], reveals: Mapping[str, Reveal]
 
 def _entries(bodies: list[str]) -> list[dict[str, Any]]:
     """Return the entries; one about a session that was not entered before is an error."""
-    entries, entered = [], set()
+    entries, entered, frozen = [], set(), set()
     for number, body in enumerate(bodies):
         entry = _entry(number, body)
         if entry['kind'] == SESSION:
             entered.add(entry['session'])
+        elif entry['kind'] == RELEASE:
+            if entry['name'] in frozen or entry['size'] > number:
+                raise DataError(f"release {entry['name']:.40} is frozen twice, or has entries "
+                                'that came after it')
+            frozen.add(entry['name'])
         elif entry['session'] not in entered:
             raise DataError(f"entry {number} of the log ({entry['kind']}) is about session "
                             f"{entry['session']}, which was not entered before")
@@ -234,10 +271,13 @@ def _entry(number: int, body: str) -> dict[str, Any]:
             raise ValueError(f"its kind is {values['kind']!r:.40}")
         for name in NEEDED[values['kind']]:
             values[name]
-        if not isinstance(values['session'], str):
-            raise ValueError('its session is no text')
-        if values['kind'] == ERASURE and not isinstance(values['files'], dict):
+        if not isinstance(values[NEEDED[values['kind']][0]], str):
+            raise ValueError(f"its {NEEDED[values['kind']][0]} is no text")
+        if values['kind'] in (ERASURE, RELEASE) and not isinstance(values['files'], dict):
             raise ValueError('its files are no table')
+        if values['kind'] == RELEASE:
+            for file in values['files'].values():
+                file['sha256']
         if 'blurred' in values and values['blurred']['of'] not in values['files']:
             raise ValueError('it blurs a file that it does not delete')
     except (ValueError, TypeError, KeyError) as error:

@@ -116,7 +116,7 @@ class ArenaContract:
         for slot in Slot:
             policy = arena.policy(pair.session_id, slot)
             chunk = policy.infer(observation(), f'{pair.session_id}-{slot.value}')
-            assert chunk.actions.shape[1] == chunk.space.size
+            assert chunk.actions.shape[1] == chunk.space.size(7)
             assert not any(name in repr(policy) for name in self.names())
             policy.reset(f'{pair.session_id}-{slot.value}')
 

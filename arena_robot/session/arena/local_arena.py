@@ -20,7 +20,7 @@ from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import ConfigError, Conflict, NotRevealed, ServerError
 from arena_robot.core.files import write_text
 from arena_robot.core.verdict import Verdict, from_plain, to_plain
-from arena_robot.policy.base import Closable, Policy
+from arena_robot.policy.base import Closable, Policy, PolicySpec
 from arena_robot.policy.timing import MEASURED, AtLeast, warmed
 from arena_robot.session.arena.sealed import read_key, seal, unseal
 from arena_robot.session.base import Assignment, Reveal, StationInfo, commitment
@@ -83,7 +83,9 @@ class LocalArena:
             record = {
                 'status': 'open', 'session_id': session_id, 'station': station.station,
                 'evaluator': evaluator, 'prompt': prompt, 'created_ns': self._clock.now_ns(),
-                'equal_latency': station.equal_latency,
+                'equal_latency': station.equal_latency, 'cameras': {
+                    name: getattr(station, name)
+                    for name in ('external_cameras', 'wrist_camera', 'stereo', 'depths')},
                 'commitment': promise, 'episodes': {},
                 'sealed': seal(self._key(), session_id,
                                {'nonce': nonce, 'A': first.name, 'B': second.name})}
@@ -110,6 +112,13 @@ class LocalArena:
             if (session_id, slot) not in self._policies:
                 with contextlib.suppress(*(() if slot is wanted else (ServerError,))):
                     connected[slot] = self._connected(self._entry(pair[slot.value]), slot)
+        if lacks := {words for policy in connected.values()
+                     for words in _lacks(policy.spec, record.get('cameras', {}))}:
+            self._policies.update({(session_id, slot): connected[slot] for slot in connected})
+            self._release(session_id)    # the next call must not get one unchecked
+            raise ServerError(f"a policy of this pair asks for {', '.join(sorted(lacks))}, which "
+                              'this station does not have; abort the session, and take the '
+                              'policy out of the pool or give the session such cameras')
         measured = MEASURED * (record['equal_latency'] and 'least' not in record)
         least_s = max([warmed(policy, measured) for policy in connected.values()])
         if measured:
@@ -242,3 +251,15 @@ class LocalArena:
         self._folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps(record, indent=2, ensure_ascii=False) + '\n'
         write_text(self._path(record['session_id']), text)
+
+
+def _lacks(spec: PolicySpec, has: Mapping[str, Any]) -> list[str]:
+    """Return in words which cameras a policy asks for that a station does not have."""
+    asked = {f'{spec.external_cameras} outside cameras':
+             spec.external_cameras > has.get('external_cameras', spec.external_cameras),
+             'a wrist camera': spec.wrist_camera and not has.get('wrist_camera', True),
+             'both eyes of every camera': spec.stereo and not has.get('stereo', True),
+             f"depth ({', '.join(spec.depths())})": 'depths' in has and spec.depth and (
+                 spec.external_cameras > len(set(has['depths']) - {'wrist'})
+                 or (spec.wrist_camera and 'wrist' not in has['depths']))}
+    return [words for words, lacking in asked.items() if lacking]

@@ -13,6 +13,7 @@ from arena_robot.core.action import GripperCommand
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import DriverError, StaleData
 from arena_robot.core.observation import (
+    DEPTH,
     EYES,
     ArmState,
     Floats,
@@ -22,7 +23,7 @@ from arena_robot.core.observation import (
     view,
 )
 from arena_robot.drivers.base import ActingArm, Camera, Gripper, StereoFrame
-from arena_robot.robots.arms import RESET_JOINTS, Robot
+from arena_robot.robots.arms import Robot
 from arena_robot.safety.limits import move_duration_s
 
 T = TypeVar('T')
@@ -97,12 +98,12 @@ class Parts:
 
     def images(self) -> dict[str, Image]:
         """Return a fresh image of every eye by view. Raises DriverError."""
-        return self._views(lambda role, camera: self._fresh(
-            f'The {role} camera', camera.frame, camera.wait_frame, self.ages.image_s))
+        return _views(self._frames())
 
     def look(self) -> dict[str, Image]:
         """Return an image of every eye taken from now on, by view. Raises DriverError."""
-        return self._views(lambda _, camera: camera.wait_frame(LOOK_TIMEOUT_S))
+        return _views({role: camera.wait_frame(LOOK_TIMEOUT_S)
+                       for role, camera in self.cameras.items()})
 
     def arrivals(self) -> list[Sequence[tuple[int, int]]]:
         """Return (stamp_ns, came_ns) of each camera's newest frames, oldest first."""
@@ -110,16 +111,14 @@ class Parts:
 
     def observe(self, stamp_ns: int, prompt: str = '', step: int = 0) -> Observation:
         """Return the current observation; the arm is read last. Raises DriverError."""
-        images, gripper = self.images(), self.gripper_state()
-        return Observation(stamp_ns, self.arm_state(), gripper, prompt, step, images)
+        frames, gripper = self._frames(), self.gripper_state()
+        return Observation(stamp_ns, self.arm_state(), gripper, prompt, step, _views(frames),
+                           depths={view(role, DEPTH): frame.depth
+                                   for role, frame in frames.items() if frame.depth is not None})
 
-    def _views(self, frame_of: Callable[[str, Camera], StereoFrame]) -> dict[str, Image]:
-        images: dict[str, Image] = {}
-        for role, camera in self.cameras.items():
-            frame = frame_of(role, camera)
-            eyes = {view(role, eye): getattr(frame, eye) for eye in EYES}
-            images.update({name: image for name, image in eyes.items() if image.pixels.size})
-        return images
+    def _frames(self) -> dict[str, StereoFrame]:
+        return {role: self._fresh(f'The {role} camera', camera.frame, camera.wait_frame,
+                                  self.ages.image_s) for role, camera in self.cameras.items()}
 
     def _fresh(self, what: str, newest: Callable[[float], T], following: Callable[[float], T],
                max_age_s: float) -> T:
@@ -130,10 +129,16 @@ class Parts:
                 return following(self.ages.patience_s)
 
 
-def move_to_reset(parts: Parts, clock: Clock, q: Floats | None = None,
+def _views(frames: Mapping[str, StereoFrame]) -> dict[str, Image]:
+    return {view(role, eye): image for role, frame in frames.items()
+            for eye, image in zip(EYES, (frame.left, frame.right), strict=True)
+            if image.pixels.size}
+
+
+def move_to_reset(parts: Parts, clock: Clock, q: Floats,
                   stopped: Callable[[], bool] = lambda: False, slow: Robot | None = None) -> None:
     """
-    Open the gripper, then bring the arm to ``q`` (7,) rad (None: DROID's reset pose).
+    Open the gripper, then bring the arm to ``q`` (n,) rad.
 
     A motion is made to its end even when the arm begins close to the goal: a wrist camera that is
     turned by two degrees sees another picture. An arm that rests within 0.3 degrees of it, and
@@ -141,7 +146,7 @@ def move_to_reset(parts: Parts, clock: Clock, q: Floats | None = None,
     time. It ends early when ``stopped`` returns True. Raises DriverError when the arm has not
     arrived three seconds after the planned end.
     """
-    goal = np.asarray(RESET_JOINTS if q is None else q, dtype=float)
+    goal = np.asarray(q, dtype=float)
     was_open = _is_open(parts)
     parts.gripper.command(GripperCommand(0.0, clock.now_ns()))
     if not was_open:

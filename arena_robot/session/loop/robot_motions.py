@@ -16,7 +16,6 @@ from arena_robot.core.errors import DriverError, SessionError
 from arena_robot.core.joined_call import JoinedCall, then
 from arena_robot.core.observation import STILL_RAD_S, Pixels
 from arena_robot.policy.base import Policy
-from arena_robot.safety.limits import robot_of
 from arena_robot.session.base import SessionConfig, blinded
 from arena_robot.session.loop.match import Mask, ViewMatch, compare_views, keep_photos, read_photos
 from arena_robot.session.loop.parts import Parts, move_to_reset
@@ -245,7 +244,7 @@ class RobotMotions:
         self._release_stop()
         move_to_reset(self.parts, self._clock, np.asarray(arm.reset_joints, float),
                       stopped=self._was_stopped,
-                      slow=robot_of(arm.robot_type) if self._recovered else None)
+                      slow=arm.robot if self._recovered else None)
         self._recovered = False
 
     def _look(self) -> dict[str, Pixels]:

@@ -14,13 +14,30 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from arena_robot.core.action import Chunk, Clamp, ClampReason, GripperCommand, SafeCommand
+from arena_robot.core.action import (
+    Action,
+    Chunk,
+    Clamp,
+    ClampReason,
+    GripperCommand,
+    SafeCommand,
+)
 from arena_robot.core.clock import Clock, JumpDetector
 from arena_robot.core.episode import CONTROL_RATE_HZ, MAX_STEPS, EndReason, Episode, Slot, Step
-from arena_robot.core.errors import ArenaError, DriverError, LateCommand, PolicyError, SafetyError
+from arena_robot.core.errors import (
+    ArenaError,
+    ConfigError,
+    DriverError,
+    LateCommand,
+    PolicyError,
+    PolicyRefused,
+    SafetyError,
+)
 from arena_robot.core.observation import Floats, Observation
 from arena_robot.policy.base import Policy
-from arena_robot.policy.chunks import ChunkExecutor, ChunkStep
+from arena_robot.policy.chunks import ChunkExecutor, ChunkStep, with_binary_gripper
+from arena_robot.safety.action_spaces import LayoutDrive
+from arena_robot.safety.embodiments import agreed_drive
 from arena_robot.safety.reflexes import BY_MOTION, BY_STATION, cause
 from arena_robot.session.loop.pacing import SLACK, Pacer, Tick, best_shift_ns, waiting_loop
 from arena_robot.session.loop.parts import Parts
@@ -113,6 +130,7 @@ class Rollout:
         self._steps = 0
         self._sent: deque[_SentStep] = deque()
         self._tracked: Floats | None = None
+        self._drive: LayoutDrive | None = None
         self._began_ns = self._waited_ns = 0
         self._jumps = JumpDetector(clock)
         self._jumped: list[str] = []
@@ -203,6 +221,7 @@ class Rollout:
 
     def _loop(self) -> None:
         pacer = Pacer(self._config.control_rate_hz, self._clock)
+        self._drive = self._agreed_drive()
         self._clock.sleep_until_steady_ns(self._begin_ns(pacer.period_ns))
         self._began_ns = self._clock.steady_ns()
         steered = 0
@@ -222,6 +241,30 @@ class Rollout:
         self._record(LAST_ANSWER_S)
         self._go_on()
 
+    def _agreed_drive(self) -> LayoutDrive | None:
+        """
+        Return how the layout of the policy's actions is driven; None where it has none.
+
+        Raises PolicyRefused for one that this arm does not have.
+        """
+        try:
+            spec = self._executor.spec
+        except Exception as error:
+            raise self._shown_error(error) if self._shown_error else error from None
+        if not spec.layout:
+            return None
+        arm = self._parts.arm.description()
+        try:
+            drive = agreed_drive(arm.robot_type or arm.robot.name, spec.layout,
+                                 self._config.control_rate_hz)
+        except ConfigError as error:
+            raise PolicyRefused(str(error)) from error
+        if drive.space is not spec.action_space:
+            raise PolicyRefused(f"actions in the layout '{spec.layout}' become "
+                                f'{drive.space.value}, and the spec of the policy has the action '
+                                f'space {spec.action_space.value}')
+        return drive
+
     def _begin_ns(self, period_ns: int) -> int:
         """Return the steady time of a start at which every step gets a fresh image."""
         for _ in range(LOOKS):
@@ -235,6 +278,8 @@ class Rollout:
         seen = replace(self._parts.observe(tick.start_ns, self.job.prompt, index),
                        third_person=self.job.third_person)
         taken = self._next_action(seen)
+        if self._drive is not None:
+            taken = self._translated(taken, self._drive, seen)
         self._parts.gripper_state(), self._parts.arm_state()    # the inference may have taken long
         with self._gate:
             self._go_on()
@@ -298,8 +343,19 @@ class Rollout:
             raise problem   # here, so that the original error is not stored as its context
         if taken.chunk_index >= self._chunks:
             self._chunks = taken.chunk_index + 1
-            self._sink.chunk(taken.chunk_index, taken.asked_at, taken.chunk)
+            chunk = taken.chunk if self._drive is None else replace(
+                taken.chunk, layout=self._executor.spec.layout)
+            self._sink.chunk(taken.chunk_index, taken.asked_at, chunk)
         return taken
+
+    def _translated(self, taken: ChunkStep, drive: LayoutDrive, seen: Observation) -> ChunkStep:
+        """Return a step whose numbers are in the layout's action space."""
+        if drive.adds:    # to what the arm accepted: its answer takes milliseconds
+            self._record(LAST_ANSWER_S)
+        base = seen.arm.q if self._tracked is None else self._tracked
+        asked = drive.action(taken.requested, base)
+        return replace(taken, requested=asked,
+                       action=Action(with_binary_gripper(asked), drive.space))
 
     def _go_on(self) -> None:
         if self._wanted is not None:

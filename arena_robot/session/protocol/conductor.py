@@ -199,9 +199,9 @@ class Conductor:
             self._audience.changed()
             arm, station = self.motions.parts.arm.description(), self._config.station
             pair = self._arena.assign(
-                replace(station, robot=arm.robot_type), session.record.evaluator,
+                replace(station, robot=arm.robot.name), session.record.evaluator,
                 session.record.prompt, session.record.third_person)
-            session.assigned(pair, station.equal_latency, arm.backend)
+            session.assigned(pair, station.equal_latency, arm.backend, arm.robot.name)
             session.adopt_id()
             return self._shown_to_all(session.record)
 

@@ -8,14 +8,12 @@ import fcntl
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol
-
-from typing_extensions import Self
 
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import SessionError
 from arena_robot.core.files import move, sync_folder
+from arena_robot.core.openable import Openable
 from arena_robot.records.session_file import Entry, line_of, read_journal, whole_length
 
 
@@ -26,7 +24,7 @@ class Log(Protocol):
         """Write one entry; with ``sync`` it survives a power failure once this returns."""
 
 
-class Journal:
+class Journal(Openable):
     """A journal file; one process at a time can have it open."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
@@ -91,14 +89,6 @@ class Journal:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
-
-    def __enter__(self) -> Self:
-        self.open()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        self.close()
 
 
 def lock_journal(file: int, path: Path) -> None:

@@ -83,11 +83,11 @@ class Session:
                           third_person=third_person)
 
     def assigned(self, assignment: Assignment, equal_latency: bool = False,
-                 driver: str = '') -> SessionRecord:
-        """Store the blind pair, whether both are to take equally long, and the arm's driver."""
+                 driver: str = '', robot: str = '') -> SessionRecord:
+        """Store the pair, whether both are to take equally long, the arm's driver and its kind."""
         return self._keep(Move.ASSIGNED, session_id=assignment.session_id,
                           commitment=assignment.commitment, equal_latency=equal_latency,
-                          driver=driver,
+                          driver=driver, robot=robot,
                           promise=assignment.promise, photo_code=assignment.photo_code)
 
     def photographed(self, views: Iterable[str]) -> SessionRecord:

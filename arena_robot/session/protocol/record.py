@@ -50,6 +50,7 @@ class SessionRecord:
     the arena wants to see in the start photograph.
     ``clock_jumps_s`` are by how much the station's clock was set. ``reruns`` were repeated.
     ``promises`` were signed by the server. ``repairs`` are recoveries and activations.
+    ``robot`` is the kind of the arm, empty in journals of 0.1.0.
     ``credited`` tells that the server's log has the session, which earns its evaluator a credit.
     """
 
@@ -79,6 +80,7 @@ class SessionRecord:
     reruns: tuple[Rerun, ...] = ()
     equal_latency: bool = False
     driver: str = ''
+    robot: str = ''
     third_person: str = ''
     promises: tuple[str, ...] = ()
     photo_code: str = ''
@@ -302,6 +304,7 @@ _CHANGES: Mapping[Move, Any] = {
                                  'commitment': str(e.data['commitment']),
                                  'equal_latency': bool(e.data['equal_latency']),
                                  'driver': str(e.data['driver']),
+                                 'robot': str(e.data.get('robot', '')),
                                  'photo_code': str(e.data.get('photo_code', '')),
                                  'promises': _promises(r, e)},
     Move.PHOTOGRAPHED: lambda r, e: {'views': tuple(e.data['views']), 'notice': ''},

@@ -206,7 +206,8 @@ def session_file(record: SessionRecord) -> SessionFile:
         record.checks, record.views, record.matches, record.match, record.reset_confirmed,
         record.draft, record.delivered, record.notice, record.clock_jumps_s, reruns=record.reruns,
         equal_latency=record.equal_latency, third_person=record.third_person,
-        promises=record.promises, photo_code=record.photo_code, repairs=record.repairs)
+        promises=record.promises, photo_code=record.photo_code, repairs=record.repairs,
+        robot=record.robot)
 
 
 def _finish_summary(folder: Path, record: SessionRecord) -> None:

@@ -2,7 +2,9 @@
 
 import difflib
 import json
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
@@ -23,6 +25,27 @@ from arena_robot.skills.specs.tasks import (
 )
 
 _REST = 0.5     # where a joint stands that the task is not about
+# Of a proposed goal, a share of the range: between those of the table, 0.12 and 0.3.
+PROPOSED_TOLERANCE = 0.15
+_NAME = re.compile(r'[A-Za-z][A-Za-z0-9 ]{2,59}')    # also a file's name
+
+
+@dataclass(frozen=True)
+class TaskProposal:
+    """
+    A new task in the scene of the task ``scene``: one joint ends at ``target``.
+
+    ``target`` and ``starts`` (by ``object/joint``) are shares of the joints' ranges; joints that
+    are not in ``starts`` start as in the task ``scene``.
+    """
+
+    scene: str
+    name: str
+    description: str
+    object: str
+    joint: str
+    target: float
+    starts: Mapping[str, float] = field(default_factory=dict)
 
 
 def slug(name: str) -> str:
@@ -31,7 +54,9 @@ def slug(name: str) -> str:
 
 
 def find_task(name: str) -> SkillTask:
-    """Return a task by its name or slug; ConfigError names the nearest."""
+    """Return a task by name or slug, or of a proposal's file; ConfigError names the nearest."""
+    if name.endswith('.json'):
+        return proposed_task(from_json(TaskProposal, _read(Path(name)), name))
     task = SKILL_TASKS.get(name) or _BY_SLUG.get(slug(name))
     if task is None:
         near = difflib.get_close_matches(slug(name), _BY_SLUG, n=1)
@@ -85,6 +110,39 @@ _OTHERS = (
 SKILL_TASKS: Mapping[str, SkillTask] = MappingProxyType({
     task.spec.name: task for task in (*map(_of_joint, (*OPENING, *SETTING)), *_OTHERS)})
 _BY_SLUG = {slug(name): task for name, task in SKILL_TASKS.items()}
+
+
+def proposed_task(proposal: TaskProposal) -> SkillTask:
+    """Return the task of a proposal; ConfigError says why its scene does not allow it."""
+    if proposal.scene not in SKILL_TASKS:
+        raise ConfigError(f"no skill task is named '{proposal.scene}'")
+    scene, key = SKILL_TASKS[proposal.scene].spec, f'{proposal.object}/{proposal.joint}'
+    if not _NAME.fullmatch(proposal.name) or slug(proposal.name) in _BY_SLUG:
+        raise ConfigError(f"'{proposal.name}' is the name of another task, or has more than "
+                          'letters, digits and spaces')
+    if proposal.object not in (names := [thing.name for thing in scene.objects]):
+        raise ConfigError(f"the scene has no object '{proposal.object}'; it has "
+                          f"{', '.join(names)}")
+    for joint, share in ((key, proposal.target), *proposal.starts.items()):
+        if joint not in scene.initial:
+            raise ConfigError(f"the scene has no joint '{joint}'; it has "
+                              f"{', '.join(scene.initial)}")
+        if not 0.0 <= share <= 1.0:
+            raise ConfigError(f"{share:g} is beyond the limits of '{joint}', 0 to 1 of its range")
+    initial = {**scene.initial, **proposal.starts}
+    if abs(initial[key] - proposal.target) <= PROPOSED_TOLERANCE:
+        raise ConfigError(f"'{key}' starts at {initial[key]:g}, where the goal "
+                          f'{proposal.target:g} holds already')
+    rows = [(abs(goal.target - proposal.target), number, task)
+            for number, task in enumerate(SKILL_TASKS.values()) for goal in task.goals
+            if isinstance(goal, JointGoal) and f'{goal.object}/{goal.joint}' == key]
+    if not rows:
+        raise ConfigError(f"'{key}' does not stay where it is moved: its spring moves it back")
+    like = min(rows)[2]
+    spec = TaskSpec(proposal.name, proposal.description, like.spec.family, scene.objects, initial)
+    goal = JointGoal(proposal.object, proposal.joint, proposal.target, PROPOSED_TOLERANCE)
+    return SkillTask(spec, (goal,), {key: like.held[key]},
+                     tuple(name for name in initial if name != key), like.grasps)
 
 
 def read_solution(path: Path) -> Solution:

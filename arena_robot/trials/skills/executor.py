@@ -10,7 +10,7 @@ import hashlib
 import json
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,7 +32,12 @@ from arena_robot.skills.base import (
 from arena_robot.skills.confined.code import PrimitiveCode, RewardCode
 from arena_robot.skills.robogen import read_task_folder
 from arena_robot.skills.specs.reference import reference_solution
-from arena_robot.skills.specs.table import find_task, read_solution
+from arena_robot.skills.specs.table import (
+    TaskProposal,
+    find_task,
+    proposed_task,
+    read_solution,
+)
 from arena_robot.skills.specs.tasks import SkillTask
 from arena_robot.trials.skills.motion import SkillMotions
 from arena_robot.trials.skills.proposals import MotionProposal
@@ -236,6 +241,36 @@ def prefix_keys(spec: TaskSpec, solution: Solution, seed: int) -> list[str]:
         same = [keys[-1], step.kind.value, step.code, step.action_space.value]
         keys.append(_hash(json.dumps(same)))
     return keys
+
+
+def scene_problem(task: SkillTask | None, seed: int, spec: TaskSpec, solution: Solution) -> str:
+    """
+    Return why the simulator cannot begin a solution in its scene; empty when it can.
+
+    The scene names joints of the task and starts within their limits, at the task's; nothing
+    overlaps, and the task is not done. None is the task of the table with the name of ``spec``.
+    """
+    joints = solution.scene.get('joints', {})
+    if isinstance(joints, Mapping) and (unknown := sorted(set(joints) - set(spec.initial))):
+        return f"the scene has no joint '{unknown[0]}'; it has {', '.join(spec.initial)}"
+    try:
+        live = LiveScene(task or find_task(spec.name), solution, seed)
+    except ConfigError as error:
+        return str(error)
+    try:
+        scene = live.station.task
+        return scene.start_problem(live.station) if isinstance(scene, SkillScene) else ''
+    finally:
+        live.close()
+
+
+def proposal_problem(seed: int, proposal: TaskProposal) -> str:
+    """Return why there is no such task, by its scene or by the simulator; empty if there is."""
+    try:
+        task = proposed_task(proposal)
+    except ConfigError as error:
+        return str(error)
+    return scene_problem(task, seed, task.spec, reference_solution(task))
 
 
 def _hash(text: str) -> str:

@@ -11,23 +11,22 @@ import numpy as np
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.observation import Floats
 from arena_robot.drivers.sim.fixtures import (
+    Buttons,
     Drawer,
     HingedDoor,
     HingedLid,
-    Laptop,
-    SwivelDisplay,
-    Zone,
-)
-from arena_robot.drivers.sim.panel_fixtures import (
-    Buttons,
     Knobs,
+    Laptop,
     LeverFaucet,
     LeverMachine,
     RailSlider,
     SlidingWindow,
     Switches,
+    SwivelDisplay,
+    Zone,
 )
 from arena_robot.drivers.sim.props import Block, Prop
+from arena_robot.drivers.sim.station import SimStation
 from arena_robot.drivers.sim.tasks.base import (
     ExpertHands,
     Place,
@@ -54,6 +53,7 @@ _COLOURS = ('red', 'green', 'blue', 'yellow', 'orange', 'purple')
 Maker = Callable[[str, float, float, float, str], Prop]
 STARTED = 0.05      # of a joint's range: how near its start must be to the task's own
 UNTOUCHED = 0.25
+OVERLAP_M = 0.002   # things that rest on the table sink in by 0.1 mm
 
 
 def _trash_can(name: str, x: float, y: float, yaw: float, colour: str) -> Prop:
@@ -227,6 +227,30 @@ class SkillScene:
                                       for key in self.task.untouched):
             return False
         return all(self._holds(goal, truth, links) for goal in self.task.goals)
+
+    def start_problem(self, station: SimStation) -> str:
+        """Return why the task cannot begin, empty when it can; the state is changed."""
+        truth, world = station.truth, station.world
+        links = SceneLinks(world)
+        self.watch(links)
+        if all(self._holds(goal, truth, links) for goal in self.task.goals):
+            return 'the task is done before anything moves'
+        for key, at in self.task.spec.initial.items():
+            if abs(self._starts[key] - at) > STARTED:
+                return (f"joint '{key}' comes to rest at {self._starts[key]:.2f} of its range, "
+                        f'and starts at {at:.2f} in the task')
+        for name, value in self.setup.joints.items():
+            world.data.qpos[world.joint(name)[0]] = value
+        for name, place in self.setup.places.items():
+            at, _ = world.joint(name)
+            world.data.qpos[at:at + 3] = place.x, place.y, place.z
+        world.rebind()
+        contact, model = world.data.contact, world.model
+        deepest = int(np.argmin(contact.dist)) if len(contact.dist) else -1
+        if deepest < 0 or contact.dist[deepest] > -OVERLAP_M:
+            return ''
+        names = [model.body(model.geom_bodyid[geom]).name for geom in contact.geom[deepest]]
+        return f"{' and '.join(names)} overlap by {-contact.dist[deepest] * 1e3:.0f} mm"
 
     def solve(self, hands: ExpertHands) -> Iterator[None]:
         """Do nothing: solutions come from policy models."""

@@ -14,6 +14,7 @@ from fastapi.templating import Jinja2Templates
 from starlette.exceptions import HTTPException
 
 import arena_robot
+from arena_robot.core.clock import SystemClock
 from arena_robot.core.errors import (
     ArenaError,
     Conflict,
@@ -42,6 +43,7 @@ from arena_robot.server.store.blobs import Blobs
 from arena_robot.server.store.browse import MARKS, ORIGINS, OUTCOMES, Browse, Filter
 from arena_robot.server.store.categories import Categories
 from arena_robot.server.store.reports import CitationChecks, Reports
+from arena_robot.server.transparency.keys import SignedHead
 from arena_robot.server.transparency.log import TransparencyLog
 from arena_robot.server.upkeep.maintenance import Maintenance
 from arena_robot.web.bounds import HeadAsGet
@@ -54,7 +56,13 @@ from arena_robot.web.site.audit_pages import (
     add_report_pages,
 )
 from arena_robot.web.site.charts import add_charts, add_share_charts
-from arena_robot.web.site.downloads import Notes, add_api_page, add_downloads, add_log
+from arena_robot.web.site.downloads import (
+    Notes,
+    add_api_page,
+    add_downloads,
+    add_log,
+    add_releases,
+)
 from arena_robot.web.site.history import History, MethodChanges, add_history
 from arena_robot.web.site.people_pages import (
     add_admin_page,
@@ -64,17 +72,18 @@ from arena_robot.web.site.people_pages import (
 )
 from arena_robot.web.site.recorded import AuditCurves
 from arena_robot.web.site.result_pages import (
+    NEWEST_S,
     add_category_pages,
     add_result_pages,
     category_leaders,
     clips,
-    film_pairs,
+    deciding_clips,
 )
 from arena_robot.web.site.session_page import add_session_page
 from arena_robot.web.site.view_models import Chosen
 
 RULES_S = 10.0    # what became of sessions that do not count changes without a verdict
-NEWEST, NEWEST_S = 3, 10.0    # evaluations on the first page; their videos may come later
+NEWEST = 3    # evaluations on the first page
 HERE = Path(__file__).parent
 HEADERS = {
     'Content-Security-Policy': "default-src 'self'; style-src 'self' 'unsafe-inline'; "
@@ -120,6 +129,7 @@ def site(parts: SiteParts) -> FastAPI:
     app = FastAPI(title='arena', version=arena_robot.__version__, docs_url=None, redoc_url=None)
     app.mount('/static', StaticFiles(directory=HERE / 'static'), name='static')
     pages = Jinja2Templates(directory=[HERE / 'templates', TEMPLATES])
+    pages.env.auto_reload = False    # a page looks at none of its files for changes
     pages.env.filters.update(view_models.FILTERS)
     pages.env.globals.update(
         version=arena_robot.__version__, outcomes=OUTCOMES, fields=FIELDS, marks=MARKS,
@@ -138,7 +148,7 @@ def site(parts: SiteParts) -> FastAPI:
     add_logo(app, parts.config)
     _standings_api(app, parts)
     _evaluations_api(app, parts.browse)
-    add_log(app, parts.log)
+    add_log(app, parts.log, parts.results)
     add_result_pages(app, pages, parts.results, parts.browse)
     history = History(parts.results)
     add_session_page(app, pages, parts.browse, parts.blobs, audits, parts.log)
@@ -149,7 +159,8 @@ def site(parts: SiteParts) -> FastAPI:
     add_report_pages(app, pages, parts.reports, parts.checks)
     add_citation_checks(app, parts.reports, parts.checks, parts.caller)
     add_category_pages(app, pages, parts.results, parts.browse, parts.categories, parts.caller)
-    add_downloads(app, pages, parts.browse, parts.notes)
+    add_downloads(app, pages, parts.browse, parts.notes, parts.log)
+    add_releases(app, pages, parts.log, parts.blobs)
     add_api_page(app, pages, parts.methods)
     app.add_middleware(HeadAsGet)
     return app
@@ -198,15 +209,18 @@ def _leaderboard_page(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) ->
             known('show the column', name, view_models.COLUMNS)
         board = view_models.board(parts.results, method, chosen)
         kept, later = parts.results.kept, view_models.Gathered()
-        labs, categories = kept.get('choices', parts.browse.choices)
+        labs, categories, robots = choices(parts)
         return pages.TemplateResponse(request, 'leaderboard.html', {
             'board': board, 'method': method, 'methods': methods, 'chosen': chosen,
-            'labs': labs, 'categories': categories, 'shown': columns or (*view_models.COLUMNS,),
-            'all_columns': view_models.COLUMNS, 'rows': board.sorted_by(sort), 'sort': sort,
+            'labs': labs, 'categories': categories, 'robots': robots,
+            'shown': columns or (*view_models.COLUMNS,), 'all_columns': view_models.COLUMNS,
+            'rows': board.sorted_by(sort), 'sort': sort,
             'query': view_models.board_query(method, chosen, columns),
             'data_query': view_models.board_query(board.method, chosen),
+            'pooling': later(parts.results.pooling) if len(robots) > 1 else '',
             'leaders': later(lambda: category_leaders(parts.results)), 'later': later,
-            'films': kept.get('films', lambda: film_pairs(parts.browse, Filter(), 1), NEWEST_S),
+            'deciding': kept.get('deciding', lambda: deciding_clips(parts.results, parts.browse),
+                                 NEWEST_S),
             'newest': kept.get('newest', lambda: parts.browse.page(Filter(limit=NEWEST)),
                                NEWEST_S),
             'announcement': parts.methods.announcement()})
@@ -221,12 +235,15 @@ def _public_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts,
 
     def rules_now() -> dict[str, Any]:
         return parts.results.kept.get('rules', parts.rules, RULES_S, slow=True, late=True)
-    parts.results.kept.always(rules_now, late=True)
+    def head_now() -> SignedHead:    # the first one hashes every entry there is
+        return parts.results.kept.get('head', parts.log.head, RULES_S, slow=True, late=True)
+    for renewed in (rules_now, head_now):
+        parts.results.kept.always(renewed, late=True)
 
     @app.get('/rules', response_class=HTMLResponse, include_in_schema=False)
     def rules(request: Request) -> Response:
         return pages.TemplateResponse(request, 'rules.html', {
-            'rules': rules_now(), 'head': parts.log.head()})
+            'rules': rules_now(), 'head': head_now()})
 
     @app.get('/policies/{name}', response_class=HTMLResponse, include_in_schema=False)
     def policy(request: Request, name: str) -> Response:
@@ -235,12 +252,19 @@ def _public_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts,
         return pages.TemplateResponse(request, 'policy.html', {
             'card': card,
             'served': kept.get(('served', name), lambda: parts.browse.served(card), NEWEST_S),
+            'days': kept.get(('days', name), lambda: parts.browse.days(
+                card, SystemClock().now_ns()), NEWEST_S),
             'clips': kept.get(('clips', name), lambda: clips(parts.browse, name), NEWEST_S),
             'row': view_models.row_of(parts.results, name),
             'against': later(lambda: parts.results.against(name)), 'later': later,
             'audits': later(lambda: audits(name)),
             'site': str(request.base_url).rstrip('/'),
             'page': parts.browse.page(Filter(policy=name, limit=10))})
+
+
+def choices(parts: SiteParts) -> tuple[list[str], list[str], list[str]]:
+    """Return the values of the menus: institutions, categories, robots, at most 10 s old."""
+    return parts.results.kept.get('choices', parts.browse.choices, NEWEST_S)
 
 
 def known(what: str, name: str, names: Iterable[str]) -> None:
@@ -252,10 +276,10 @@ def known(what: str, name: str, names: Iterable[str]) -> None:
 def _evaluation_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) -> None:
     @app.get('/evaluations', response_class=HTMLResponse, include_in_schema=False)
     def evaluations(request: Request, wanted: Wanted) -> Response:
-        institutions, categories = parts.browse.choices()
+        institutions, categories, robots = choices(parts)
         return pages.TemplateResponse(request, 'evaluations.html', {
             'page': parts.browse.page(wanted), 'wanted': wanted, 'institutions': institutions,
-            'categories': categories, 'policies': parts.browse.cards(),
+            'categories': categories, 'robots': robots, 'policies': parts.browse.cards(),
             'more': view_models.query(wanted)})
 
 

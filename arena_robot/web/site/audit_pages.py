@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -52,6 +53,7 @@ PAGES = 5      # of the newest sessions, whose audits are compared with preferen
 LOOKS = 200    # into stored files at a renewal; the next one looks at more sessions
 RENEW_S = 30.0     # audits are added in the background, some in a minute
 AGAIN_S = 600.0    # a session without an audit is looked at again
+KEPT_REPORTS = 32    # the last ones that were read, of some 100 kB each
 Winner = str
 
 
@@ -362,6 +364,7 @@ def add_citation_checks(app: FastAPI, reports: Reports, checks: CitationChecks,
         return checks.of(name, number)[place]
 
 
+@lru_cache(maxsize=KEPT_REPORTS)
 def read_report(stored: StoredReport) -> PolicyReport:
     """Return a stored report; DataError when it cannot be read."""
     return report_from_json(json.loads(stored.content),

@@ -39,13 +39,14 @@ from arena_robot.server.results.standings import Results
 from arena_robot.server.store.browse import Browse
 from arena_robot.server.store.tallies import TallyBy
 from arena_robot.server.store.verdicts import ALL, Selection
-from arena_robot.web.site.history import History, curves
+from arena_robot.web.site.history import History, curves, is_line
 from arena_robot.web.site.result_pages import ScoreView, group_views, met_views
 from arena_robot.web.site.view_models import Chosen
 
 MAX_AGE = {'Cache-Control': 'public, max-age=300'}
 TITLE = 'Standings of robot policies'
 NOTHING = 'nothing to compare yet'
+NO_LINE = 'no plot over time yet: it needs a policy with enough sessions on two days'
 PREPARED = 100    # cards of policies that are drawn before somebody asks; others when asked for
 LETTER, PAD = 6.6, 12    # px of a badge
 
@@ -173,6 +174,8 @@ def _add_plots(app: FastAPI, pictures: DrawnPictures, results: Results, history:
         """Return the standings over time as a picture."""
         def draw() -> bytes:
             past = history.past()
+            if not is_line(past):
+                return figure_bytes(card_figure(TITLE, [], NO_LINE), 'svg')
             return figure_bytes(history_figure([entry.day for entry in past], curves(past),
                                                METHODS.find(RECOMMENDED).unit), 'svg')
         return svg_response(pictures.get(('history', str(len(history.past()))), draw))

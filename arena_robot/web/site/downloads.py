@@ -7,10 +7,14 @@ The server's log is JSON, for `arena results verify` and for whoever watches it.
 import dataclasses
 import json
 import re
+import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import format_datetime
+from functools import partial
+from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
@@ -18,19 +22,35 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from fastapi.templating import Jinja2Templates
 
-from arena_robot.core.clock import to_iso, to_utc
+import arena_robot
+from arena_robot.core.clock import Clock, to_iso, to_utc
 from arena_robot.core.csv_tables import csv_line
 from arena_robot.core.episode import Slot
-from arena_robot.core.errors import RankingError
+from arena_robot.core.errors import DataError, NotComputed, RankingError
 from arena_robot.core.verdict import FIELDS
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.methods import METHODS, rank_comparable
 from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.standings import plain
 from arena_robot.records.roboarena_files import SESSIONS_FILE
-from arena_robot.server.store.browse import MOST, Browse, Evaluation, Filter, RolloutNotes
-from arena_robot.server.transparency.log import TransparencyLog
-from arena_robot.server.transparency.verify import counted_comparisons
+from arena_robot.server.base import UnknownSession
+from arena_robot.server.files import FileId, digest_of
+from arena_robot.server.results.standings import Results
+from arena_robot.server.store.blobs import Blobs
+from arena_robot.server.store.browse import (
+    MOST,
+    Browse,
+    Evaluation,
+    Filter,
+    RolloutNotes,
+    rollout_notes,
+)
+from arena_robot.server.store.database import Database
+from arena_robot.server.store.log import RELEASES, releases
+from arena_robot.server.store.log import size as log_size
+from arena_robot.server.transparency.keys import LogKey
+from arena_robot.server.transparency.log import TransparencyLog, release_entry
+from arena_robot.server.transparency.verify import counted_comparisons, task_results
 from arena_robot.web.site.history import MethodChanges
 
 EXTRAS = tuple(field for field in FIELDS if field.optional)
@@ -54,10 +74,13 @@ COLUMNS = (
     ('reruns_b', 'the same for B'),
     ('waited_a', 'share of the time in which the arm waited for A; empty if not known'),
     ('waited_b', 'the same for B'),
+    ('robot', 'kind of the robot; empty if not known'),
     ('mark', 'imported, or why it does not count; empty if it counts and passed the relay'),
 )
 Notes = Callable[[Sequence[str]], Mapping[str, Mapping[str, RolloutNotes]]]
 NOTES = tuple(field.name for field in dataclasses.fields(RolloutNotes))
+LOG_S = 1.0    # a correction is an entry too, and no verdict
+FRESH_S = 60.0    # a server with a verdict every second can answer, and saved heads are older
 FEED = 30    # sessions in the feed; readers ask for it every hour or so
 NOT_XML = re.compile('[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')
 
@@ -87,7 +110,8 @@ def csv_lines(browse: Browse, notes: Notes) -> Iterator[str]:
                      *(field.plain(getattr(verdict, field.name)) for field in EXTRAS),
                      '' if e.chosen is None else int(e.chosen),
                      *('' if run is None else run.reruns for run in rollouts),
-                     *(_share(run.waited if run else None) for run in rollouts), e.mark])
+                     *(_share(run.waited if run else None) for run in rollouts), e.robot,
+                     e.mark])
 
 
 def json_lines(browse: Browse, notes: Notes) -> Iterator[str]:
@@ -113,7 +137,8 @@ def feed(browse: Browse, site: str) -> str:
             f'{items}</channel></rss>\n')
 
 
-def add_downloads(app: FastAPI, pages: Jinja2Templates, browse: Browse, notes: Notes) -> None:
+def add_downloads(app: FastAPI, pages: Jinja2Templates, browse: Browse, notes: Notes,
+                  log: TransparencyLog) -> None:
     """Add files, feed, and the page about the data to the site."""
     @app.get(f'/data/{SESSIONS_FILE}')
     def table() -> Response:
@@ -133,10 +158,108 @@ def add_downloads(app: FastAPI, pages: Jinja2Templates, browse: Browse, notes: N
 
     @app.get('/data', response_class=HTMLResponse, include_in_schema=False)
     def data(request: Request) -> Response:
-        return pages.TemplateResponse(request, 'data.html', {'columns': COLUMNS})
+        return pages.TemplateResponse(request, 'data.html', {
+            'columns': COLUMNS, 'releases': log.releases()[::-1]})
 
 
-def _download(lines: Iterator[str], media_type: str, name: str) -> Response:
+RELEASE_NAME = re.compile(r'\d{4}-\d{2}[a-z]?')    # a month; a second release in it ends in b
+DOI = re.compile(r'10\.\d{4,9}/\S+')
+RELEASE_FILE = 'release.json'
+TRIES = 5    # while sessions are accepted: each takes as long as reading the log
+
+
+class ReleaseFreezer:
+    """Freezes what the log says on a day into files that never change."""
+
+    def __init__(self, database: Database, blobs: Blobs, data: Path, clock: Clock) -> None:
+        self._database, self._blobs, self._data, self._clock = database, blobs, data, clock
+        self._log = TransparencyLog(database, LogKey(data / 'log.key'), clock)
+
+    def freeze(self, name: str, doi: str, author: str) -> dict[str, Any]:
+        """
+        Store the files of a release, enter their hashes into the log, and return the entry.
+
+        DataError for a name that exists or is no month, and for text that is no DOI.
+        """
+        if not RELEASE_NAME.fullmatch(name) or (doi and not DOI.fullmatch(doi)):
+            raise DataError(f"a release is named by its month, such as 2026-11, and a DOI begins "
+                            f"with 10. and has a slash; found '{name:.40}', '{doi:.80}'")
+        spool = self._data / 'spool'
+        spool.mkdir(exist_ok=True, mode=0o700)
+        for _ in range(TRIES):
+            with tempfile.TemporaryDirectory(dir=spool) as folder:
+                files, size = self._write(Path(folder), name, doi)
+                entry = self._enter(name, doi, author, files, size)
+                if entry is not None:
+                    return entry
+        raise DataError('sessions were accepted all the while; try again when it is quieter')
+
+    def _write(self, folder: Path, name: str, doi: str) -> tuple[list[Path], int]:
+        methods = MethodChanges(self._data, self._clock)
+        methods.open()
+        bundle = self._log.bundle()
+        release = {'name': name, 'doi': doi, 'version': arena_robot.__version__,
+                   'methods': [dataclasses.asdict(row) for row in methods.methods],
+                   'method': METHODS.find(RECOMMENDED).description}
+        values = {**bundle, 'standings': standings_of(bundle), 'release': release,
+                  'tasks': task_results(counted_comparisons(bundle))}
+        main, table = folder / RELEASE_FILE, folder / SESSIONS_FILE
+        main.write_text(_json(values), encoding='utf-8')
+        with table.open('w', encoding='utf-8', newline='') as stream:
+            stream.writelines(csv_lines(Browse(self._database),
+                                        partial(rollout_notes, self._database)))
+        return [main, table], int(bundle['head']['size'])
+
+    def _enter(self, name: str, doi: str, author: str, files: Sequence[Path], size: int,
+               ) -> dict[str, Any] | None:
+        """Return the new entry; None when the log grew since the files were written."""
+        sums = {path.name: {'sha256': digest_of(path), 'size': path.stat().st_size}
+                for path in files}
+        with self._database.write() as connection:
+            self._log.lock(connection)
+            if any(entry['name'] == name for entry in releases(connection)):
+                raise DataError(f'release {name} exists, and never changes; choose another name')
+            if log_size(connection) != size:
+                return None
+            for path in files:
+                self._blobs.put(path, FileId(RELEASES, name, path.name).key)
+            body = release_entry(name, doi, author, size, sums, self._clock.now_ns())
+            self._log.append(connection, [(RELEASES, body)])
+        return dict(json.loads(body))
+
+
+def add_releases(app: FastAPI, pages: Jinja2Templates, log: TransparencyLog,
+                 blobs: Blobs) -> None:
+    """Add the pages and files of frozen releases."""
+    def entry_of(name: str) -> dict[str, Any]:
+        for entry in log.releases():
+            if entry['name'] == name:
+                return entry
+        raise UnknownSession(f'there is no release {name:.40}; /data lists them')
+
+    @app.get('/api/releases')
+    def listed() -> list[dict[str, Any]]:
+        """Return the frozen releases, oldest first: DOI, entries of the log, hashes of files."""
+        return log.releases()
+
+    @app.get('/data/{name}', response_class=HTMLResponse, include_in_schema=False)
+    def page(request: Request, name: str) -> Response:
+        return pages.TemplateResponse(request, 'data.html', {
+            'release': entry_of(name), 'site': str(request.base_url).rstrip('/')})
+
+    @app.get('/data/{name}/{file}', include_in_schema=False)
+    def frozen(name: str, file: str) -> Response:
+        if file not in entry_of(name)['files']:
+            raise UnknownSession(f'release {name:.40} has no file {file:.40}')
+        kind = 'application/json' if file == RELEASE_FILE else 'text/csv; charset=utf-8'
+        return _download(blobs.read(FileId(RELEASES, name, file).key), kind, f'{name}-{file}')
+
+
+def _json(values: Mapping[str, Any]) -> str:
+    return json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(',', ':'))
+
+
+def _download(lines: Iterator[str] | Iterator[bytes], media_type: str, name: str) -> Response:
     return StreamingResponse(lines, media_type=media_type, headers={
         'Content-Disposition': f'attachment; filename="{name}"'})
 
@@ -195,25 +318,28 @@ class LogBundle:
     """
     The log with its standings as JSON, made once for each size of the log.
 
-    The standings are those of the bundle's own entries, so both are of one moment. Requests that
-    come while it is made wait for the same bytes.
+    The standings are those of the bundle's own entries, so both are of one moment.
     """
 
     def __init__(self, log: TransparencyLog) -> None:
         self._log = log
         self._lock = threading.Lock()
-        self._size = -1
+        self._size, self._made_s = -1, 0.0
         self._body = b''
+
+    def is_fresh(self) -> bool:
+        """Tell whether the last bundle has every entry, or all but those of the last minute."""
+        return time.monotonic() - self._made_s < FRESH_S or self._log.size() == self._size
 
     def body(self) -> bytes:
         """Return the bytes of the JSON object."""
         with self._lock:
             if self._log.size() != self._size:
+                began_s = time.monotonic()
                 values = self._log.bundle()
                 values['standings'] = standings_of(values)
-                self._body = json.dumps(values, ensure_ascii=False, allow_nan=False,
-                                        separators=(',', ':')).encode()
-                self._size = values['head']['size']
+                self._body = _json(values).encode()
+                self._size, self._made_s = values['head']['size'], began_s
             return self._body
 
 
@@ -229,14 +355,17 @@ def standings_of(bundle: dict[str, Any]) -> dict[str, Any]:
     return {'method': standings.method, 'standings': plain(rows)}
 
 
-def add_log(app: FastAPI, log: TransparencyLog) -> None:
-    """Add the pages below ``/api/log``."""
+def add_log(app: FastAPI, log: TransparencyLog, results: Results) -> None:
+    """Add the pages below ``/api/log``; the whole log is put together in the background."""
     cached = LogBundle(log)
 
     @app.get('/api/log')
     def bundle() -> Response:
         """Return the whole log with the standings of its entries, for `arena results verify`."""
-        return Response(cached.body(), media_type='application/json')
+        body = results.others.get('log', cached.body, LOG_S, slow=True, late=True)
+        if not cached.is_fresh():
+            raise NotComputed('the log is being put together anew; ask for it again')
+        return Response(body, media_type='application/json')
 
     @app.get('/api/log/head')
     def head() -> Response:

@@ -141,6 +141,12 @@ def curves(past: tuple[PastStandings, ...]) -> dict[str, list[tuple[float, float
             if any(score == score for score, _, _ in values)}
 
 
+def is_line(past: tuple[PastStandings, ...]) -> bool:
+    """Tell whether the plot of a policy has two days: others have axes and no line."""
+    return any(sum(score == score for score, _, _ in values) > 1
+               for values in curves(past).values())
+
+
 def table(past: tuple[PastStandings, ...]) -> HistoryTable:
     """Return what was stated on the last days, the last one first, the best of it first."""
     last = past[-SHOWN_DAYS:][::-1]
@@ -161,7 +167,8 @@ def add_history(app: FastAPI, pages: Jinja2Templates, results: Results,
     def page(request: Request) -> Response:
         past = history.past()
         return pages.TemplateResponse(request, 'history.html', {
-            'past': past, 'table': table(past), 'method': METHODS.find(RECOMMENDED)})
+            'past': past, 'table': table(past), 'drawn': is_line(past),
+            'method': METHODS.find(RECOMMENDED)})
 
     @app.get('/api/history')
     def past() -> dict[str, Any]:

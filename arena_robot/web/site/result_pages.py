@@ -7,7 +7,8 @@ On the page of a category of tasks a maintainer corrects the category of a sessi
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import pairwise
 from urllib.parse import parse_qs
 
 from fastapi import FastAPI, Request
@@ -15,6 +16,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from fastapi.templating import Jinja2Templates
 
+from arena_robot.core.episode import Preference
 from arena_robot.core.errors import DataError, Unauthorised
 from arena_robot.core.task_categories import CATEGORIES, PERSON
 from arena_robot.ranking.intervals.choice import LEAST_SESSIONS
@@ -23,7 +25,7 @@ from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.standings import not_relayed, place_words
 from arena_robot.server.base import Caller, Role
 from arena_robot.server.results.standings import LABS, Results
-from arena_robot.server.store.browse import Browse, Filter, PolicyCard
+from arena_robot.server.store.browse import Browse, Filter, Page, PolicyCard
 from arena_robot.server.store.categories import Categories, StoredCategory
 from arena_robot.server.store.tallies import Score, TallyBy
 from arena_robot.server.store.verdicts import Selection
@@ -31,7 +33,10 @@ from arena_robot.web.bounds import FORM_BYTES
 from arena_robot.web.site import view_models
 
 SHOWN_PAIRS = 5    # sessions of two policies with both films, the newest
+LISTED = 10    # newest sessions of two policies: a page of them, its films above
 LOOKED_AT = 40    # newest evaluations of a policy among which its clips are looked for
+NEWEST_S = 10.0    # of the newest sessions; their videos may come later
+SCENES_S = 60.0    # videos of a scene may come after its verdict
 CLIPS = 2    # of successes, and of failures
 SUCCESS, FAILURE = 0.99, 0.5    # progress of a success at least, of a failure at most
 
@@ -72,6 +77,24 @@ class FilmPair:
     prompt: str
     policies: tuple[str, str]
     addresses: tuple[str, str]
+    preferred: str = ''
+
+
+@dataclass(frozen=True)
+class DecidingClips:
+    """Both videos of one session on the first page, and in a sentence why it is that one."""
+
+    film: FilmPair
+    why: str
+
+
+@dataclass(frozen=True)
+class CategoryScene:
+    """The newest video of a category of tasks, and how many sessions of it count."""
+
+    category: str
+    sessions: int
+    film: FilmPair
 
 
 @dataclass(frozen=True)
@@ -139,18 +162,70 @@ def elsewhere(results: Results, first: str, second: str) -> str:
     return not_relayed(results.origins_of_pair(first, second))
 
 
-def film_pairs(browse: Browse, wanted: Filter, most: int = SHOWN_PAIRS) -> list[FilmPair]:
-    """Return the newest sessions that pass a filter and have a video of both policies."""
+def newest_page(browse: Browse, **wanted: str) -> Page:
+    """Return the newest evaluations, among which those with videos are looked for."""
+    return browse.page(Filter(limit=4 * SHOWN_PAIRS, **wanted))
+
+
+def film_pairs(browse: Browse, page: Page, most: int = SHOWN_PAIRS,
+               decided: bool = False) -> list[FilmPair]:
+    """
+    Return the sessions of a page that have a video of both policies.
+
+    ``decided``: only those that count and in which one policy was preferred.
+    """
     pairs: list[FilmPair] = []
-    for e in browse.page(replace(wanted, limit=4 * SHOWN_PAIRS)).evaluations:
+    newest = page.evaluations
+    filmed = browse.filmed([e.id for e in newest])
+    for e in newest:
         if len(pairs) == most:
             break
+        preferred = e.verdict.preference if e.counts else None
+        if e.id not in filmed or (decided and preferred in (None, Preference.TIE)):
+            continue
         videos = browse.videos(e.id)
         common = [path for path in videos.get('A', []) if path in videos.get('B', [])]
         if common:
             pairs.append(FilmPair(e.id, e.prompt, (e.policy_a, e.policy_b), (
-                f'/files/{e.id}/A/{common[0]}', f'/files/{e.id}/B/{common[0]}')))
+                f'/files/{e.id}/A/{common[0]}', f'/files/{e.id}/B/{common[0]}'),
+                preferred.value if preferred else ''))
     return pairs
+
+
+def pair_sessions(browse: Browse, a: str, b: str) -> tuple[Page, list[FilmPair]]:
+    """Return the newest sessions of two policies, and those of them with both videos."""
+    newest = newest_page(browse, policy=a, against=b)
+    return Page(newest.evaluations[:LISTED], ''), film_pairs(browse, newest)
+
+
+def deciding_clips(results: Results, browse: Browse) -> DecidingClips | None:
+    """
+    Return the newest session with both videos in which a policy was preferred to its neighbour.
+
+    Of the neighbours in the standings, those nearest to the top count. None without videos.
+    """
+    names = [row.policy for row in view_models.board(results, RECOMMENDED).rows
+             if row.shown.left is not None]
+    for place, (a, b) in enumerate(pairwise(names[:SHOWN_PAIRS + 1])):
+        if films := film_pairs(browse, newest_page(browse, policy=a, against=b), 1,
+                               decided=True):
+            where = 'have the two highest scores, and their sessions decide who is first' \
+                if place == 0 else 'are next to each other in the standings'
+            return DecidingClips(films[0], f'{a} and {b} {where}. This is the newest one with '
+                                 'both videos in which one of them was preferred.')
+    newest = newest_page(browse)
+    films = film_pairs(browse, newest, 1, decided=True) or film_pairs(browse, newest, 1)
+    return DecidingClips(films[0], 'This is the newest session with both videos; too little is '
+                         'known of neighbours in the standings.') if films else None
+
+
+def scenes(results: Results, browse: Browse) -> list[CategoryScene]:
+    """Return the categories with a session of both videos, largest first; NotComputed at first."""
+    return results.kept.get('scenes', lambda: [
+        CategoryScene(category, sum(score.count for score in scores.values()) // 2, films[0])
+        for category, scores in results.scores(TallyBy.CATEGORY).items()
+        if category and (films := film_pairs(browse, newest_page(browse, category=category), 1))],
+        SCENES_S, slow=True, late=True)
 
 
 def add_result_pages(app: FastAPI, pages: Jinja2Templates, results: Results,
@@ -170,21 +245,21 @@ def add_result_pages(app: FastAPI, pages: Jinja2Templates, results: Results,
         if a and b and a != b:
             browse.card(a), browse.card(b)
             total, by_category = met_views(results, a, b)
+            page, films = results.kept.get(('pair', a, b), lambda: pair_sessions(browse, a, b),
+                                           NEWEST_S)
             shown |= {'total': total, 'chance': later(lambda: win_chance(results, a, b)),
                       'elsewhere': elsewhere(results, a, b),
-                      'films': film_pairs(browse, Filter(policy=a, against=b)),
-                      'by_category': by_category,
-                      'page': browse.page(Filter(policy=a, against=b, limit=10))}
+                      'films': films, 'by_category': by_category, 'page': page}
         return pages.TemplateResponse(request, 'versus.html', shown)
 
     @app.get('/by/{group}', response_class=HTMLResponse, include_in_schema=False)
     def by(request: Request, group: TallyBy) -> Response:
-        later = view_models.Gathered()
+        later, by_task = view_models.Gathered(), group is TallyBy.CATEGORY
         return pages.TemplateResponse(request, 'groups.html', {
             'later': later, 'by': group.value, 'groups': group_views(results, group),
-            'recommended': RECOMMENDED,
-            'words': later(results.words) if group is TallyBy.CATEGORY else None,
-            'labs': later(lambda: lab_table(results)) if group is TallyBy.INSTITUTION else None})
+            'recommended': RECOMMENDED, 'words': later(results.words) if by_task else None,
+            'scenes': later(lambda: scenes(results, browse)) if by_task else None,
+            'labs': None if by_task else later(lambda: lab_table(results))})
 
     @app.get('/api/by/{group}')
     def by_json(group: TallyBy) -> dict[str, dict[str, dict[str, int]]]:

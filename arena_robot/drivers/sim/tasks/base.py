@@ -134,7 +134,7 @@ def choose(rng: np.random.Generator, *variants: str) -> str:
 
 def share(value: float, full: float) -> float:
     """Return ``value / full`` within 0 to 1."""
-    return float(np.clip(value / full, 0.0, 1.0))
+    return min(max(float(value / full), 0.0), 1.0)
 
 
 def apart(a: Floats, b: Floats) -> float:

@@ -20,7 +20,7 @@ import numpy as np
 
 from arena_robot.core.observation import EYES, Pixels
 from arena_robot.drivers.emulators.zed import Cameras, EmulatedZed, picture
-from arena_robot.drivers.sim.zed_models import camera_info
+from arena_robot.drivers.sim.room_model import camera_info
 from arena_robot.robots.cameras import MODELS
 
 SDK_VERSION = '5.1.0'

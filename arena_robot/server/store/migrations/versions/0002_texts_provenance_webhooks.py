@@ -1,4 +1,8 @@
-"""Hidden texts of a session, where a policy comes from, webhooks and what waits for them."""
+"""
+Hidden texts of a session, where a policy comes from, webhooks and what waits for them.
+
+An index finds the sessions of an institution in a category.
+"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +12,9 @@ down_revision = '0001'
 
 
 def upgrade() -> None:
-    """Add both columns, empty, and both tables."""
+    """Add both columns, empty, both tables, and the index."""
+    op.create_index('ix_sessions_institution_category_created_ns_id', 'sessions',
+                    ['institution', 'category', 'created_ns', 'id'])
     for table, column in (('sessions', 'hidden'), ('policies', 'provenance')):
         op.add_column(table, sa.Column(column, sa.Text, nullable=False, server_default=''))
     op.create_table(
