@@ -115,13 +115,12 @@ def test_ctrl_c_in_a_rollout_records_its_end(processes, tmp_path):
         return [json.loads(line) for path in tmp_path.glob('sessions/*/journal.jsonl')
                 for line in path.read_text().splitlines()]
     wait_for(program, lambda: any(entry['move'] == 'ticked' for entry in moves()), 60.0)
-    code, took_s = program.end()
+    code, _ = program.end()
     assert code == 130, program.log
-    assert took_s < 5.0
-    assert 'Traceback' not in program.log
-    assert 'killed' not in program.log
+    for fault in ('Traceback', 'did not end', 'killed'):
+        assert fault not in program.log
     last = moves()[-1]
-    assert (last['move'], last['data']['end']) == ('ended', 'interrupted')
+    assert (last['move'], last['data'].get('end')) == ('ended', 'interrupted'), program.log
     assert last['data']['detail'] == 'the station was ended'
 
 

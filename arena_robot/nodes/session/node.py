@@ -46,7 +46,7 @@ ALIVE_S = 0.25        # RemoteDesk misses five of these
 TELL_S = 0.2          # how soon a person sees what the arm waits for
 AGAIN_S = 5.0         # until a delivery that failed is tried again
 CALL_S = 5.0          # for an answer of another node
-ENDS_S = 1.0          # for a rollout to be stored at the end of the process
+ENDS_S = 2.5          # for a rollout to be stored at the end of the process: a busy disk is slow
 
 
 class SessionNode(Listening):

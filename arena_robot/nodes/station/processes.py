@@ -27,7 +27,7 @@ if TYPE_CHECKING:    # a station without the simulator imports this
     from arena_robot.nodes.simulation.governor import SessionPace
 
 log = logging.getLogger(__name__)
-INTERRUPT_S, TERMINATE_S = 2.0, 0.5    # a node ends within a second of SIGINT
+INTERRUPT_S, TERMINATE_S = 4.0, 0.5    # a session node stores a rollout first; others take 1 s
 SESSION = 'session_node'
 EXAMPLE_POOL = {'policies': [
     {'name': 'random-walk', 'address': 'example:random_walk'},
