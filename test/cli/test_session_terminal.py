@@ -206,6 +206,13 @@ def test_what_a_submitted_session_waits_for_is_named():
     assert lines[-1] == '  waiting for: videos of A'
 
 
+def test_a_session_that_does_not_count_names_no_policy_and_doubts_no_commitment():
+    named = DeskState(State.DONE, policy_a='azure', policy_b='olive', commitment='c')
+    assert 'DOES NOT MATCH' in list(state_lines(named))[-1]
+    assert not any('commitment' in line or 'A was' in line
+                   for line in state_lines(dataclasses.replace(named, policy_a='', policy_b='')))
+
+
 def test_who_evaluates_is_asked_and_never_guessed(desk, typed):
     evaluator = typed(['Grace', TASK, '?'])
     assert Terminal(desk).lead('', '') == 1

@@ -155,6 +155,11 @@ def test_after_the_reveal_both_clips_a_link_and_the_count_are_there(page, statio
     browser.refresh()
     page.until(lambda: page.find('#count').text, 'no panel')
     assert not browser.find_elements('css selector', '#page')
+    # One that does not count names no policy, and its commitment is not doubted.
+    page.until(lambda: page.find('#reveal').is_displayed(), 'no reveal')
+    page.shows(State.DONE, session_id='e' * 32, policy_a='', policy_b='', commitment='c')
+    page.until(lambda: not browser.find_elements('css selector', '#reveal'), 'a reveal')
+    assert 'Your 12th session' in page.find('#count').text
 
 
 @pytest.mark.parametrize('address', ['https://arena.example.org', None])

@@ -381,7 +381,7 @@ def state_lines(seen: DeskState) -> Iterator[str]:
                    'then photograph. Leave it there until B has ended.')
     if seen.state is State.SUBMITTING and seen.doing:
         yield f'  waiting for: {seen.doing}'
-    if seen.state is State.DONE:
+    if seen.state is State.DONE and seen.policy_a:    # a session that does not count names none
         fits = ('matches the commitment' if seen.verified
                 else 'DOES NOT MATCH the commitment' if seen.commitment
                 else 'cannot be checked: the commitment is lost')

@@ -219,13 +219,14 @@ const ordinal = (n) => `${n}${ENDINGS[new Intl.PluralRules('en', {type: 'ordinal
 
 function finished(state, use) {
   const nodes = [];
-  if (state.state === 'done') {
+  if (state.state === 'done' && state.policy_a) {    // a session that does not count names none
     nodes.push(el('dl', {id: 'reveal'}, el('dt', {}, 'A was'), el('dd', {}, state.policy_a),
       el('dt', {}, 'B was'), el('dd', {}, state.policy_b),
       el('dt', {}, 'Commitment'), el('dd', {}, state.verified ? 'matches the reveal'
         : !state.commitment ? 'lost, so the reveal cannot be checked'
-        : 'DOES NOT MATCH: tell the maintainer of the arena')), ...earned(state, use), auditBox(state));
+        : 'DOES NOT MATCH: tell the maintainer of the arena')));
   }
+  if (state.state === 'done') nodes.push(...earned(state, use), auditBox(state));
   return {nodes: [...nodes, onward('Begin the next session', use, () => press('check'), CHECKING)]};
 }
 
