@@ -1,11 +1,14 @@
 """
 Generate Python code beside every .proto file in arena_robot.
 
-The code is committed, so that the package can be used without the compiler. ``--check`` changes
-nothing and fails when the committed code does not match the sources.
+The code is committed, so that the package can be used without the compiler. The compiler lets it
+refuse every library older than itself; here it takes the oldest that pyproject.toml allows, with
+which `make install-check` runs it: who has LeRobot or a model in the same Python has old ones.
+``--check`` changes nothing and fails when the committed code does not match the sources.
 """
 
 import argparse
+import re
 import sys
 import tempfile
 from importlib.metadata import version
@@ -28,6 +31,24 @@ def generate(sources: list[Path], out: Path) -> None:
         raise SystemExit(f'protoc failed with code {code} on {", ".join(names)}')
 
 
+def oldest(package: str) -> str:
+    """Return the oldest version of a package that pyproject.toml allows."""
+    return re.findall(rf"'{package}>=([\d.]+)", (ROOT / 'pyproject.toml').read_text('utf-8'))[0]
+
+
+def for_oldest(code: str) -> str:
+    """Return generated code that takes the oldest libraries that pyproject.toml allows."""
+    protobuf = oldest('protobuf')
+    major, minor, patch = protobuf.split('.')
+    for pattern, number in (
+            (r"(?<=GRPC_GENERATED_VERSION = ')[\d.]+", oldest('grpcio')),
+            (r'(?<=Protobuf Python Version: )[\d.]+', protobuf),
+            (r'(?<=Domain\.PUBLIC,\n)    \d+,\n    \d+,\n    \d+,',
+             f'    {major},\n    {minor},\n    {patch},')):
+        code = re.sub(pattern, number, code)
+    return code
+
+
 def products() -> dict[Path, str]:
     """Return the content of every generated file by its path in the checkout."""
     sources = sorted(PACKAGE.rglob('*.proto'))
@@ -36,7 +57,7 @@ def products() -> dict[Path, str]:
     with tempfile.TemporaryDirectory() as folder:
         generate(sources, Path(folder))
         made = sorted(p for p in Path(folder).rglob('*') if p.is_file())
-        return {ROOT / path.relative_to(folder): path.read_text(encoding='utf-8')
+        return {ROOT / path.relative_to(folder): for_oldest(path.read_text(encoding='utf-8'))
                 for path in made if path.suffix in ('.py', '.pyi')}
 
 

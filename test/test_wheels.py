@@ -168,6 +168,28 @@ def test_policy_serves_and_checks(role):
 
 @INSTALLED
 @roles('policy')
+def test_a_policy_is_served_beside_the_oldest_grpc_and_protobuf(role):
+    """Who has LeRobot or a model in the same Python has old ones."""
+    oldest = [text.replace('>=', '==') for text in OWN['policy'] if re.match('grpc|proto', text)]
+    code, text = role('pip', 'install', '--quiet', '--disable-pip-version-check', *oldest)
+    assert code == 0, text
+    process = role.start('arena', 'policy', 'serve', 'echo', '--port', '0')
+    try:
+        seen = ''
+        while not (found := re.search(r'arena policy check (grpc:\S+)', seen)):
+            line = process.stdout.readline()
+            assert line, seen
+            seen += line
+        code, text = role('arena', 'policy', 'check', found[1], '--calls', '5')
+    finally:
+        process.terminate()
+        assert process.wait(30) == 0
+    assert code == 0, text
+    assert ' 0 failed' in text
+
+
+@INSTALLED
+@roles('policy')
 def test_the_first_blind_verdict_takes_five_minutes(role, browser, monkeypatch):
     """From an empty environment, by what docs/blind.md prints; the phone is Chromium."""
     monkeypatch.syspath_prepend(ROOT / 'test' / 'blind')

@@ -5,7 +5,7 @@ import warnings
 
 from arena_robot.policy.proto import arena_policy_pb2 as arena__robot_dot_policy_dot_proto_dot_arena__policy__pb2
 
-GRPC_GENERATED_VERSION = '1.85.1'
+GRPC_GENERATED_VERSION = '1.80.0'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 
