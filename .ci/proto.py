@@ -33,7 +33,10 @@ def generate(sources: list[Path], out: Path) -> None:
 
 def oldest(package: str) -> str:
     """Return the oldest version of a package that pyproject.toml allows."""
-    return re.findall(rf"'{package}>=([\d.]+)", (ROOT / 'pyproject.toml').read_text('utf-8'))[0]
+    project = (ROOT / 'pyproject.toml').read_text(encoding='utf-8')
+    found = re.search(rf"'{package}>=([\d.]+)", project)
+    assert found, f'pyproject.toml asks for no version of {package}'
+    return found[1]
 
 
 def for_oldest(code: str) -> str:
