@@ -153,6 +153,7 @@ def changed(folder, changes):
     """Copy what a field touches and apply the page's changes; return the copy."""
     for name in ('arena_robot', 'arena_msgs', '.ci'):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns('__pycache__'))
+    shutil.copy(ROOT / 'pyproject.toml', folder)    # .ci/proto.py reads it
     for name, text in changes:
         if not name.startswith('add to '):
             newest = sorted((folder / name).parent.glob('0*.py'))[-1].name[:4]

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 ROOT = Path(__file__).parents[2]
 SIM = ROOT / 'config' / 'stations' / 'sim.yaml'
@@ -37,7 +38,12 @@ class Process:
         begin_s = time.monotonic()
         if self.popen.poll() is None:
             self.popen.send_signal(number)
-        self.popen.wait(timeout=timeout_s)
+        try:
+            self.popen.wait(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            self.popen.send_signal(signal.SIGABRT)    # it prints where each thread is
+            self.popen.wait(timeout=timeout_s)
+            pytest.fail(f'it did not end within {timeout_s:g} s: {self.log[-10_000:]}')
         return self.popen.returncode, time.monotonic() - begin_s
 
     def kill(self):

@@ -41,6 +41,23 @@ with Spin() as spin:
         thread.join()
 """
 
+HANGS = """
+import ctypes, sys
+from rclpy.node import Node
+from arena_robot.nodes.lib import spin
+
+class Stuck(Node):
+    def destroy_node(self):
+        ctypes.PyDLL(None).sleep(60)    # as Fast DDS, it holds the interpreter
+
+def build(running):
+    running.add(Stuck('stuck', context=running.context))
+    running.stop()
+
+spin.DDS_S = 0.5
+sys.exit(spin.run_with(build, []))
+"""
+
 
 @pytest.fixture
 def pair():
@@ -105,3 +122,10 @@ def test_a_subscription_may_go_while_its_events_are_looked_at():
     done = subprocess.run([sys.executable, '-X', 'faulthandler', '-c', DESTROYED_MEANWHILE],
                           capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_a_process_ends_and_says_where_it_was_if_fast_dds_hangs():
+    done = subprocess.run([sys.executable, '-c', HANGS], capture_output=True, text=True,
+                          timeout=30, check=False)
+    assert done.returncode == 1, done.stderr[-3000:]
+    assert 'in destroy_node' in done.stderr

@@ -5,6 +5,7 @@ Before ROS starts: the range of discovery, and whether SROS2 can do what its var
 """
 
 import atexit
+import faulthandler
 import logging
 import os
 import signal
@@ -40,6 +41,8 @@ log = logging.getLogger(__name__)
 
 GONE = 'pointer is invalid'    # rclpy's word for an action server that is closed meanwhile
 STOP_S = 1.0          # how long an executor may take to end, and then its thread
+DDS_S = 8.0           # how long Fast DDS may take to close: it can wait for itself for ever
+STDERR = 2
 PORT_LOOK_S = 1.0     # PortWatch counts looks of one a second
 PROFILE_VARIABLES = ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE')
 RANGE = 'ROS_AUTOMATIC_DISCOVERY_RANGE'
@@ -55,11 +58,13 @@ class Spin:
     rclpy in this process: its context, and one executor with its threads per node.
 
     A node's callbacks never wait for another node's; subscriptions of a Listening node have their
-    own thread. ``with`` starts; leaving it closes the nodes, within STOP_S each.
+    own thread. ``with`` starts; leaving it closes the nodes, within STOP_S each. Where the process
+    ``ends_then``, it does so after DDS_S with 1 and the place of each thread if Fast DDS hangs.
     """
 
-    def __init__(self, args: Sequence[str] | None = None) -> None:
+    def __init__(self, args: Sequence[str] | None = None, ends_then: bool = False) -> None:
         self.context = Context()
+        self._ends_then = ends_then
         self.stopped = threading.Event()
         self._args = args
         self._nodes: list[tuple[Node, Executor, threading.Thread]] = []
@@ -116,12 +121,17 @@ class Spin:
             listener.wind_down()
         for listener in listening:
             listener.close()
+        if self._ends_then:
+            # A thread of its own in C: Fast DDS hangs while it holds the interpreter.
+            faulthandler.dump_traceback_later(DDS_S, exit=True, file=STDERR)
         for node, executor, thread in self._nodes:
             executor.shutdown(timeout_sec=STOP_S)
             thread.join(timeout=STOP_S)
             node.destroy_node()
         self._nodes.clear()
         self.context.try_shutdown()
+        if self._ends_then:
+            faulthandler.cancel_dump_traceback_later()
         atexit.unregister(self.close)
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
@@ -192,7 +202,7 @@ def run_with(build: Callable[[Spin], object], args: Sequence[str] | None = None)
     tune_process()
     logging.basicConfig(stream=sys.stderr, format='[%(levelname)s] [%(name)s]: %(message)s')
     try:
-        with Spin(args) as spin:
+        with Spin(args, ends_then=True) as spin:
             spin.catch_signals()
             build(spin)
             keep_what_exists()
