@@ -54,6 +54,8 @@ def station_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--external-cameras', type=int, choices=(0, 1, 2), default=2)
     parser.add_argument('--no-wrist-camera', action='store_true')
     parser.add_argument('--no-stereo', action='store_true')
+    parser.add_argument('--depth', action='store_true',
+                        help='each camera measures depth, and its session uses it')
     parser.add_argument('--test-driver', action='store_true',
                         help='also assign policies on probation to this station')
     add_server_arguments(parser)
@@ -70,7 +72,7 @@ def run_station(args: argparse.Namespace) -> int:
     reply = calls(args)('AddStation', pb.Station(
         name=args.name, institution=args.institution, robot=robot_of(args.robot).name,
         external_cameras=args.external_cameras, wrist_camera=not args.no_wrist_camera,
-        stereo=not args.no_stereo, test_driver=args.test_driver))
+        stereo=not args.no_stereo, depth=args.depth, test_driver=args.test_driver))
     _print_token(args, reply.token)
     return 0
 

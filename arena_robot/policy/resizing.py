@@ -115,14 +115,20 @@ def _shown_depths(observation: Observation, spec: PolicySpec,
         if depth is None and whole:
             raise PolicyRefused(f"the policy wants the depth '{source}', this station shows "
                                 f"{', '.join(observation.depths) or 'none'}")
-        if depth is not None and spec.image_size not in (None, depth.millimetres.shape):
-            # Between two depths there is nothing.
-            depth = DepthImage(np.asarray(cv2.resize(
-                depth.millimetres, spec.image_size[::-1], interpolation=cv2.INTER_NEAREST),
-                np.uint16), depth.stamp_ns)
         if depth is not None:
-            depths[name] = depth
+            depths[name] = fitted_depth(depth, spec)
     return depths
+
+
+def fitted_depth(depth: DepthImage, spec: PolicySpec) -> DepthImage:
+    """Return depth at the size that ``spec`` wants, by nearest neighbour."""
+    size = spec.image_size
+    if size is None or depth.millimetres.shape == tuple(size):
+        return depth
+    # Between two depths there is nothing.
+    return DepthImage(np.asarray(cv2.resize(
+        depth.millimetres, size[::-1], interpolation=cv2.INTER_NEAREST), np.uint16),
+        depth.stamp_ns)
 
 
 def _fitted(image: Image, spec: PolicySpec) -> Image:

@@ -109,7 +109,11 @@ class Account:
 
 @dataclass(frozen=True)
 class Station:
-    """A robot with its cameras; ``test_driver`` stations get policies on probation."""
+    """
+    A robot with its cameras; ``test_driver`` stations get policies on probation.
+
+    With ``stereo`` each camera has both eyes, with ``depth`` each measures depth.
+    """
 
     id: int
     name: str
@@ -119,6 +123,7 @@ class Station:
     wrist_camera: bool = True
     stereo: bool = True
     test_driver: bool = False
+    depth: bool = False
 
 
 @dataclass(frozen=True)
@@ -307,14 +312,12 @@ def of_json(text: str) -> PolicySpec | None:
 
 
 def contradictions(declared: dict[str, str | int | bool], spec: PolicySpec) -> str:
-    """Return which needs the policy's server denies, or this one cannot meet; '' for none."""
+    """Return which needs the policy's server denies; '' for none."""
     said = needs_of(spec)
     wrong = [f'{name.replace("_", " ")} was submitted as {value} ({FLAGS[name]}), its server says '
              f'{said[name]}' for name, value in declared.items() if said[name] != value]
     return '; '.join([*wrong, 'correct the server, or submit it with --update and without the '
-                              'flag: what is not stated is read from the server']) if wrong else (
-        'it asks for depth, which this server does not pass on: serve it without, or run it at a '
-        'station with a pool of its own' if spec.depth else '')
+                              'flag: what is not stated is read from the server']) if wrong else ''
 
 
 @dataclass(frozen=True)

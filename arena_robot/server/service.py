@@ -320,7 +320,7 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
         def work(caller: Caller) -> pb.TokenReply:
             station = self._parts.accounts.add_station(Station(
                 0, request.name, request.institution, request.robot, request.external_cameras,
-                request.wrist_camera, request.stereo, request.test_driver))
+                request.wrist_camera, request.stereo, request.test_driver, request.depth))
             return pb.TokenReply(token=self._parts.accounts.issue(station))
         return await self._guard.call(context, 'add_station', request.name, work, MAINTAINER)
 

@@ -121,12 +121,14 @@ def test_what_an_owner_states_must_be_what_the_server_says(lone, pool):
     assert (moved.state, moved.external_cameras, moved.stereo) == (PolicyState.POOL, 2, True)
 
 
-def test_a_policy_that_asks_for_depth_is_told_that_no_server_passes_it_on(lone, pool):
-    lone.server.pool.checks = PolicyChecks(fine, fine, lambda target: PolicySpec(depth=True))
-    lone.calls('owner')('RegisterPolicy', pb.Policy(name='echo', address=pool['crimson-7b']))
-    moved, = lone.server.pool.review()
-    assert moved.state is PolicyState.SUSPENDED
-    assert 'it asks for depth, which this server does not pass on' in moved.reason
+def test_a_policy_that_asks_for_depth_goes_into_the_pool(lone):
+    echo = Echo()
+    echo.spec = dataclasses.replace(echo.spec, depth=True)
+    with GrpcPolicyServer(echo) as server:
+        lone.calls('owner')('RegisterPolicy', pb.Policy(name='echo', address=server.address))
+        moved, = lone.server.pool.review()
+    assert moved.state is PolicyState.POOL, moved.reason
+    assert json.loads(moved.spec)['depth'] is True
 
 
 def test_one_slow_policy_delays_no_other_review_and_no_probe(lone, pool):

@@ -473,7 +473,7 @@ class Account(_message.Message):
     def __init__(self, name: _Optional[str] = ..., institution: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ..., person: _Optional[str] = ...) -> None: ...
 
 class Station(_message.Message):
-    __slots__ = ("name", "institution", "robot", "external_cameras", "wrist_camera", "stereo", "test_driver")
+    __slots__ = ("name", "institution", "robot", "external_cameras", "wrist_camera", "stereo", "test_driver", "depth")
     NAME_FIELD_NUMBER: _ClassVar[int]
     INSTITUTION_FIELD_NUMBER: _ClassVar[int]
     ROBOT_FIELD_NUMBER: _ClassVar[int]
@@ -481,6 +481,7 @@ class Station(_message.Message):
     WRIST_CAMERA_FIELD_NUMBER: _ClassVar[int]
     STEREO_FIELD_NUMBER: _ClassVar[int]
     TEST_DRIVER_FIELD_NUMBER: _ClassVar[int]
+    DEPTH_FIELD_NUMBER: _ClassVar[int]
     name: str
     institution: str
     robot: str
@@ -488,7 +489,8 @@ class Station(_message.Message):
     wrist_camera: bool
     stereo: bool
     test_driver: bool
-    def __init__(self, name: _Optional[str] = ..., institution: _Optional[str] = ..., robot: _Optional[str] = ..., external_cameras: _Optional[int] = ..., wrist_camera: _Optional[bool] = ..., stereo: _Optional[bool] = ..., test_driver: _Optional[bool] = ...) -> None: ...
+    depth: bool
+    def __init__(self, name: _Optional[str] = ..., institution: _Optional[str] = ..., robot: _Optional[str] = ..., external_cameras: _Optional[int] = ..., wrist_camera: _Optional[bool] = ..., stereo: _Optional[bool] = ..., test_driver: _Optional[bool] = ..., depth: _Optional[bool] = ...) -> None: ...
 
 class HolderRequest(_message.Message):
     __slots__ = ("name", "station", "lifetime_s")

@@ -30,14 +30,15 @@ from arena_robot.core.observation import Image
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc import wire
 from arena_robot.policy.proto import arena_policy_pb2 as pb
-from arena_robot.policy.resizing import METHODS, MIDDLE
+from arena_robot.policy.resizing import METHODS, MIDDLE, fitted_depth
 from arena_robot.server.base import PolicyRecord, PolicyTarget, SessionState, of_json
 from arena_robot.server.relay.upstreams import SENTENCES
 from arena_robot.server.store.policies import Policies
 from arena_robot.server.store.sessions import SlotRow, Slots
 from arena_robot.server.threads import BatchedWork
 
-# Of the pictures that stations send; six of the largest have less than OBSERVATION_BYTES.
+# Of the pictures that stations send; six of the largest, and three depths, which are PNGs, have
+# less than OBSERVATION_BYTES, even of noise: 1.93 MB.
 JPEG_QUALITY, OBSERVATION_BYTES = 95, 2 << 20
 # One of so many observations is looked at, on average: to decode its pictures takes a tenth of
 # what a relayed query takes.
@@ -86,8 +87,8 @@ def canonical(space: ActionSpace, pool: Iterable[PolicySpec]) -> PolicySpec:
     Return the spec that a station is told: the pictures of the whole ``pool``, and one space.
 
     So it says the same of every policy of a pool in one action space. A station sends of these
-    pictures what it has, as JPEG; the relay makes of them those that the policy wants. None is
-    larger than the reference's first step, to which it shrinks every picture.
+    pictures what it has, as JPEG, and of depth; the relay makes of them those that the policy
+    wants. None is larger than the reference's first step, to which it shrinks every picture.
     """
     specs = list(pool)
     sizes = [spec.image_size for spec in specs if spec.image_size is not None] or [MIDDLE]
@@ -97,7 +98,7 @@ def canonical(space: ActionSpace, pool: Iterable[PolicySpec]) -> PolicySpec:
         space, size, any(spec.wrist_camera for spec in specs),
         max((spec.external_cameras for spec in specs), default=0),
         any(spec.stereo for spec in specs), session_id=True, control_rate_hz=CONTROL_RATE_HZ,
-        jpeg_quality=JPEG_QUALITY)
+        jpeg_quality=JPEG_QUALITY, depth=any(spec.depth for spec in specs))
 
 
 def observation_of(data: bytes) -> pb.Observation:
@@ -114,30 +115,31 @@ def is_looked_at(step: int) -> bool:
 
 
 def thumbnails(seen: pb.Observation) -> dict[str, str]:
-    """Return small grey copies of the pictures by view, base64; raises PolicyRefused."""
+    """Return small grey copies of the pictures by view, not of depth; raises PolicyRefused."""
     return {image.view: base64.b64encode(wire.thumbnail_from_wire(image).tobytes()
-                                         ).decode('ascii') for image in seen.images}
+                                         ).decode('ascii')
+            for image in seen.images if not _is_depth(image)}
 
 
 def is_wanted(seen: pb.Observation, spec: PolicySpec) -> bool:
     """Tell whether an observation has the pictures that a policy wants already, and no others."""
-    return all(image.view in spec.views() and _fits(image, spec) for image in seen.images)
+    return all(_is_asked_for(image, spec) and _fits(image, spec) for image in seen.images)
 
 
 def needs_resizing(seen: pb.Observation, spec: PolicySpec) -> bool:
     """Tell whether :func:`fitted` has pictures to decode, which takes milliseconds."""
-    return any(image.view in spec.views() and not _fits(image, spec) for image in seen.images)
+    return any(_is_asked_for(image, spec) and not _fits(image, spec) for image in seen.images)
 
 
 def fitted(seen: pb.Observation, spec: PolicySpec) -> bytes:
     """
-    Return a serialized observation with the pictures that a policy wants, at its size.
+    Return a serialized observation with the pictures and depths that a policy wants, at its size.
 
     Those that fit are passed on as they came. Raises PolicyRefused.
     """
     kept = pb.Observation(images=[
         image if _fits(image, spec) else _resized(image, spec) for image in seen.images
-        if image.view in spec.views()])
+        if _is_asked_for(image, spec)])
     seen.ClearField('images')
     seen.MergeFrom(kept)
     return bytes(seen.SerializeToString())
@@ -164,12 +166,22 @@ def turned(seen: pb.Observation, spec: PolicySpec) -> bool:
     return True
 
 
+def _is_depth(image: pb.Image) -> bool:
+    return image.encoding == pb.ENCODING_DEPTH16_PNG
+
+
+def _is_asked_for(image: pb.Image, spec: PolicySpec) -> bool:
+    return image.view in (spec.depths() if _is_depth(image) else spec.views())
+
+
 def _fits(image: pb.Image, spec: PolicySpec) -> bool:
     return spec.image_size in (None, (image.height, image.width))
 
 
 def _resized(image: pb.Image, spec: PolicySpec) -> pb.Image:
     assert spec.image_size is not None
+    if _is_depth(image):
+        return wire.depth_to_wire(image.view, fitted_depth(wire.depth_from_wire(image), spec))
     seen = wire.image_from_wire(image)
     pixels = METHODS[spec.resize](seen.pixels, *spec.image_size)
     quality = JPEG_QUALITY if image.encoding == pb.ENCODING_JPEG else 0

@@ -262,19 +262,20 @@ def _refuse_many(count: int, station: Station) -> None:
 
 def fits(policy: PolicyRecord, station: Station) -> bool:
     """Tell whether a station has the robot and the cameras that a policy needs."""
-    return (_drives(policy, station.robot)
+    spec = of_json(policy.spec)
+    return (_drives(policy, spec, station.robot)
             and policy.external_cameras <= station.external_cameras
             and (station.wrist_camera or not policy.wrist_camera)
-            and (station.stereo or not policy.stereo))
+            and (station.stereo or not policy.stereo)
+            and (station.depth or spec is None or not spec.depths()))
 
 
-def _drives(policy: PolicyRecord, robot: str) -> bool:
+def _drives(policy: PolicyRecord, spec: PolicySpec | None, robot: str) -> bool:
     """
     Tell whether a policy drives a robot: ``any`` is any of DROID's, or what its spec allows.
 
     A policy whose actions are in a layout drives the robot that has it.
     """
-    spec = of_json(policy.spec)
     if spec is not None and spec.layout and spec.layout.partition('/')[0] != robot:
         return False
     if policy.robot != 'any' or (spec is not None and spec.layout):

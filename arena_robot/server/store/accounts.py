@@ -85,7 +85,8 @@ class Accounts:
         row = {'name': _name(station.name), 'institution': _name(station.institution),
                'robot': _robot(station.robot), 'external_cameras': station.external_cameras,
                'wrist_camera': station.wrist_camera, 'stereo': station.stereo,
-               'test_driver': station.test_driver, 'created_ns': self._clock.now_ns()}
+               'test_driver': station.test_driver, 'depth': station.depth,
+               'created_ns': self._clock.now_ns()}
         number = self._insert(stations, row, station.name)
         return Station(**{**station.__dict__, 'id': number})
 

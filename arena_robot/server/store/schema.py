@@ -121,7 +121,8 @@ stations = Table(
     Column('wrist_camera', Boolean, nullable=False),
     Column('stereo', Boolean, nullable=False),
     Column('test_driver', Boolean, nullable=False),
-    Column('created_ns', BigInteger, nullable=False))
+    Column('created_ns', BigInteger, nullable=False),
+    Column('depth', Boolean, nullable=False, server_default=false()))
 
 tokens = Table(
     'tokens', metadata, _id(),
