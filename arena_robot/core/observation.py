@@ -25,6 +25,7 @@ ROLES = ('left', 'right', 'wrist')
 OUTSIDE = ROLES[:2]
 EYES = ('left', 'right')
 DEPTH = 'depth'    # beside the eyes of a camera that measures it
+NO_EYE: Pixels = np.zeros((0, 0, 3), np.uint8)    # the right picture of a camera with one eye
 
 
 def view(role: str, eye: str = 'left') -> str:

@@ -38,7 +38,7 @@ from arena_robot.core.errors import (
     ReadTimeout,
     StaleData,
 )
-from arena_robot.core.observation import EYES, CameraInfo, DepthImage, Image, Millimetres, Pixels
+from arena_robot.core.observation import NO_EYE, CameraInfo, DepthImage, Image, Millimetres, Pixels
 from arena_robot.core.process import Process
 from arena_robot.drivers.base import Setting, StereoFrame
 from arena_robot.drivers.part import Opened
@@ -119,7 +119,7 @@ class SourceProcess:
         self._process: Process | None = None
         self._line: Connection | None = None
         self._memory: Any = None
-        self._shapes: list[tuple[int, ...]] = []
+        self._infos: Mapping[str, CameraInfo] = {}
         self._lent, self._returned = 0, deque[int]()
         self._limit_s = FIRST_GRAB_S
 
@@ -129,13 +129,12 @@ class SourceProcess:
             self._start()
         assert self._line is not None
         self._line.send('connect')
-        self.serial, infos, pid, file = self._reply(
+        self.serial, self._infos, pid, file = self._reply(
             self._open_timeout_s + CONNECT_S, 'opening the device')
-        self._shapes = [(info.height, info.width, 3) for info in map(infos.get, EYES)]
         with open(f'/proc/{pid}/fd/{file}', 'r+b') as memory:
             self._memory = mmap.mmap(memory.fileno(), 0)
         self._lent, self._returned, self._limit_s = 0, deque(), FIRST_GRAB_S
-        return dict(infos)
+        return dict(self._infos)
 
     def grab(self) -> Grab:
         """Return the next frame; its pictures are shared memory."""
@@ -151,10 +150,8 @@ class SourceProcess:
         else:    # the reader keeps frames: the last place is not lent
             both = both.copy()
             self._returned.append(slot)
-        half = size // 2
-        left, right = (part.reshape(shape) for part, shape in zip(
-            (both[:half], both[half:]), self._shapes, strict=True))
-        return Grab(left, right, age_s + (time.monotonic_ns() - sent_ns) * 1e-9, dropped)
+        left, right, depth = _parts(both, self._infos)
+        return Grab(left, right, age_s + (time.monotonic_ns() - sent_ns) * 1e-9, dropped, depth)
 
     def set_picture(self, values: Mapping[str, float]) -> Mapping[str, float]:
         """Have the process change the settings; frames that come before its answer are lost."""
@@ -261,9 +258,9 @@ def serve() -> None:
 
 def _stream(line: Connection, source: Any, infos: Mapping[str, CameraInfo]) -> None:
     """Send a picture's slot whenever there is one; EOFError when the other end is closed."""
-    sizes = [infos[eye].height * infos[eye].width * 3 for eye in EYES]
+    size = infos['left'].height * infos['left'].width * (6 if 'right' in infos else 5)
     file = os.memfd_create('arena_camera')
-    os.ftruncate(file, SLOTS * sum(sizes))
+    os.ftruncate(file, SLOTS * size)
     memory, free = mmap.mmap(file, 0), list(range(SLOTS))
     line.send((source.serial, infos, os.getpid(), file))
     while True:
@@ -274,17 +271,20 @@ def _stream(line: Connection, source: Any, infos: Mapping[str, CameraInfo]) -> N
             else:
                 free.append(message)
         slot = free.pop()
-        arrays, at = [], slot * sum(sizes)
-        for eye, size in zip(EYES, sizes, strict=True):
-            arrays.append(np.frombuffer(memory, np.uint8, size, at).reshape(
-                infos[eye].height, infos[eye].width, 3))
-            at += size
-        source.into = (arrays[0], arrays[1])
+        source.into = _parts(np.frombuffer(memory, np.uint8, size, slot * size), infos)
         grab = source.grab()
-        for array, picture in zip(arrays, (grab.left, grab.right), strict=True):
-            if not np.shares_memory(array, picture):
+        for array, picture in zip(source.into, (grab.left, grab.right, grab.depth), strict=True):
+            if picture is not None and not np.shares_memory(array, picture):
                 np.copyto(array, picture)
         line.send((slot, grab.age_s, grab.dropped, time.monotonic_ns()))
+
+
+def _parts(slot: Pixels, infos: Mapping[str, CameraInfo]) -> tuple[Pixels, Pixels, Any]:
+    """Return both pictures of a slot, or the left one and its depth where no eye is right."""
+    shape = infos['left'].height, infos['left'].width
+    left, other = (part.reshape(*shape, -1) for part in np.split(slot, [shape[0] * shape[1] * 3]))
+    return (left, other, None) if 'right' in infos else (
+        left, NO_EYE, other.view(np.uint16)[..., 0])
 
 
 def _changed(source: FrameSource, values: Mapping[str, float]) -> object:

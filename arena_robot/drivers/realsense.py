@@ -13,7 +13,7 @@ import numpy as np
 from arena_robot.core.clock import Clock
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import ConfigError, DriverError, NotConnected
-from arena_robot.core.observation import EYES, CameraInfo, Millimetres, Pixels
+from arena_robot.core.observation import EYES, NO_EYE, CameraInfo, Millimetres
 from arena_robot.drivers.base import Setting
 from arena_robot.drivers.grabbing import AUTO, Grab, GrabbingCamera
 
@@ -29,7 +29,6 @@ SETTINGS = {    # the largest of all models; what the camera has is asked of the
 RGB_US = 100.0    # a sensor for color alone counts its exposure in these (librealsense #8243)
 WAIT_MS = 500     # several frames at every rate; longer: the cable is out
 OLDEST_S = 5.0    # a stamp further away than this is none of this clock's
-NO_EYE: Pixels = np.zeros((0, 0, 3), np.uint8)
 ADVICE = {
     'busy': 'another program uses it (realsense-viewer, realsense2_camera, another station): '
             'end it',

@@ -24,14 +24,13 @@ import numpy as np
 from arena_robot.core.clock import Clock
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import ConfigError, DriverError, NotConnected
-from arena_robot.core.observation import EYES, CameraInfo, Floats, Pixels
+from arena_robot.core.observation import EYES, NO_EYE, CameraInfo, Floats, Pixels
 from arena_robot.drivers.base import Setting
 from arena_robot.drivers.grabbing import AUTO, Grab, GrabbingCamera
 
 # Sizes of one eye.
 SIZES = {'HD2K': (2208, 1242), 'HD1080': (1920, 1080), 'HD720': (1280, 720), 'VGA': (672, 376)}
 YUYV, MJPEG = 'yuyv422', 'mjpeg'
-NO_EYE: Pixels = np.zeros((0, 0, 3), np.uint8)
 OLDEST_S = 5.0          # a stamp further away than this is of another clock
 WHY = {
     errno.EBUSY: 'another program uses it: end it',

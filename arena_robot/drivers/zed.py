@@ -8,7 +8,7 @@ import importlib
 import importlib.util
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import numpy as np
 from arena_robot.core.clock import Clock
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import ConfigError, DriverError, NotConnected
-from arena_robot.core.observation import EYES, CameraInfo, Pixels
+from arena_robot.core.observation import DEPTH, EYES, NO_EYE, CameraInfo, Millimetres, Pixels
 from arena_robot.drivers.base import Setting
 from arena_robot.drivers.grabbing import AUTO, Grab, GrabbingCamera, SourceProcess
 
@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 
 # Frame rates by resolution, of ZED, ZED Mini, ZED 2 and ZED 2i.
 RATES = {'HD2K': (15,), 'HD1080': (15, 30), 'HD720': (15, 30, 60), 'VGA': (15, 30, 60, 100)}
+STEREO = 'stereo'
 PERCENT = (0, 100)
 WHITE_K = (2800, 6500)
 # While only one of exposure and gain is automatic, it keeps what the camera had chosen.
@@ -86,9 +87,13 @@ class ZedSettings:
     white_balance: int
     svo: str
     open_timeout_s: float
+    stream: str = STEREO
 
     def check(self) -> None:
         """Raise ConfigError for what no ZED has."""
+        if self.stream not in (STEREO, DEPTH):
+            raise ConfigError(f"no driver.stream '{self.stream}'."
+                              f'{nearest(self.stream, [STEREO, DEPTH])}')
         if self.resolution not in RATES:
             raise ConfigError(f"a ZED has no resolution '{self.resolution}'."
                               f'{nearest(self.resolution, list(RATES))}')
@@ -116,7 +121,7 @@ class ZedSource:
         self._camera: Any = None
         self._mats: tuple[Any, Any] = (None, None)
         self._size: Any = None
-        self.into: tuple[Pixels, Pixels] | None = None
+        self.into: tuple[Pixels, Pixels, Any] | None = None
 
     def connect(self) -> Mapping[str, CameraInfo]:
         """Open the camera with the serial number, or the only one; set its picture."""
@@ -147,12 +152,16 @@ class ZedSource:
                 break               # a warning about something else; the picture is good
             else:
                 time.sleep(RETRY_S)
-        left, right = (self._picture(eye, mat, into) for eye, mat, into in zip(
-            EYES, self._mats, self.into or (None, None), strict=True))
+        into = self.into or (None, None)
+        left, right, depth = self._picture('left', self._mats[0], into[0]), NO_EYE, None
+        if self._settings.stream == DEPTH:
+            depth = self._depth(self._mats[1])
+        else:
+            right = self._picture('right', self._mats[1], into[1])
         age_ns = (0 if self._settings.svo else
                   camera.get_timestamp(sl.TIME_REFERENCE.CURRENT).get_nanoseconds()
                   - camera.get_timestamp(sl.TIME_REFERENCE.IMAGE).get_nanoseconds())
-        return Grab(left, right, age_ns * 1e-9, int(camera.get_frame_dropped_count()))
+        return Grab(left, right, age_ns * 1e-9, int(camera.get_frame_dropped_count()), depth)
 
     def set_picture(self, values: Mapping[str, float]) -> Mapping[str, float]:
         """Change exposure, gain and white balance."""
@@ -178,7 +187,8 @@ class ZedSource:
         sl, wanted = self._sl, self._settings
         params = sl.InitParameters(
             camera_resolution=getattr(sl.RESOLUTION, wanted.resolution), camera_fps=wanted.fps,
-            camera_image_flip=sl.FLIP_MODE.OFF, depth_mode=sl.DEPTH_MODE.NONE,
+            camera_image_flip=sl.FLIP_MODE.OFF,
+            depth_mode=sl.DEPTH_MODE.NEURAL if wanted.stream == DEPTH else sl.DEPTH_MODE.NONE,
             coordinate_units=sl.UNIT.METER, sdk_verbose=0,
             open_timeout_sec=wanted.open_timeout_s, async_grab_camera_recovery=True)
         if wanted.svo:
@@ -206,7 +216,7 @@ class ZedSource:
         self._size = about.camera_configuration.resolution
         if not wanted.svo:
             self._set_picture()
-        return _geometry(about)
+        return _geometry(about, EYES[:1] if wanted.stream == DEPTH else EYES)
 
     def _found(self) -> str:
         """Return the serial number of the camera to open. Raises NotConnected."""
@@ -259,8 +269,16 @@ class ZedSource:
         # The data is a view of the SDK's memory; the conversion is the copy.
         return np.asarray(cv2.cvtColor(mat.get_data(), cv2.COLOR_BGRA2RGB, into), np.uint8)
 
+    def _depth(self, mat: Any) -> Millimetres:
+        """Return depth in mm of the left picture's pixels, 0 where the SDK found none."""
+        sl = self._sl
+        code = self._camera.retrieve_measure(mat, sl.MEASURE.DEPTH_U16_MM, sl.MEM.CPU, self._size)
+        if failed(sl, code):
+            raise DriverError(f'ZED {self.serial} gives no depth: {words(code)}')
+        return np.array(mat.get_data(), np.uint16)
 
-def _geometry(about: Any) -> Mapping[str, CameraInfo]:
+
+def _geometry(about: Any, eyes: Sequence[str]) -> Mapping[str, CameraInfo]:
     """Return the rectified eyes."""
     configuration = about.camera_configuration
     size, both = configuration.resolution, configuration.calibration_parameters
@@ -270,13 +288,14 @@ def _geometry(about: Any) -> Mapping[str, CameraInfo]:
     return {eye: CameraInfo(size.width, size.height, np.array(
         [[lens.fx, 0.0, lens.cx], [0.0, lens.fy, lens.cy], [0.0, 0.0, 1.0]]), away_m, '', extras)
         for eye, lens, away_m in (('left', both.left_cam, 0.0),
-                                  ('right', both.right_cam, baseline_m))}
+                                  ('right', both.right_cam, baseline_m)) if eye in eyes}
 
 
 class ZedCamera(GrabbingCamera):
     """
     A ZED, ZED Mini, ZED 2 or 2i on USB; both eyes rectified, with one stamp.
 
+    ``stream`` is ``stereo``, both eyes, or ``depth``, the left one and the depth of its pixels.
     ``serial_number`` may be empty where only one ZED is plugged in. ``exposure`` and ``gain`` are
     0 to 100, ``white_balance`` 2800 to 6500 K, each -1 for automatic. ``svo`` is a recording to
     play in a loop instead of a camera; its frames get the present time. ``open_timeout_s`` is
@@ -288,8 +307,9 @@ class ZedCamera(GrabbingCamera):
     def __init__(self, serial_number: str = '', clock: Clock | None = None,
                  resolution: str = 'HD720', fps: int = 60, exposure: int = AUTO,
                  gain: int = AUTO, white_balance: int = AUTO, svo: str = '',
-                 open_timeout_s: float = 5.0) -> None:
-        settings = ZedSettings(resolution, fps, exposure, gain, white_balance, svo, open_timeout_s)
+                 open_timeout_s: float = 5.0, stream: str = STEREO) -> None:
+        settings = ZedSettings(resolution, fps, exposure, gain, white_balance, svo,
+                               open_timeout_s, stream)
         what = f'ZED {serial_number}' if serial_number else 'the ZED'
         super().__init__(
             SourceProcess(f'{__name__}:source_of', {'serial': serial_number, **asdict(settings)},

@@ -77,15 +77,44 @@ def until_says(camera, text, seconds=START_S):
 
 
 class TestZed(CameraConformance):
+    stream = 'stereo'
+
     @pytest.fixture
     def rig(self, folder):
         def silence():
             plug_in(folder, {})
             until_says(part, 'no ZED')      # frames from before are still under way
-        part = zed(fps=100)
+        part = zed(fps=100, stream=self.stream)
         return CameraRig(part, SystemClock(), silence=silence,
                          mend=lambda: plug_in(folder, PLUGGED), max_age_s=1.0, rate_hz=4.0,
                          harmless=True, own_rate=True)
+
+
+class TestZedDepth(TestZed):
+    stream = 'depth'
+
+
+def test_depth_is_of_the_left_eye_s_pixels_in_millimetres():
+    with zed(stream='depth') as camera:
+        kept = camera.wait_frame(BUSY_S)
+        assert set(camera.info()) == {'left'}
+        camera.wait_frame(BUSY_S)
+    assert (kept.left.pixels.shape, kept.right.pixels.size) == ((376, 672, 3), 0)
+    np.testing.assert_array_equal(kept.left.pixels[8:], picture(
+        PLUGGED[LEFT], 'left', (672, 376))[8:, :, 2::-1])
+    wanted = np.tile(np.arange(300, 972, dtype=np.uint16), (376, 1))
+    wanted[:8, :8] = 0
+    np.testing.assert_array_equal(kept.depth.millimetres, wanted)
+    assert kept.depth.stamp_ns == kept.left.stamp_ns
+
+
+def test_without_depth_the_sdk_computes_none(source):
+    sl = importlib.import_module('pyzed.sl')
+    both = source()
+    assert both._camera._init.depth_mode is sl.DEPTH_MODE.NONE
+    assert both.grab().depth is None
+    with pytest.raises(DriverError, match='gives no depth: INVALID_FUNCTION_CALL'):
+        both._depth(sl.Mat())
 
 
 def test_both_eyes_are_rectified_rgb_with_the_calibration_of_the_camera():
@@ -172,6 +201,7 @@ def test_exposure_changes_while_the_process_streams(folder):
 @pytest.mark.parametrize(('options', 'said'), [
     ({'resolution': 'HD270'}, "no resolution 'HD270'. Did you mean 'HD720'"),
     ({'resolution': 'HD1080', 'fps': 60}, r'HD1080 has \(15, 30\) frames a second, found fps 60'),
+    ({'stream': 'deph'}, "no driver.stream 'deph'. Did you mean 'depth'"),
     ({'exposure': 101, 'gain': 3}, 'exposure 101: a ZED has 0 to 100, or -1'),
     ({'exposure': 30}, 'exposure and gain are automatic together'),
     ({'white_balance': 4650}, 'steps of 100'),

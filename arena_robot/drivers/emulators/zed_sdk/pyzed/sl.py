@@ -18,7 +18,7 @@ from typing import Any
 import cv2
 import numpy as np
 
-from arena_robot.core.observation import EYES, Pixels
+from arena_robot.core.observation import EYES, Picture
 from arena_robot.drivers.emulators.zed import Cameras, EmulatedZed, picture
 from arena_robot.drivers.sim.room_model import camera_info
 from arena_robot.robots.cameras import MODELS
@@ -28,6 +28,7 @@ LATENCY_S = 0.012           # from the exposure's stamp to the end of grab
 RECOVERY_S = 0.05
 SIZES = {'HD2K': (2208, 1242), 'HD1080': (1920, 1080), 'HD720': (1280, 720), 'VGA': (672, 376)}
 DEFAULT_FPS = {'HD2K': 15, 'HD1080': 30, 'HD720': 60, 'VGA': 100}
+NEAREST_MM, HOLE = 300, 8       # depth grows by 1 mm a column from here; pixels of a hole
 AUTO = -1
 AT = 50             # exposure and gain of a camera by itself
 
@@ -55,6 +56,7 @@ UNIT = _enum('UNIT', {'MILLIMETER': 1000.0, 'CENTIMETER': 100.0, 'METER': 1.0})
 CAMERA_STATE = _enum('CAMERA_STATE', ['AVAILABLE', 'NOT_AVAILABLE'])
 MODEL = _enum('MODEL', ['ZED', 'ZED_M', 'ZED2', 'ZED2i'])
 MEM = _enum('MEM', ['CPU', 'GPU'])
+MEASURE = _enum('MEASURE', ['DEPTH', 'DEPTH_U16_MM'])
 VIDEO_SETTINGS = _enum('VIDEO_SETTINGS', [
     'GAIN', 'EXPOSURE', 'AEC_AGC', 'WHITEBALANCE_TEMPERATURE', 'WHITEBALANCE_AUTO'])
 _RANGES = {'GAIN': (0, 100), 'EXPOSURE': (0, 100), 'WHITEBALANCE_TEMPERATURE': (2800, 6500)}
@@ -103,10 +105,10 @@ class Mat:
     """A picture in the SDK's memory."""
 
     def __init__(self) -> None:
-        self.memory: Pixels = np.zeros((0, 0, 4), np.uint8)
+        self.memory: Picture = np.zeros((0, 0, 4), np.uint8)
 
-    def get_data(self, memory_type: Any = MEM['CPU'], deep_copy: bool = False) -> Pixels:
-        """Return the memory itself, (H, W, 4) BGRA."""
+    def get_data(self, memory_type: Any = MEM['CPU'], deep_copy: bool = False) -> Picture:
+        """Return the memory itself, (H, W, 4) BGRA, or (H, W) depth."""
         return self.memory.copy() if deep_copy else self.memory
 
 
@@ -238,6 +240,22 @@ class EmulatedCamera:
                                 kept.get('EXPOSURE', AT) * kept.get('GAIN', AT) / AT**2)
         x = self._count * 4 % size[0]
         py_mat.memory[:8, x:x + 16] = 255       # runs along the upper edge: the frame's number
+        return ERROR_CODE['SUCCESS']
+
+    def retrieve_measure(self, py_mat: Mat, measure: Any = MEASURE['DEPTH'],
+                         mem_type: Any = MEM['CPU'],
+                         resolution: Resolution | None = None) -> Any:
+        """Write depth of the left picture's pixels into ``py_mat``: mm, and a hole of 0."""
+        if self._camera is None:
+            return ERROR_CODE['CAMERA_NOT_INITIALIZED']
+        if self._init.depth_mode is DEPTH_MODE['NONE']:
+            return ERROR_CODE['INVALID_FUNCTION_CALL']
+        assert measure is MEASURE['DEPTH_U16_MM'], 'the stand-in has no other measure'
+        width, height = (resolution.width, resolution.height) if resolution else self._size
+        if py_mat.memory.shape != (height, width):
+            py_mat.memory = np.empty((height, width), np.uint16)
+        py_mat.memory[:] = NEAREST_MM + np.arange(width)
+        py_mat.memory[:HOLE, :HOLE] = 0
         return ERROR_CODE['SUCCESS']
 
     def get_timestamp(self, time_reference: Any) -> Timestamp:
