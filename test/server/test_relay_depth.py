@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from arena_setting import STATION, Setting
 
+from arena_robot.cli.main import main
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import PolicyRefused, ServerError
@@ -15,7 +16,6 @@ from arena_robot.policy.grpc import wire
 from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.policy.proto import arena_policy_pb2 as policy_pb
 from arena_robot.server.base import PolicyState
-from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.relay import routes
 from arena_robot.server.store.policies import NewPolicy
 from arena_robot.server.store.relayed import of_session
@@ -43,7 +43,7 @@ class Seeing:
 
 
 @pytest.fixture
-def place(tmp_path):
+def place(tmp_path, monkeypatch, capsys):
     """A server with a policy of depth and one without, and a station of each kind."""
     policies = {'deep': Seeing(DEEP), 'flat': Seeing(FLAT)}
     with GrpcPolicyServer(policies['deep']) as deep, GrpcPolicyServer(policies['flat']) as flat:
@@ -51,9 +51,10 @@ def place(tmp_path):
         made.policies = policies
         for record in made.server.policies.list():
             made.server.policies.admit(record.id, policies[record.name].spec)
-        made.tokens['measures depth'] = made.calls('maintainer')('AddStation', pb.Station(
-            name='deep bench', institution='nyu', robot='fr3', external_cameras=2,
-            wrist_camera=True, depth=True)).token
+        monkeypatch.setenv('ARENA_TOKEN', made.tokens['maintainer'])
+        assert main(['admin', 'station', 'deep bench', '--institution', 'nyu', '--no-stereo',
+                     '--depth', '--server', made.target]) == 0
+        made.tokens['measures depth'] = capsys.readouterr().out.strip()
         yield made
         made.close()
 
