@@ -77,14 +77,16 @@ class Body:
 @dataclass(frozen=True)
 class Chain:
     """
-    Where the n joints of an arm are, from its base to its end.
+    Where the n joints of an arm are, from its base to its end; of two arms moved as one, a tree.
 
     A pose has 12 numbers: three rows of a rotation, each followed by a coordinate in m. ``places``
     has each joint's in the link before it, ``end`` the flange's in the last link. A joint turns
     about its unit vector in ``axes``, through the origin of its place, or slides along it where
     ``slides`` says so. ``elbow`` is the number of the link, from 0, whose origin has a workspace
     of its own. ``body`` returns the shapes of the links, none where no model has them; they
-    are read from its files when they are first asked for.
+    are read from its files when they are first asked for. ``before`` has of each joint the number
+    of the one that it hangs on, -1 for the base; empty: each hangs on the one before it. The
+    flange is behind the last joint.
     """
 
     places: tuple[tuple[float, ...], ...]
@@ -93,6 +95,7 @@ class Chain:
     end: tuple[float, ...]
     elbow: int
     body: Callable[[], Body] = dataclasses.field(default=Body, repr=False, compare=False)
+    before: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         count = len(self.places)
@@ -101,6 +104,28 @@ class Chain:
                              f'axis; found {count} places, {len(self.axes)} axes')
         if not 0 <= self.elbow < count:
             raise ValueError(f'elbow must be a link from 0 to {count - 1}, found {self.elbow}')
+        if len(self.parents) != count or any(not -1 <= j < i for i, j in enumerate(self.parents)):
+            raise ValueError('before needs for each joint an earlier one or -1, found '
+                             f'{self.before}')
+
+    @cached_property
+    def parents(self) -> tuple[int, ...]:
+        """Of each joint the number of the one that it hangs on; -1: the base."""
+        return self.before or tuple(range(-1, len(self.places) - 1))
+
+    @cached_property
+    def moves(self) -> NDArray[np.bool_]:
+        """Whether link i is moved by joint j (n, n)."""
+        out = np.eye(len(self.places), dtype=bool)
+        for i, parent in enumerate(self.parents):
+            if parent >= 0:
+                out[i] |= out[parent]
+        return out
+
+    @cached_property
+    def others(self) -> tuple[int, ...]:
+        """The numbers of the joints that do not move the flange: of other arms and their hands."""
+        return tuple(np.flatnonzero(~self.moves[-1]).tolist())
 
     @cached_property
     def parts(self) -> tuple[Floats, Floats, Floats, Floats]:
@@ -165,8 +190,8 @@ class ArmLimits:
     Joints rad, or m where they slide, (n,); velocity per second; torque N m (or N) of the
     controller's spring, whose stiffness is ``stiffness`` (n,) at the joints and
     ``flange_stiffness`` (6,) at the flange: zeros where a controller of positions has none.
-    ``workspace_*`` is the box (m, base frame) that the flange stays in, ``elbow_*`` that of the
-    elbow. ``max_joint_delta`` bounds how far an action's target may lie from the measured joints
+    ``workspace_*`` is the box (m, base frame) that the flange stays in, and all links of other
+    arms, ``elbow_*`` that of the elbow. ``max_joint_delta`` bounds how far an action's target may lie from the measured joints
     (rad), ``max_lead`` the same for a raw target that reaches the arm a little later; a joint
     that slides may go ``scale`` of it, in m. Links are kept ``self_distance`` (m) apart where the
     chain has shapes; 0: they are not.
@@ -243,9 +268,12 @@ class ArmLimits:
 
     @cached_property
     def box(self) -> tuple[Floats, Floats]:
-        """Lower and upper corners (2, 3) m of the boxes of flange and elbow, in this order."""
-        return (np.array([self.workspace_lower, self.elbow_lower]),
-                np.array([self.workspace_upper, self.elbow_upper]))
+        """Lower and upper corners m of the boxes of flange, elbow and the links of other arms."""
+        others = len(self.chain.others)
+        return (np.array([self.workspace_lower, self.elbow_lower]
+                         + [self.workspace_lower] * others),
+                np.array([self.workspace_upper, self.elbow_upper]
+                         + [self.workspace_upper] * others))
 
 
 @dataclass(frozen=True)

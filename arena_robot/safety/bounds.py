@@ -42,16 +42,19 @@ class Links:
     """
     How near the links of an arm are to each other: MuJoCo's distance between convex shapes.
 
-    ``pairs`` are the p pairs of shapes that are compared: neither those of neighbouring links nor
-    of links that touch at the reset pose. Without a pair MuJoCo is not needed.
+    ``pairs`` are the p pairs of shapes that are compared: neither those of neighbouring links,
+    such as the fingers of a hand, nor of links that touch at the reset pose. Without a pair MuJoCo
+    is not needed.
     """
 
     def __init__(self, limits: ArmLimits) -> None:
         self.limits, self._body = limits, limits.chain.body()
         links = [shape.link for shape in self._body.shapes]
         self._links = np.array(links, int)
+        self._before = [-1, *(joint + 1 for joint in limits.chain.parents)]    # of each link
         self.pairs = [(i, j) for i, a in enumerate(links) for j, b in enumerate(links)
-                      if b - a >= 2 and (a, b) not in self._body.touching]
+                      if b > a and not self._neighbours(a, b)
+                      and (a, b) not in self._body.touching]
         if self.pairs:
             self._load()
 
@@ -78,16 +81,28 @@ class Links:
         self._reach = self._reaches()
         self._first, self._second = np.array(self.pairs).T
 
+    def _neighbours(self, a: int, b: int) -> bool:
+        return self._before[b] == a or self._before[a] == self._before[b] > 0
+
+    def _way(self, link: int) -> list[int]:
+        """Return the links from ``link`` to the base, both with it."""
+        out = [link]
+        while out[-1]:
+            out.append(self._before[out[-1]])
+        return out
+
     def _reaches(self) -> Floats:
         """Return (p, n): how far, at most, a joint moves a shape of a pair to the other, by 1."""
         chain = self.limits.chain
         slid = np.maximum(np.abs(self.limits.q_min), np.abs(self.limits.q_max)) * chain.sliding
         out = np.zeros((len(self.pairs), len(slid)))
         for row, (i, j) in zip(out, self.pairs, strict=True):
-            reach = np.linalg.norm(self._local[j, :3, 3]) + self._radius[j]
-            for joint in reversed(range(self._links[i], self._links[j])):
-                row[joint] = 1.0 if chain.slides[joint] else reach
-                reach += np.linalg.norm(chain.parts[0][joint, :3, 3]) + slid[joint]
+            ways = {k: self._way(int(self._links[k])) for k in (i, j)}
+            for k, other in ((i, j), (j, i)):
+                reach = np.linalg.norm(self._local[k, :3, 3]) + self._radius[k]
+                for joint in (link - 1 for link in ways[k] if link not in ways[other]):
+                    row[joint] = 1.0 if chain.slides[joint] else reach
+                    reach += np.linalg.norm(chain.parts[0][joint, :3, 3]) + slid[joint]
         return out
 
     def gaps(self, q: Floats, most: float | Floats,
@@ -316,9 +331,9 @@ def _clamp(reason: ClampReason, asked: Floats, sent: Floats, detail: str) -> Cla
     return Clamp(reason, tuple(map(float, asked)), tuple(map(float, sent)), detail)
 
 
-def points_of(limits: ArmLimits) -> tuple[int, int]:
-    """Return the frames that have a workspace: flange and elbow."""
-    return END, limits.chain.elbow
+def points_of(limits: ArmLimits) -> tuple[int, ...]:
+    """Return the frames that have a workspace: flange, elbow and all links of other arms."""
+    return END, limits.chain.elbow, *limits.chain.others
 
 
 def outside(q: Floats, limits: ArmLimits) -> float:

@@ -42,9 +42,10 @@ def frames(q: Floats, arm: Chain = FRANKA_CHAIN) -> Floats:
         local += np.asarray(q)[:, None, None] * slope
     count = len(local)
     poses = np.empty((count + 1, 4, 4))
-    poses[0] = local[0]
-    for i in range(1, count):
-        np.dot(poses[i - 1], local[i], out=poses[i])
+    poses[:count] = local
+    for i, parent in enumerate(arm.parents):
+        if parent >= 0:
+            np.dot(poses[parent], local[i], out=poses[i])
     np.dot(poses[count - 1], arm.end_pose, out=poses[END])
     return poses
 
@@ -53,7 +54,7 @@ def jacobian(poses: Floats, link: int = END, arm: Chain = FRANKA_CHAIN) -> Float
     """
     Return the (6, n) geometric Jacobian (linear over angular) of a frame's origin.
 
-    ``poses`` is the result of :func:`frames`; columns of joints beyond ``link`` are zero.
+    ``poses`` is the result of :func:`frames`; columns of joints that do not move ``link`` are zero.
     """
     count = len(poses) - 1
     link %= count + 1
@@ -66,6 +67,8 @@ def jacobian(poses: Floats, link: int = END, arm: Chain = FRANKA_CHAIN) -> Float
     if any(arm.slides):
         slides = np.flatnonzero(arm.sliding[:joints])
         out[:3, slides], out[3:, slides] = z[slides].T, 0.0
+    if arm.before:
+        out[:, ~arm.moves[joints - 1]] = 0.0
     return out
 
 
@@ -147,7 +150,8 @@ def joint_step(motion: Floats, q: Floats, jac: Floats, limits: ArmLimits,
     weight = REGULARISATION ** 2
     H = jac.T @ jac
     H.flat[::len(q) + 1] += weight
-    g = jac.T @ motion - weight * NULLSPACE_GAIN * q
+    drawn = q * limits.chain.moves[END] if limits.chain.before else q    # other arms stay
+    g = jac.T @ motion - weight * NULLSPACE_GAIN * drawn
     return box_qp(H, g, low, high)
 
 
@@ -159,6 +163,7 @@ def solve(target: Floats, q: Floats, limits: ArmLimits) -> Floats:
     NotConverged with what remains at the nearest place.
     """
     drawn = np.random.default_rng(0).uniform(limits.q_min, limits.q_max, (STARTS - 1, len(q)))
+    drawn[:, limits.chain.others] = q[list(limits.chain.others)]
     nearest, least = q, math.inf
     for start in (np.clip(q, limits.q_min, limits.q_max), *drawn):
         found, size = _descend(target, start, limits)

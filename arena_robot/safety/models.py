@@ -49,8 +49,9 @@ class ArmPart:
     """
     An arm: ``robot``, a row of this package, or a ``model`` file and what it does not say.
 
-    ``joints`` n names from base to tool; ``base`` and ``tool`` bodies or sites of the model. The
-    limits are (n,) per joint: of position ``lower`` and ``upper`` (empty: the model's), of
+    ``joints`` n names from base to tool; ``base`` and ``tool`` bodies or sites of the model. There
+    may be other arms on the base, and fingers of their hands, in the order of the model: they are
+    moved as one arm with n joints, and the tool is that of the last one. The limits are (n,) per joint: of position ``lower`` and ``upper`` (empty: the model's), of
     ``velocity`` (rad/s), ``acceleration`` (rad/s²) and ``torque`` (N m; empty: the model's); in m
     and N where a joint slides. ``reset`` (n,) is the pose between episodes. ``base_pose`` x y z
     (m) roll pitch yaw (rad) is where it stands. ``workspace_*`` (m, in ``base``) bound the tool.
@@ -186,13 +187,14 @@ def read_chain(path: Path, joints: tuple[str, ...], base: str, tool: str) -> Mod
     """
     Return the chain of ``joints`` from ``base`` to ``tool`` in an MJCF or URDF file.
 
-    Raises ConfigError for names that are not there, in another order, or not in one chain.
+    Raises ConfigError for names that are not there, in another order, or not behind the base.
     """
     model, hulls = _compiled(path)
     way, end = _way(model, path.name, joints, base, tool)
-    place, places, axes, slides, frames, index = np.eye(4), [], [], [], [base], []
-    at = {int(model.body(base).id): (0, place)}
-    for body in way:
+    places, axes, slides, frames, index, before = [], [], [], [base], [], []
+    at = {int(model.body(base).id): (0, np.eye(4))}
+    for body in sorted({*way, *_other_ways(model, path.name, joints, base)}):
+        link, place = at[int(model.body_parentid[body])]
         place = place @ _pose(model.body_pos[body], model.body_quat[body])
         for i in (j for j in range(model.njnt) if model.jnt_bodyid[j] == body):
             if model.jnt_type[i] not in TURN_OR_SLIDE:
@@ -205,16 +207,25 @@ def read_chain(path: Path, joints: tuple[str, ...], base: str, tool: str) -> Mod
             axes.append(_floats(axis))
             slides.append(slide)
             index.append(i)
+            before.append(link - 1)
             frames.append(model.body(body).name)
-            place = np.asarray(np.linalg.inv(anchor))
-        at[body] = len(index), place
+            link, place = len(index), np.asarray(np.linalg.inv(anchor))
+        at[body] = link, place
     order = tuple(str(model.joint(i).name) for i in index)
     if order != joints:
         raise ConfigError(f"from '{base}' to '{tool}' {path.name} has the joints "
                           f"{', '.join(order) or 'none'}: name these, in this order")
+    last, place = at[way[-1]] if way else (0, np.eye(4))
+    if last != len(order):
+        raise ConfigError(f"'{tool}' of {path.name} is not behind {order[-1]}, the last joint: "
+                          'name the tool of the arm that is last in the model')
+    tree = tuple(before) if before != list(range(-1, last - 1)) else ()
+    moving = [last - 1]    # the joints that move the tool
+    while before[moving[0]] >= 0:
+        moving.insert(0, before[moving[0]])
     chain = Chain(tuple(places), tuple(axes), tuple(slides),
-                  _floats((place @ end)[:3].ravel()), (len(order) - 1) // 2,
-                  lambda: Body(_shapes(model, at, hulls)))
+                  _floats((place @ end)[:3].ravel()), moving[(len(moving) - 1) // 2],
+                  lambda: Body(_shapes(model, at, hulls)), tree)
     span = np.where(model.jnt_limited[index][:, None], model.jnt_range[index], UNLIMITED)
     torque = _floats(model.jnt_actfrcrange[index][:, 1]) if np.all(
         model.jnt_actfrclimited[index]) else ()
@@ -227,19 +238,20 @@ def _shapes(model: Any, at: dict[int, tuple[int, Floats]],
     Return the shapes of the bodies ``at`` a place in a link, and of those that are fixed to them.
 
     They are those that collide; of a link without one, those that are drawn. What hangs on a
-    joint that is not the arm's is left out.
+    joint that is not the arm's is left out, and what stands in the model's world.
     """
     out: list[Shape] = []
     for body in range(1, model.nbody):
         parent = int(model.body_parentid[body])
-        if body not in at and parent in at and not model.body_jntnum[body]:
+        if body not in at and parent and parent in at and not model.body_jntnum[body]:
             link, place = at[parent]
             at[body] = link, place @ _pose(model.body_pos[body], model.body_quat[body])
     collides = (model.geom_contype | model.geom_conaffinity) != 0
     for solid in (True, False):
         shaped = {shape.link for shape in out}
         for i in np.flatnonzero(collides == solid):
-            link, place = at.get(int(model.geom_bodyid[i]), (-1, np.eye(4)))
+            body = int(model.geom_bodyid[i])
+            link, place = at.get(body, (-1, np.eye(4))) if body else (-1, np.eye(4))
             if link < 0 or link in shaped:
                 continue
             place = place @ _pose(model.geom_pos[i], model.geom_quat[i])
@@ -279,6 +291,19 @@ def _way(model: Any, file: str, joints: tuple[str, ...], base: str,
         way.append(body)
         body = int(model.body_parentid[body])
     return way[::-1], end
+
+
+def _other_ways(model: Any, file: str, joints: tuple[str, ...], base: str) -> set[int]:
+    """Return the bodies that ``joints`` move, and those between them and ``base``."""
+    ways, first = set[int](), int(model.body(base).id)
+    for name in joints:
+        body = int(model.joint(name).bodyid[0])
+        while body != first:
+            if not body:
+                raise ConfigError(f"joint {name} does not hang on '{base}' in {file}")
+            ways.add(body)
+            body = int(model.body_parentid[body])
+    return ways
 
 
 def proposed_arm(path: Path, base: str = '', tool: str = '') -> dict[str, Any]:
