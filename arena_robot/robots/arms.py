@@ -127,6 +127,13 @@ class Chain:
         """The numbers of the joints that do not move the flange: of other arms and their hands."""
         return tuple(np.flatnonzero(~self.moves[-1]).tolist())
 
+    @property
+    def elbows(self) -> tuple[int, ...]:
+        """The elbow, and the link in the middle of each other arm."""
+        roots = [i for i in self.others if self.parents[i] < 0]
+        links = [[i for i in self.others if self.moves[i, root]] for root in roots]
+        return self.elbow, *(arm[(len(arm) - 1) // 2] for arm in links)
+
     @cached_property
     def parts(self) -> tuple[Floats, Floats, Floats, Floats]:
         """Return (n, 4, 4) C, A, B, D of the poses C + cos(q) A + sin(q) B + q D of the links."""
@@ -301,7 +308,8 @@ class Robot:
     the moving ones, first to last, whose meshes are in ``mesh_folder`` of the share folders where
     franka_description is installed; empty where their masses are not known. ``own_joints`` are
     the n names of the joints, ``own_frames`` the n + 2 of the base, the links and the flange;
-    empty: Franka's, which begin with ``name``.
+    empty: Franka's, which begin with ``name``. ``fingers`` are the numbers of joints, from 0, that
+    are those of another arm's hand, which touches what it holds.
     """
 
     name: str
@@ -315,6 +323,7 @@ class Robot:
     reset_joints: tuple[float, ...] = RESET_JOINTS
     own_joints: tuple[str, ...] = ()
     own_frames: tuple[str, ...] = ()
+    fingers: tuple[int, ...] = ()
 
     @property
     def joints(self) -> int:

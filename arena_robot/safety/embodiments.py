@@ -6,6 +6,7 @@ A file ``config/embodiments/NAME.yaml``, or one that another package names in th
 row of ``robots/arms.py``, or a model in MJCF or URDF: :mod:`arena_robot.safety.models`.
 """
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,7 +41,8 @@ class GripperPart:
     ``joints``: the one or two of the model of ``arm`` (empty: the only one) that are its fingers,
     at ``closed_at`` and ``open_at`` (rad or m, one each), which push with ``effort`` (N m or N).
     ``grasp`` x y z (m) roll pitch yaw (rad) is the point between them in the arm's ``tool``: z
-    out of the hand, y towards the first finger.
+    out of the hand, y towards the first finger. Where the joints are among those of ``arm``, it
+    is the hand of another arm that is moved with it.
     """
 
     type: str = ''
@@ -142,6 +144,9 @@ def checked(path: Path) -> tuple[Embodiment | None, dict[str, Robot], list[str]]
     if wrong:
         return None, arms, wrong
     made = build(Embodiment, data, path.name)
+    arms = {part: dataclasses.replace(row, fingers=tuple(
+        row.own_joints.index(joint) for hand in made.grippers.values() if hand.arm in ('', part)
+        for joint in hand.joints if joint in row.own_joints)) for part, row in arms.items()}
     wrong = [*_finger_mistakes(made, path.parent), *_layout_mistakes(made, arms)]
     return made, arms, [f'{path.name}.{line}' for line in wrong]
 
@@ -162,6 +167,9 @@ def _finger_mistakes(made: Embodiment, folder: Path) -> list[str]:
             known = model_joints(model_path(made.arms[arm].model, folder))
             out += [f"{where} the model of the arm has no joint '{joint}'.{nearest(joint, known)}"
                     for joint in gripper.joints if joint not in known]
+            moved = [joint in made.arms[arm].joints for joint in gripper.joints]
+            if any(moved) and not all(moved):
+                out.append(f'{where} of its joints all are joints of the arm {arm} too, or none')
     return out
 
 
@@ -268,7 +276,7 @@ def part_of(robot_type: str) -> tuple[ArmPart, Robot, Path, GripperPart | None]:
     """
     Return the arm ``name``, ``file.yaml`` or ``name#part``, its row and the file's folder.
 
-    Last the gripper whose joints are in the arm's model, None where there is none.
+    Last the gripper at its tool whose joints are in the arm's model, None where there is none.
     """
     name, _, part = robot_type.partition('#')
     path = path_of(name)
@@ -279,7 +287,8 @@ def part_of(robot_type: str) -> tuple[ArmPart, Robot, Path, GripperPart | None]:
         raise ConfigError(f'{robot_type}: say which arm, as {name}#ARM.{nearest(part, arms)}')
     part = part or next(iter(arms))
     own = (gripper for gripper in made.grippers.values()
-           if gripper.joints and gripper.arm in ('', part))
+           if gripper.joints and gripper.arm in ('', part)
+           and gripper.joints[0] not in made.arms[part].joints)
     return made.arms[part], arms[part], path.parent, next(own, None)
 
 

@@ -23,7 +23,7 @@ from arena_robot.robots.arms import KQ, KQD, KX, KXD, Robot
 
 REST_RAD_S = 0.004      # the brake's end: slower, and holding starts without a jerk
 # Of a joint's external torque, until thresholds are set; of an embodiment's arm no more than a
-# joint's own torque, and that where it slides.
+# joint's own torque, and that where it slides. The fingers of its other arms' hands have none.
 COLLISION_NM = 40.0
 # Of an embodiment's arm: the bandwidths (rad/s) of its joints, of a maker's position controller
 # while it tracks targets at 15 Hz, and twice that while it holds; the poses (seed 0) at which the
@@ -171,6 +171,7 @@ class ArmControl:
         if robot.own_joints:
             own, slides = np.array(robot.joint_torque), robot.limits.chain.sliding
             self.collision_nm = np.where(slides, own, np.minimum(own, COLLISION_NM))
+            self.collision_nm[list(robot.fingers)] = np.inf
         self.mode = RobotMode.IDLE
         self.errors: tuple[str, ...] = ()
         self.phase = Phase.HOLD

@@ -211,9 +211,11 @@ def read_model(part: ArmPart, path: Path, gripper: GripperPart | None = None) ->
         tool, pose = int(site.bodyid[0]), (site.pos, site.quat)
     base = model.body(part.base).id
     bodies = [(base, base)]
+    # Of what stands in the model's world, only that on which the arms do.
+    roots = {int(model.body_rootid[model.joint(name).bodyid[0]]) for name in part.joints}
     for child in range(base + 1, model.nbody):
         parent = int(model.body_parentid[child])
-        if (gripper or parent != tool) and parent in dict(bodies):
+        if (gripper or parent != tool) and parent in dict(bodies) and (parent or child in roots):
             bodies.append((child, parent))
     return ArmModel(part, model, tuple(bodies), tool, pose, gripper)
 
@@ -241,7 +243,8 @@ def add_model(world: Node, assets: Node, robot: Robot, made: ArmModel,
     quat = np.zeros(4)
     mujoco.mju_mat2Quat(quat, rotation_of(np.array(place[3:])).ravel())
     nodes: dict[int, Node] = {}
-    behind = {int(model.joint(robot.own_joints[robot.limits.chain.elbow]).bodyid[0])}
+    elbows = [int(model.joint(robot.own_joints[i]).bodyid[0]) for i in robot.limits.chain.elbows]
+    behind = set(elbows)
     shaped = any(_is_shape(model, geom) for body, _ in made.bodies
                  for geom in _geoms(model, body))
     for body, parent in made.bodies:
@@ -256,7 +259,7 @@ def add_model(world: Node, assets: Node, robot: Robot, made: ArmModel,
         _joints(node, robot, made, body)
         if body == made.tool and made.gripper and len(made.gripper.joints) == 1:
             node = node.add('body', name=FINGERS[1])     # what its only finger closes against
-        for geom in _geoms(model, body):
+        for geom in _geoms(model, body) if body else ():
             if _is_shape(model, geom):
                 _geom(node, assets, model, geom, body in behind, files)
     if place[2] > 0.0:      # what it stands on; touches nothing

@@ -245,7 +245,9 @@ class PadKinematics:
         self._qpos = world.arm.impedance.qpos
         self._dofs = world.arm.impedance.dofs
         self._site = mujoco.mj_name2id(world.model, mujoco.mjtObj.mjOBJ_SITE, PAD_SITE)
-        margin, robot = 0.06, world.arm.robot
+        robot = world.arm.robot
+        margin = np.full(robot.joints, 0.06)
+        margin[list(robot.fingers)] = 0.0
         self._low = np.array(robot.limits.hardware_lower) + margin
         self._high = np.array(robot.limits.hardware_upper) - margin
         self._rest = np.array(robot.reset_joints)
