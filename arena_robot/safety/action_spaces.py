@@ -131,9 +131,10 @@ class LayoutDrive:
     """
     How an action in a layout becomes one in ``space``, which is then checked like any other.
 
-    The arm's number k is ``factors[k]`` times the number ``columns[k]`` of the action, and with
-    ``adds`` it is added to the last target. The gripper's, at ``gripper``, is ``opened`` or
-    ``closed``. ``rate_hz`` is the layout's, ``chain`` the arm's.
+    The arm's number k is ``factors[k]`` times the number ``columns[k]`` of the action plus
+    ``offsets[k]``, and with ``adds`` it is added to the last target, except for the joints
+    ``fingers``. The gripper's, at ``gripper``, is ``opened`` or ``closed``. ``rate_hz`` is the
+    layout's, ``chain`` the arm's.
     """
 
     space: ActionSpace
@@ -145,12 +146,14 @@ class LayoutDrive:
     adds: bool
     rate_hz: float
     chain: Chain
+    offsets: tuple[float, ...]
+    fingers: tuple[int, ...]
 
     @property
     def plain(self) -> bool:
         """Whether an action in the layout is the same numbers as one in ``space``."""
         return not self.adds and set(self.factors) == {1.0} and (self.opened, self.closed) == (
-            0.0, 1.0) and self.columns == tuple(range(self.gripper))
+            0.0, 1.0) and self.columns == tuple(range(self.gripper)) and not self.fingers
 
     def action(self, values: Floats, base: Floats) -> Floats:
         """
@@ -159,55 +162,90 @@ class LayoutDrive:
         ``base`` (n,) rad, or m where a joint slides, is the last target that the arm accepted, or
         the measured joints where there is none.
         """
-        arm = values[list(self.columns)] * self.factors
-        if self.adds:
-            arm = base + arm if self.space is ActionSpace.JOINT_POSITION else add_poses(
-                arm, flange_pose(base, self.chain))
+        arm = values[list(self.columns)] * self.factors + self.offsets
+        if self.adds and self.space is ActionSpace.JOINT_POSITION:
+            added = np.array(base)
+            added[list(self.fingers)] = 0.0
+            arm = added + arm
+        elif self.adds:
+            arm = add_poses(arm, flange_pose(base, self.chain))
         grip = (values[self.gripper] - self.opened) / (self.closed - self.opened)
         return np.append(arm, grip)
 
 
+# Of another arm's hand: of each finger the number of its joint, and where that is closed and open.
+Hand = tuple[tuple[int, float, float], ...]
+
+
 def layout_drive(layout: ActionLayout, arm: str, limits: ArmLimits,
-                 grippers: Mapping[str, tuple[float, float]]) -> LayoutDrive:
+                 grippers: Mapping[str, tuple[float, float]],
+                 hands: Mapping[str, Hand] | None = None) -> LayoutDrive:
     """
     Return how the part ``arm`` is driven in a layout; ``grippers`` are open and closed by part.
 
     A change of the state becomes a share of DROID's largest step, all others an absolute target.
-    Raises ConfigError with what of the layout cannot be driven.
+    ``hands`` are those grippers whose fingers are joints of the arm. Raises ConfigError with what
+    of the layout cannot be driven.
     """
-    starts = np.cumsum([0, *(part.size for part in layout.slices)])
-    grips = [(part, int(at)) for part, at in zip(layout.slices, starts, strict=False)
-             if part.name in grippers]
-    parts = sorted(((part, int(at)) for part, at in zip(layout.slices, starts, strict=False)
-                    if part.name not in grippers), key=lambda each: each[0].name)
+    starts, hands = np.cumsum([0, *(part.size for part in layout.slices)]), hands or {}
+    slices = [(part, int(at)) for part, at in zip(layout.slices, starts, strict=False)]
+    grips = [each for each in slices if each[0].name in grippers]
+    parts = sorted((each for each in slices if each not in grips), key=lambda each: each[0].name)
     if others := sorted({part.name.partition('.')[0] for part, _ in parts} - {arm}):
         raise ConfigError(f"it moves {', '.join(others)} too, and a station drives one arm: {arm}")
+    held = [each for each in grips if each[0].name in hands]
+    grips = [each for each in grips if each not in held]
     if [part.meaning for part, _ in grips] != [SliceMeaning.ABSOLUTE]:
         raise ConfigError(f'it needs one gripper, with the meaning absolute; has {len(grips)}')
     names = tuple(part.name.partition('.')[2] for part, _ in parts)
+    names = OF_JOINTS if set(names) == set(OF_JOINTS) else names
     if names not in (OF_JOINTS, OF_FLANGE) or len({part.meaning for part, _ in parts}) > 1:
         raise ConfigError(f"it needs {arm}.joint_position, or flange_position and flange_rotation "
                           f"with one meaning; has {', '.join(names) or 'none'}")
     ahead = parts[0][0].meaning is SliceMeaning.DELTA_STATE
+    if held and (ahead or names == OF_FLANGE
+                 or {part.meaning for part, _ in held} != {SliceMeaning.ABSOLUTE}):
+        raise ConfigError(f'{held[0][0].name} is moved with the joints of {arm}: it has to be '
+                          'absolute, and they joint_position with another meaning than delta_state')
     space = {OF_JOINTS: (ActionSpace.JOINT_POSITION, ActionSpace.JOINT_VELOCITY),
              OF_FLANGE: (ActionSpace.CARTESIAN_POSITION, ActionSpace.CARTESIAN_VELOCITY),
              }[names][ahead]
+    made = {joint: _of_finger(part, at, grippers[part.name], *ends) for part, at in held
+            for joint, *ends in hands[part.name]}
+    fingers = tuple(sorted(made))
+    free = iter([i for i in range(limits.joints) if i not in made] if names == OF_JOINTS
+                else range(6))
+    for part, at in parts:
+        which = [i for _, i in zip(range(part.size), free, strict=False)]
+        made |= {i: (at + k, float(factor), 0.0) for k, (i, factor) in enumerate(zip(
+            which, _factors(part, layout.rate, limits, which), strict=False))}
+    columns, factors, offsets = zip(*(made[i] for i in sorted(made)), strict=True)
     (grip, place), (opened, closed) = grips[0], grippers[grips[0][0].name]
     return LayoutDrive(
-        space, tuple(at + k for part, at in parts for k in range(part.size)),
-        tuple(float(f) for part, _ in parts for f in _factors(part, layout.rate, limits)),
-        place, opened / grip.one, closed / grip.one,
+        space, columns, factors, place, opened / grip.one, closed / grip.one,
         parts[0][0].meaning in (SliceMeaning.DELTA_TARGET, SliceMeaning.VELOCITY), layout.rate,
-        limits.chain)
+        limits.chain, offsets, fingers)
 
 
-def _factors(part: Slice, rate_hz: float, limits: ArmLimits) -> Floats:
-    """Return what each number of a slice is times: rad, m, or shares of the largest step."""
+def _of_finger(part: Slice, at: int, ends: tuple[float, float], closed_at: float,
+               open_at: float) -> tuple[int, float, float]:
+    """Return column, factor and offset of a finger, from its hand's number."""
+    opened, closed = ends
+    factor = (closed_at - open_at) * part.one / (closed - opened)
+    return at, factor, open_at - factor * opened / part.one
+
+
+def _factors(part: Slice, rate_hz: float, limits: ArmLimits, joints: list[int]) -> Floats:
+    """
+    Return what each number of a slice is times: rad, m, or shares of the largest step.
+
+    ``joints`` are the numbers of those that it moves.
+    """
     what = part.name.partition('.')[2]
-    known = {**(TURN if 'rad' in limits.chain.units else {}),
-             **(LENGTH if 'm' in limits.chain.units else {})} if what in OF_JOINTS else (
-                 LENGTH if what == OF_FLANGE[0] else TURN)
-    if what in OF_JOINTS and len(set(limits.chain.units)) > 1:
+    its = {limits.chain.units[i] for i in joints} if what in OF_JOINTS else set[str]()
+    known = {**(TURN if 'rad' in its else {}), **(LENGTH if 'm' in its else {})} if its else (
+        LENGTH if what == OF_FLANGE[0] else TURN)
+    if len(its) > 1:
         known = {MIXED: 1.0}
     per_s = part.meaning is SliceMeaning.VELOCITY
     units = {f'({unit})/s' if ' ' in unit else f'{unit}/s': one
@@ -223,6 +261,6 @@ def _factors(part: Slice, rate_hz: float, limits: ArmLimits) -> Floats:
     if part.meaning is not SliceMeaning.DELTA_STATE:
         return one
     if what in OF_JOINTS:    # one of two units means a share: a sliding joint goes 0.075 m for 0.2
-        reach = MAX_JOINT_DELTA * (1.0 if part.unit == MIXED else limits.scale)
+        reach = MAX_JOINT_DELTA * (1.0 if part.unit == MIXED else limits.scale[joints])
         return np.asarray(one / reach)
     return one / (MAX_LINEAR_DELTA if what == OF_FLANGE[0] else MAX_ROTATION_DELTA)

@@ -24,7 +24,14 @@ from arena_robot.robots.action_spaces import MIXED, ActionLayout, SliceMeaning
 from arena_robot.robots.arms import ROBOTS, Robot
 from arena_robot.robots.cameras import CameraKind
 from arena_robot.robots.grippers import GRIPPERS
-from arena_robot.safety.action_spaces import LENGTH, OF_JOINTS, TURN, LayoutDrive, layout_drive
+from arena_robot.safety.action_spaces import (
+    LENGTH,
+    OF_JOINTS,
+    TURN,
+    Hand,
+    LayoutDrive,
+    layout_drive,
+)
 from arena_robot.safety.models import ArmPart, arm_row, model_joints, model_path
 
 # What a proposal has beside the arm.
@@ -145,8 +152,8 @@ def checked(path: Path) -> tuple[Embodiment | None, dict[str, Robot], list[str]]
         return None, arms, wrong
     made = build(Embodiment, data, path.name)
     arms = {part: dataclasses.replace(row, fingers=tuple(
-        row.own_joints.index(joint) for hand in made.grippers.values() if hand.arm in ('', part)
-        for joint in hand.joints if joint in row.own_joints)) for part, row in arms.items()}
+        joint for hand in _hands(made, part, row).values() for joint, *_ in hand))
+            for part, row in arms.items()}
     wrong = [*_finger_mistakes(made, path.parent), *_layout_mistakes(made, arms)]
     return made, arms, [f'{path.name}.{line}' for line in wrong]
 
@@ -186,6 +193,7 @@ def _layout_mistakes(made: Embodiment, arms: Mapping[str, Robot]) -> list[str]:
     out += [f"cameras: {roles.count(role)} have the role '{role}'; a role has one camera"
             for role in ROLES if roles.count(role) > 1]
     for name, layout in made.layouts.items():
+        used = {part.name for part in layout.slices}
         if not layout.rate > 0.0:
             out.append(f'layouts.{name}: rate must be above 0, found {layout.rate}')
         for part in layout.slices:
@@ -196,17 +204,34 @@ def _layout_mistakes(made: Embodiment, arms: Mapping[str, Robot]) -> list[str]:
             elif owner not in {*made.arms, *made.grippers}:
                 out.append(f'{where} is of no part.'
                            f'{nearest(owner, [*made.arms, *made.grippers])}')
-            size = {'joint_position': arms[owner].joints if owner in arms else 0,
+            size = {'joint_position': _free(made, arms, owner, used) - sum(
+                other.size for other in layout.slices if other is not part
+                and other.name == part.name) if owner in arms else 0,
                     'flange_position': 3, 'flange_rotation': 3, '': 1}.get(what, 0)
             if size not in (0, part.size):
                 out.append(f'{where} has size {part.size}, expected {size}')
     return out
 
 
+def _hands(made: Embodiment, part: str, arm: Robot) -> dict[str, Hand]:
+    """Return the grippers whose fingers are joints of the arm ``part``."""
+    return {name: tuple((arm.own_joints.index(joint), closed, opened) for joint, closed, opened
+                        in zip(hand.joints, hand.closed_at, hand.open_at, strict=True))
+            for name, hand in made.grippers.items()
+            if hand.joints and hand.arm in ('', part) and hand.joints[0] in arm.own_joints}
+
+
+def _free(made: Embodiment, arms: Mapping[str, Robot], owner: str, used: set[str]) -> int:
+    """Return how many joints of an arm are not fingers of a hand in ``used``."""
+    hands = _hands(made, owner, arms[owner])
+    return arms[owner].joints - sum(len(hand) for name, hand in hands.items() if name in used)
+
+
 def drive_of(made: Embodiment, part: str, arm: Robot, layout: str) -> LayoutDrive:
     """Return how the arm ``part`` is driven in a layout; ConfigError says why it cannot be."""
     return layout_drive(made.layouts[layout], part, arm.limits,
-                        {name: (part.open, part.closed) for name, part in made.grippers.items()})
+                        {name: (grip.open, grip.closed) for name, grip in made.grippers.items()},
+                        _hands(made, part, arm))
 
 
 @cache
@@ -252,17 +277,26 @@ def layout_state(layout: str, q: Floats, gripper: float) -> Floats:
     made, out = _described(robot), list[Floats]()
     if name not in made.layouts:
         raise ConfigError(f"{robot} has no layout '{name}'.{nearest(name, made.layouts)}")
-    units = {**TURN, **LENGTH, MIXED: 1.0}
-    for part in made.layouts[name].slices:
+    units, slices = {**TURN, **LENGTH, MIXED: 1.0}, made.layouts[name].slices
+    arm = next((part.name.partition('.')[0] for part in slices if '.' in part.name), '')
+    moved = made.arms[arm].joints if arm in made.arms else ()
+    fingers = {joint for part in slices if part.name in made.grippers
+               for joint in made.grippers[part.name].joints}
+    rest = q[[i for i, joint in enumerate(moved) if joint not in fingers]] if moved else q
+    for part in slices:
         if part.name in made.grippers:
-            ends = made.grippers[part.name]
-            out.append(np.array([ends.open + gripper * (ends.closed - ends.open)]) / part.one)
+            hand, share = made.grippers[part.name], gripper
+            if hand.joints and hand.joints[0] in moved:
+                share = (q[moved.index(hand.joints[0])] - hand.open_at[0]) / (
+                    hand.closed_at[0] - hand.open_at[0])
+            out.append(np.array([hand.open + share * (hand.closed - hand.open)]) / part.one)
         elif part.name.partition('.')[2] not in OF_JOINTS or part.unit not in units \
                 or part.meaning is not SliceMeaning.ABSOLUTE:
             raise ConfigError(f"no state is known in the layout '{layout}': {part.name} is not "
                               f'absolute joints in {", ".join(units)}')
         else:
-            out.append(q / (part.one * units[part.unit]))
+            out.append(rest[:part.size] / (part.one * units[part.unit]))
+            rest = rest[part.size:]
     return np.concatenate(out)
 
 

@@ -229,7 +229,8 @@ def read_chain(path: Path, joints: tuple[str, ...], base: str, tool: str) -> Mod
     span = np.where(model.jnt_limited[index][:, None], model.jnt_range[index], UNLIMITED)
     torque = _floats(model.jnt_actfrcrange[index][:, 1]) if np.all(
         model.jnt_actfrclimited[index]) else ()
-    return ModelChain(chain, _floats(span[:, 0]), _floats(span[:, 1]), torque, (*frames, tool))
+    flange = f'{tool}_flange' if tool in frames else tool
+    return ModelChain(chain, _floats(span[:, 0]), _floats(span[:, 1]), torque, (*frames, flange))
 
 
 def _shapes(model: Any, at: dict[int, tuple[int, Floats]],

@@ -105,7 +105,7 @@ def _joints(robot: Robot, frames: Sequence[str], prefix: str) -> Iterator[str]:
         kind = 'prismatic' if chain.slides[i] else 'revolute'
         axis = ' '.join(f'{number or 0.0:.17g}' for number in chain.axes[i])
         pitch, yaw = (angle or 0 for angle in turn)
-        yield (f'<joint name="{joint}" type="{kind}"><parent link="{frames[i]}"/>'
+        yield (f'<joint name="{joint}" type="{kind}"><parent link="{frames[chain.parents[i] + 1]}"/>'
                f'<child link="{frames[i + 1]}"/>'
                f'<origin xyz="{x!r} {y!r} {z!r}" rpy="{roll!r} {pitch!r} {yaw!r}"/>'
                f'<axis xyz="{axis}"/>'
@@ -158,11 +158,14 @@ def _links(robot: Robot, frames: Sequence[str], meshes: bool) -> Iterator[str]:
 
 
 def _drawn(robot: Robot) -> list[list[str]]:
-    """Return a capsule from each joint to the next, or to the flange: of base and links."""
-    chain = robot.limits.chain
-    ends = [matrix(pose)[:3, 3] for pose in (*chain.places, chain.end)]
-    return [_capsule(THIN_M, (0.0, 0.0, 0.0), (float(x), float(y), float(z)))
-            if np.linalg.norm((x, y, z)) > THIN_M else [] for x, y, z in ends]
+    """Return a capsule from each joint to the next ones, or to the flange: of base and links."""
+    chain, out = robot.limits.chain, [list[str]() for _ in range(robot.joints + 1)]
+    for joint, pose in zip((*chain.parents, robot.joints - 1), (*chain.places, chain.end),
+                           strict=True):
+        x, y, z = matrix(pose)[:3, 3]
+        if np.linalg.norm((x, y, z)) > THIN_M:
+            out[joint + 1] += _capsule(THIN_M, (0.0, 0.0, 0.0), (float(x), float(y), float(z)))
+    return out
 
 
 def _link(name: str, seen: Sequence[str], solid: Sequence[str], inertia: Link | None) -> str:

@@ -100,14 +100,14 @@ def pose_in(message: TransformStamped) -> tuple[float, ...]:
 
 def link_transforms(stamp_ns: int, links: Sequence[str], chain: Chain,
                     q: Floats) -> list[TransformStamped]:
-    """Return the pose of each link that a joint moves, in the link before it."""
+    """Return the pose of each link that a joint moves, in the link that the joint hangs on."""
     out = []
     for i, (place, rpy) in enumerate(map(origin_of, chain.places)):
         axis, angle = np.array(chain.axes[i]), float(q[i])
         if chain.slides[i]:
             place, angle = place + angle * matrix_of(chain.places[i])[:3, :3] @ axis, 0.0
         half = np.array([*np.sin(angle / 2) * axis, np.cos(angle / 2)])
-        out.append(convert.transform(stamp_ns, links[i], links[i + 1], place,
+        out.append(convert.transform(stamp_ns, links[chain.parents[i] + 1], links[i + 1], place,
                                      _product(convert.quaternion_of(np.array(rpy)), half)))
     return out
 

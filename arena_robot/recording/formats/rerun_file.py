@@ -41,7 +41,7 @@ from arena_robot.recording.formats.exporting import EpisodeExport, ExportSource,
 from arena_robot.records.audit_file import audits_of, read_audit
 from arena_robot.records.session_file import SessionFile
 from arena_robot.robots.action_spaces import joint_numbers
-from arena_robot.robots.arms import FLANGE_LINK
+from arena_robot.robots.arms import FLANGE_LINK, Chain
 from arena_robot.safety.kinematics import frames
 from arena_robot.safety.urdf import matrix_of
 
@@ -147,10 +147,11 @@ class _Rollout:
                 pixels_of(topic, value), JPEG_QUALITY)
 
     def _scene(self) -> None:
-        """Draw the arm as a line from joint to joint, and where its cameras are."""
+        """Draw the arm as a line along its joints, and where its cameras are."""
         seen, chain = self._episode.observed(), self._episode.chain
         if chain is not None:
-            lines = [[np.zeros(3), *frames(q, chain)[:, :3, 3]] for q in seen['joint_position']]
+            lines = [np.vstack([frames(q, chain)[:, :3, 3], np.zeros(3)])[_along(chain)]
+                     for q in seen['joint_position']]
             self._send('arm', self._steps_s, rr.LineStrips3D.columns(
                 strips=lines, radii=np.full(len(lines), ARM_M)))
         flange = np.array([matrix_of(pose) for pose in seen['cartesian_position']])
@@ -234,6 +235,13 @@ class _Rollout:
         if lines:
             seconds, levels, texts = zip(*lines, strict=True)
             self._send('log', seconds, rr.TextLog.columns(text=texts, level=levels))
+
+
+def _along(chain: Chain) -> list[int]:
+    """Return a way along the frames of an arm, flange last: to the end of other arms and back."""
+    ends = sorted(set(range(len(chain.places))) - set(chain.parents))
+    ways = [[-1, *np.flatnonzero(chain.moves[end]).tolist()] for end in ends]
+    return [frame for way in ways[:-1] for frame in way + way[::-1]] + [*ways[-1], len(chain.places)]
 
 
 def _verdict(file: rr.RecordingStream, session: SessionFile, slots: Sequence[str],
