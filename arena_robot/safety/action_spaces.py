@@ -173,8 +173,8 @@ class LayoutDrive:
         return np.append(arm, grip)
 
 
-# Of another arm's hand: of each finger the number of its joint, and where that is closed and open.
-Hand = tuple[tuple[int, float, float], ...]
+# Of another arm's hand the number of its finger's joint, and where that is closed and open.
+Hand = tuple[int, float, float]
 
 
 def layout_drive(layout: ActionLayout, arm: str, limits: ArmLimits,
@@ -184,8 +184,8 @@ def layout_drive(layout: ActionLayout, arm: str, limits: ArmLimits,
     Return how the part ``arm`` is driven in a layout; ``grippers`` are open and closed by part.
 
     A change of the state becomes a share of DROID's largest step, all others an absolute target.
-    ``hands`` are those grippers whose fingers are joints of the arm. Raises ConfigError with what
-    of the layout cannot be driven.
+    ``hands`` are those grippers whose finger is a joint of the arm. Raises ConfigError with what of
+    the layout cannot be driven.
     """
     starts, hands = np.cumsum([0, *(part.size for part in layout.slices)]), hands or {}
     slices = [(part, int(at)) for part, at in zip(layout.slices, starts, strict=False)]
@@ -210,8 +210,8 @@ def layout_drive(layout: ActionLayout, arm: str, limits: ArmLimits,
     space = {OF_JOINTS: (ActionSpace.JOINT_POSITION, ActionSpace.JOINT_VELOCITY),
              OF_FLANGE: (ActionSpace.CARTESIAN_POSITION, ActionSpace.CARTESIAN_VELOCITY),
              }[names][ahead]
-    made = {joint: _of_finger(part, at, grippers[part.name], *ends) for part, at in held
-            for joint, *ends in hands[part.name]}
+    made = {hands[part.name][0]: _of_finger(part, at, grippers[part.name], hands[part.name])
+            for part, at in held}
     fingers = tuple(sorted(made))
     free = iter([i for i in range(limits.joints) if i not in made] if names == OF_JOINTS
                 else range(6))
@@ -227,10 +227,10 @@ def layout_drive(layout: ActionLayout, arm: str, limits: ArmLimits,
         limits.chain, offsets, fingers)
 
 
-def _of_finger(part: Slice, at: int, ends: tuple[float, float], closed_at: float,
-               open_at: float) -> tuple[int, float, float]:
-    """Return column, factor and offset of a finger, from its hand's number."""
-    opened, closed = ends
+def _of_finger(part: Slice, at: int, ends: tuple[float, float],
+               hand: Hand) -> tuple[int, float, float]:
+    """Return column, factor and offset of a finger's joint, from the number of its hand."""
+    (opened, closed), (_, closed_at, open_at) = ends, hand
     factor = (closed_at - open_at) * part.one / (closed - opened)
     return at, factor, open_at - factor * opened / part.one
 

@@ -48,8 +48,8 @@ class GripperPart:
     ``joints``: the one or two of the model of ``arm`` (empty: the only one) that are its fingers,
     at ``closed_at`` and ``open_at`` (rad or m, one each), which push with ``effort`` (N m or N).
     ``grasp`` x y z (m) roll pitch yaw (rad) is the point between them in the arm's ``tool``: z
-    out of the hand, y towards the first finger. Where the joints are among those of ``arm``, it
-    is the hand of another arm that is moved with it.
+    out of the hand, y towards the first finger. Where the first joint is one of ``arm`` too, this
+    is the hand of another arm that is moved with it; the second finger follows the first.
     """
 
     type: str = ''
@@ -152,8 +152,7 @@ def checked(path: Path) -> tuple[Embodiment | None, dict[str, Robot], list[str]]
         return None, arms, wrong
     made = build(Embodiment, data, path.name)
     arms = {part: dataclasses.replace(row, fingers=tuple(
-        joint for hand in _hands(made, part, row).values() for joint, *_ in hand))
-            for part, row in arms.items()}
+        joint for joint, *_ in _hands(made, part, row).values())) for part, row in arms.items()}
     wrong = [*_finger_mistakes(made, path.parent), *_layout_mistakes(made, arms)]
     return made, arms, [f'{path.name}.{line}' for line in wrong]
 
@@ -174,9 +173,8 @@ def _finger_mistakes(made: Embodiment, folder: Path) -> list[str]:
             known = model_joints(model_path(made.arms[arm].model, folder))
             out += [f"{where} the model of the arm has no joint '{joint}'.{nearest(joint, known)}"
                     for joint in gripper.joints if joint not in known]
-            moved = [joint in made.arms[arm].joints for joint in gripper.joints]
-            if any(moved) and not all(moved):
-                out.append(f'{where} of its joints all are joints of the arm {arm} too, or none')
+            out += [f'{where} {joint} follows {gripper.joints[0]}, and is no joint of the arm {arm}'
+                    for joint in gripper.joints[1:] if joint in made.arms[arm].joints]
     return out
 
 
@@ -193,7 +191,6 @@ def _layout_mistakes(made: Embodiment, arms: Mapping[str, Robot]) -> list[str]:
     out += [f"cameras: {roles.count(role)} have the role '{role}'; a role has one camera"
             for role in ROLES if roles.count(role) > 1]
     for name, layout in made.layouts.items():
-        used = {part.name for part in layout.slices}
         if not layout.rate > 0.0:
             out.append(f'layouts.{name}: rate must be above 0, found {layout.rate}')
         for part in layout.slices:
@@ -204,9 +201,10 @@ def _layout_mistakes(made: Embodiment, arms: Mapping[str, Robot]) -> list[str]:
             elif owner not in {*made.arms, *made.grippers}:
                 out.append(f'{where} is of no part.'
                            f'{nearest(owner, [*made.arms, *made.grippers])}')
-            size = {'joint_position': _free(made, arms, owner, used) - sum(
+            size = {'joint_position': arms[owner].joints - sum(
                 other.size for other in layout.slices if other is not part
-                and other.name == part.name) if owner in arms else 0,
+                and (other.name == part.name or other.name in _hands(made, owner, arms[owner]))
+            ) if owner in arms else 0,
                     'flange_position': 3, 'flange_rotation': 3, '': 1}.get(what, 0)
             if size not in (0, part.size):
                 out.append(f'{where} has size {part.size}, expected {size}')
@@ -214,17 +212,10 @@ def _layout_mistakes(made: Embodiment, arms: Mapping[str, Robot]) -> list[str]:
 
 
 def _hands(made: Embodiment, part: str, arm: Robot) -> dict[str, Hand]:
-    """Return the grippers whose fingers are joints of the arm ``part``."""
-    return {name: tuple((arm.own_joints.index(joint), closed, opened) for joint, closed, opened
-                        in zip(hand.joints, hand.closed_at, hand.open_at, strict=True))
+    """Return the grippers whose first finger is a joint of the arm ``part``."""
+    return {name: (arm.own_joints.index(hand.joints[0]), hand.closed_at[0], hand.open_at[0])
             for name, hand in made.grippers.items()
             if hand.joints and hand.arm in ('', part) and hand.joints[0] in arm.own_joints}
-
-
-def _free(made: Embodiment, arms: Mapping[str, Robot], owner: str, used: set[str]) -> int:
-    """Return how many joints of an arm are not fingers of a hand in ``used``."""
-    hands = _hands(made, owner, arms[owner])
-    return arms[owner].joints - sum(len(hand) for name, hand in hands.items() if name in used)
 
 
 def drive_of(made: Embodiment, part: str, arm: Robot, layout: str) -> LayoutDrive:
@@ -306,11 +297,11 @@ def arm_of(robot_type: str) -> Robot:
 
 
 @cache
-def part_of(robot_type: str) -> tuple[ArmPart, Robot, Path, GripperPart | None]:
+def part_of(robot_type: str) -> tuple[ArmPart, Robot, Path, tuple[GripperPart, ...]]:
     """
     Return the arm ``name``, ``file.yaml`` or ``name#part``, its row and the file's folder.
 
-    Last the gripper at its tool whose joints are in the arm's model, None where there is none.
+    Last the grippers whose joints are in the arm's model.
     """
     name, _, part = robot_type.partition('#')
     path = path_of(name)
@@ -320,10 +311,9 @@ def part_of(robot_type: str) -> tuple[ArmPart, Robot, Path, GripperPart | None]:
     if part not in arms and (part or len(arms) > 1):
         raise ConfigError(f'{robot_type}: say which arm, as {name}#ARM.{nearest(part, arms)}')
     part = part or next(iter(arms))
-    own = (gripper for gripper in made.grippers.values()
-           if gripper.joints and gripper.arm in ('', part)
-           and gripper.joints[0] not in made.arms[part].joints)
-    return made.arms[part], arms[part], path.parent, next(own, None)
+    own = tuple(gripper for gripper in made.grippers.values()
+                if gripper.joints and gripper.arm in ('', part))
+    return made.arms[part], arms[part], path.parent, own
 
 
 def cameras_of(robot_type: str) -> dict[str, CameraKind]:

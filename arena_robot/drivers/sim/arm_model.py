@@ -136,12 +136,12 @@ def joint_names(robot: Robot) -> tuple[str, ...]:
     return tuple(f'arm_{name}' for name in robot.own_joints) or JOINTS
 
 
-def base_of(robot_type: str) -> tuple[ArmPart, Path, GripperPart | None] | None:
-    """Return arm, model file and own gripper of an embodiment; None for a Franka."""
+def base_of(robot_type: str) -> tuple[ArmPart, Path, tuple[GripperPart, ...]] | None:
+    """Return arm, model file and own grippers of an embodiment; None for a Franka."""
     if robot_type in ROBOTS:
         return None
-    part, _, folder, gripper = part_of(robot_type)
-    return None if part.robot else (part, model_path(part.model, folder), gripper)
+    part, _, folder, grippers = part_of(robot_type)
+    return None if part.robot else (part, model_path(part.model, folder), grippers)
 
 
 def add_servos(root: Node, robot: Robot) -> None:
@@ -170,7 +170,8 @@ class ArmModel:
     """
     A compiled model, its arm, and the bodies that are built: of each its number and parent.
 
-    ``gripper`` is the one whose fingers the model has; None: a 2F-85 takes its place.
+    ``gripper`` is the one at the tool whose fingers the model has; None: a 2F-85 takes its place.
+    Of ``hands``, those of other arms, the first finger is a joint of the arm.
     """
 
     part: ArmPart
@@ -179,19 +180,40 @@ class ArmModel:
     tool: int
     tool_pose: tuple[Floats, Floats]
     gripper: GripperPart | None = None
+    hands: tuple[GripperPart, ...] = ()
+
+    @property
+    def followers(self) -> dict[str, tuple[str, float, float]]:
+        """Of each second finger the first one, and a and b of its place a + b times that one's."""
+        out = {}
+        for hand in (hand for hand in self.hands if len(hand.joints) == 2):
+            (first, second), (closed, shut), (opened, wide) = (
+                hand.joints, hand.closed_at, hand.open_at)
+            slope = (wide - shut) / (opened - closed)
+            out[second] = first, shut - slope * closed, slope
+        return out
+
+    def _moved_by(self, body: int) -> list[str]:
+        first = int(self.model.body_jntadr[body])
+        return [self.model.joint(first + i).name for i in range(self.model.body_jntnum[body])]
+
+    def grips(self, body: int) -> bool:
+        """Return whether a body is a finger of another arm's hand."""
+        return any(joint in hand.joints for hand in self.hands for joint in self._moved_by(body))
 
     def name(self, body: int) -> str:
         """Return the name of a body in a scene, which of a finger is that of its joint."""
-        first = int(self.model.body_jntadr[body])
-        of = [self.model.joint(first + i).name for i in range(self.model.body_jntnum[body])]
+        of = self._moved_by(body)
         own = self.gripper.joints if self.gripper else ()
         fingers = [FINGERS[own.index(joint)] for joint in of if joint in own]
         return fingers[0] if fingers else f'arm_{self.model.body(body).name}'
 
 
 @cache
-def read_model(part: ArmPart, path: Path, gripper: GripperPart | None = None) -> ArmModel:
+def read_model(part: ArmPart, path: Path, grippers: tuple[GripperPart, ...] = ()) -> ArmModel:
     """Return an embodiment's arm with its shapes and masses. Raises ConfigError."""
+    hands = tuple(hand for hand in grippers if hand.joints[0] in part.joints)
+    gripper = next((hand for hand in grippers if hand not in hands), None)
     try:
         spec = urdf_spec(path) if path.suffix == '.urdf' else _mjcf(path)
         for mesh in spec.meshes if path.suffix == '.urdf' else ():
@@ -217,7 +239,7 @@ def read_model(part: ArmPart, path: Path, gripper: GripperPart | None = None) ->
         parent = int(model.body_parentid[child])
         if (gripper or parent != tool) and parent in dict(bodies) and (parent or child in roots):
             bodies.append((child, parent))
-    return ArmModel(part, model, tuple(bodies), tool, pose, gripper)
+    return ArmModel(part, model, tuple(bodies), tool, pose, gripper, hands)
 
 
 def _mjcf(path: Path) -> mujoco.MjSpec:
@@ -261,7 +283,7 @@ def add_model(world: Node, assets: Node, robot: Robot, made: ArmModel,
             node = node.add('body', name=FINGERS[1])     # what its only finger closes against
         for geom in _geoms(model, body) if body else ():
             if _is_shape(model, geom):
-                _geom(node, assets, model, geom, body in behind, files)
+                _geom(node, assets, model, geom, body in behind, files, made.grips(body))
     if place[2] > 0.0:      # what it stands on; touches nothing
         world.add('geom', class_='visual', type='box', material='metal_dark',
                   size=(BLOCK_M, BLOCK_M, place[2] / 2), pos=(*place[:2], place[2] / 2))
@@ -303,19 +325,30 @@ def _joints(node: Node, robot: Robot, made: ArmModel, body: int) -> None:
     """Add those of a body's joints that are the arm's, or its gripper's."""
     model, first = made.model, int(made.model.body_jntadr[body])
     for joint in range(first, first + int(model.body_jntnum[body])):
-        if (name := str(model.joint(joint).name)) not in robot.own_joints:
+        name = str(model.joint(joint).name)
+        leader = made.followers.get(name, (name,))[0]
+        if leader not in robot.own_joints:
             if made.gripper and name in made.gripper.joints:
                 _finger(node, made.gripper, model, joint)
             continue
-        i, dof = robot.own_joints.index(name), int(model.jnt_dofadr[joint])
-        slides, tau = robot.limits.chain.slides[i], robot.joint_torque[i]
+        i, dof = robot.own_joints.index(leader), int(model.jnt_dofadr[joint])
+        tau, slides = robot.joint_torque[i], model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_SLIDE
+        ends = {} if leader != name else {'range': (robot.limits.hardware_lower[i] - SLACK,
+                                                    robot.limits.hardware_upper[i] + SLACK)}
         node.add('joint', name=f'arm_{name}', type='slide' if slides else 'hinge',
                  pos=model.jnt_pos[joint], axis=model.jnt_axis[joint],
                  ref=float(model.qpos0[model.jnt_qposadr[joint]]),
-                 range=(robot.limits.hardware_lower[i] - SLACK,
-                        robot.limits.hardware_upper[i] + SLACK),
                  armature=max(float(model.dof_armature[dof]), ROTOR[slides]),
-                 damping=float(np.ravel(model.dof_damping[dof])[0]), actuatorfrcrange=(-tau, tau))
+                 damping=float(np.ravel(model.dof_damping[dof])[0]),
+                 actuatorfrcrange=(-tau, tau), **ends)
+
+
+def add_followers(root: Node, made: ArmModel) -> None:
+    """Have the second finger of each other arm's hand follow the first."""
+    for second, (first, start, slope) in made.followers.items():
+        x, y = (float(made.model.joint(name).qpos0[0]) for name in (first, second))
+        root.add('equality').add('joint', joint1=f'arm_{second}', joint2=f'arm_{first}',
+                                 polycoef=(start + slope * x - y, slope, 0, 0, 0))
 
 
 def _finger(node: Node, part: GripperPart, model: mujoco.MjModel, joint: int) -> None:
@@ -330,9 +363,9 @@ def _finger(node: Node, part: GripperPart, model: mujoco.MjModel, joint: int) ->
 
 
 def _geom(node: Node, assets: Node, model: mujoco.MjModel, geom: int, touches: bool,
-          files: dict[str, bytes]) -> None:
+          files: dict[str, bytes], grips: bool) -> None:
     """Add a shape: drawn unless it only collides, and colliding where the arm ``touches``."""
-    touching = 'pad' if node.element.get('name') in FINGERS else 'arm'
+    touching = 'pad' if grips or node.element.get('name') in FINGERS else 'arm'
     kind, material = _kind(model, geom), int(model.geom_matid[geom])
     collides = bool(model.geom_contype[geom] or model.geom_conaffinity[geom])
     beside = any(not (model.geom_contype[other] or model.geom_conaffinity[other])

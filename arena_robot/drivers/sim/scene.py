@@ -6,7 +6,13 @@ import mujoco
 import numpy as np
 
 from arena_robot.core.observation import ROLES
-from arena_robot.drivers.sim.arm_model import ArmModel, add_arm, add_model, add_servos
+from arena_robot.drivers.sim.arm_model import (
+    ArmModel,
+    add_arm,
+    add_followers,
+    add_model,
+    add_servos,
+)
 from arena_robot.drivers.sim.gripper_model import (
     Fingers,
     add_finger_servos,
@@ -94,6 +100,8 @@ def build_scene(spec: SceneSpec) -> CompiledScene:
     wrist.element.set('xyaxes', f'0 1 0 {np.cos(tilt):.9g} 0 {np.sin(tilt):.9g}')
     add_eyes(wrist, ROLES[2])
     add_servos(root, spec.robot)
+    if spec.arm:
+        add_followers(root, spec.arm)
     if spec.gripper:
         add_own_servos(root, spec.fingers)
     else:

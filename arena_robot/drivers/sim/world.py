@@ -99,6 +99,10 @@ class SimWorld:
             self.data.time = self.now_s
             arm = [self.joint(name)[0] for name in joint_names(self.arm.robot)]
             self.data.qpos[arm] = self.arm.robot.reset_joints
+            for second, (first, start, slope) in (
+                    scene.spec.arm.followers if scene.spec.arm else {}).items():
+                self.data.qpos[self.joint(f'arm_{second}')[0]] = start + slope * self.data.qpos[
+                    self.joint(f'arm_{first}')[0]]
             fingers = self.gripper.fingers
             for name, position in zip(fingers.joints, fingers.open, strict=True):
                 self.data.qpos[self.joint(name)[0]] = position
