@@ -75,7 +75,10 @@ def gains_for(model: mujoco.MjModel, robot: Robot, at: Places) -> ArmGains:
         most = np.maximum(most, np.diag(full)[at])
 
     def gains(stiff: float, damp: float) -> ImpedanceGains:
-        return ImpedanceGains(tuple((most * stiff ** 2).tolist()),
+        stiffness = most * stiff ** 2
+        if not stiff and damp:    # a brake; fingers go on holding
+            stiffness[list(robot.fingers)] = (most * damp ** 2)[list(robot.fingers)]
+        return ImpedanceGains(tuple(stiffness.tolist()),
                               tuple((2.0 * most * damp).tolist()), (0.0,) * 6, (0.0,) * 6)
 
     return ArmGains(gains(TRACK_RAD_S, TRACK_RAD_S), gains(HOLD_RAD_S, HOLD_RAD_S),
@@ -203,6 +206,7 @@ class ArmControl:
         self._impedance = HybridImpedance(model, self.robot)
         self.mode, self.errors = RobotMode.IDLE, ()
         self.tau_ext = np.zeros(self.robot.joints)
+        self.q_des = self._q(data)
         self._hold(data)
         self.impedance.refresh(data, self.q_des)
 
@@ -288,14 +292,20 @@ class ArmControl:
             self.q_des = np.clip(self._goal, self.q_des - way, self.q_des + way)
             self._since_ns = now_ns
         elif self.phase is Phase.BRAKE:
-            self.q_des = self._q(data)
+            self.q_des = self._here(data)
 
     def _within(self, q: Floats) -> Floats:
         limits = self.robot.limits
         return np.clip(q, limits.hardware_lower, limits.hardware_upper)
 
+    def _here(self, data: mujoco.MjData) -> Floats:
+        """Return where the arm is, and where fingers were told to be: they hold something."""
+        q, fingers = self._q(data), list(self.robot.fingers)
+        q[fingers] = self.q_des[fingers]
+        return q
+
     def _hold(self, data: mujoco.MjData) -> None:
-        self.q_des = self._q(data)
+        self.q_des = self._here(data)
         self._enter(Phase.HOLD, self.impedance.table.hold)
 
     def _q(self, data: mujoco.MjData) -> Floats:

@@ -66,8 +66,10 @@ class ExpertMotions:
         self._arm, self._gripper = station.arm, station.gripper
         self._clock = station.clock
         self.truth = station.truth
-        self._kinematics = PadKinematics(station.world)
-        self._q = self._arm.state().q
+        self._kinematics, arm = PadKinematics(station.world), self._arm.state()
+        others = list(station.world.arm.robot.limits.chain.others)
+        self._q = arm.q
+        self._q[others] = arm.q_desired[others]    # what they hold, they go on holding
         self._at, turn = self._kinematics.pose(self._q)
         self._yaw, self._pitch = float(np.arctan2(turn[1, 0], turn[0, 0])), 0.0
         self._closed, self._force, self.short_m = 0.0, 0.0, 0.0
@@ -246,8 +248,8 @@ class PadKinematics:
         self._dofs = world.arm.impedance.dofs
         self._site = mujoco.mj_name2id(world.model, mujoco.mjtObj.mjOBJ_SITE, PAD_SITE)
         robot = world.arm.robot
-        margin = np.full(robot.joints, 0.06)
-        margin[list(robot.fingers)] = 0.0
+        self._bends = robot.limits.chain.moves[-1]
+        margin = np.where(self._bends, 0.06, 0.0)
         self._low = np.array(robot.limits.hardware_lower) + margin
         self._high = np.array(robot.limits.hardware_upper) - margin
         self._rest = np.array(robot.reset_joints)
@@ -276,7 +278,7 @@ class PadKinematics:
             mujoco.mj_jacSite(self._model, self._data, jac[:3], jac[3:], self._site)
             j = jac[:, self._dofs] * self._weights
             gain = j.T @ np.linalg.inv(j @ j.T + _DAMPING ** 2 * np.eye(6))
-            rest = _POSTURE * (self._rest - q)
+            rest = _POSTURE * self._bends * (self._rest - q)
             free = np.eye(len(q)) - gain @ j
             q = np.clip(q + gain @ error + free @ rest, self._low, self._high)
         return q

@@ -150,7 +150,7 @@ class _Rollout:
         """Draw the arm as a line along its joints, and where its cameras are."""
         seen, chain = self._episode.observed(), self._episode.chain
         if chain is not None:
-            lines = [np.vstack([frames(q, chain)[:, :3, 3], np.zeros(3)])[_along(chain)]
+            lines = [np.vstack([frames(q, chain)[:, :3, 3], np.zeros(3)])[along(chain)]
                      for q in seen['joint_position']]
             self._send('arm', self._steps_s, rr.LineStrips3D.columns(
                 strips=lines, radii=np.full(len(lines), ARM_M)))
@@ -237,7 +237,7 @@ class _Rollout:
             self._send('log', seconds, rr.TextLog.columns(text=texts, level=levels))
 
 
-def _along(chain: Chain) -> list[int]:
+def along(chain: Chain) -> list[int]:
     """Return a way along the frames of an arm, flange last: to the end of other arms and back."""
     ends = sorted(set(range(len(chain.places))) - set(chain.parents))
     ways = [[-1, *np.flatnonzero(chain.moves[end]).tolist()] for end in ends]
