@@ -55,8 +55,11 @@ def _described(made: 'Embodiment', arms: 'dict[str, Robot]') -> list[str]:
                    f'{robot.flange_frame()}; at reset its flange is at {place} m; inverse '
                    f'kinematics finds {_found(robot)} of {TRIES} poses')
         out += [f'arm {part}: {_apart(robot)}'] if robot.own_joints else []
+    moved = {joint: part for part, arm in made.arms.items() for joint in arm.joints}
     out += [f'gripper {name}: {gripper.type or f"{gripper.stroke_m:g} m"}, closed is '
-            f'{gripper.closed:g}' for name, gripper in made.grippers.items()]
+            f'{gripper.closed:g}' + ''.join(
+                f'; moved with {moved[joint]}' for joint in gripper.joints[:1] if joint in moved)
+            for name, gripper in made.grippers.items()]
     out += [f'camera {name}: {camera.kind.value}' for name, camera in made.cameras.items()]
     for name, layout in made.layouts.items():
         size = sum(part.size for part in layout.slices)

@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 # The joints of DROID's arms; those of any other arm are counted in its row.
 DOF = 7
-MOST_JOINTS = 14    # of one arm: two arms of seven that are moved as one
+MOST_JOINTS = 16    # of one arm: two arms of seven and a hand of each, that are moved as one
 
 # What DROID's velocity actions of 1 add to the measured joint (rad) or flange (m, rad).
 MAX_JOINT_DELTA, MAX_LINEAR_DELTA, MAX_ROTATION_DELTA = 0.2, 0.075, 0.15
@@ -198,10 +198,10 @@ class ArmLimits:
     controller's spring, whose stiffness is ``stiffness`` (n,) at the joints and
     ``flange_stiffness`` (6,) at the flange: zeros where a controller of positions has none.
     ``workspace_*`` is the box (m, base frame) that the flange stays in, and all links of other
-    arms, ``elbow_*`` that of the elbow. ``max_joint_delta`` bounds how far an action's target may lie from the measured joints
-    (rad), ``max_lead`` the same for a raw target that reaches the arm a little later; a joint
-    that slides may go ``scale`` of it, in m. Links are kept ``self_distance`` (m) apart where the
-    chain has shapes; 0: they are not.
+    arms, ``elbow_*`` that of the elbow. ``max_joint_delta`` bounds how far an action's target may
+    lie from the measured joints (rad), ``max_lead`` the same for a raw target that reaches the arm
+    a little later; a joint that slides may go ``scale`` of it, in m. Links are kept
+    ``self_distance`` (m) apart where the chain has shapes; 0: they are not.
     """
 
     joint_lower: tuple[float, ...]

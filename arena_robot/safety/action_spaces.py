@@ -184,8 +184,8 @@ def layout_drive(layout: ActionLayout, arm: str, limits: ArmLimits,
     Return how the part ``arm`` is driven in a layout; ``grippers`` are open and closed by part.
 
     A change of the state becomes a share of DROID's largest step, all others an absolute target.
-    ``hands`` are those grippers whose finger is a joint of the arm. Raises ConfigError with what of
-    the layout cannot be driven.
+    ``hands`` are those grippers whose finger is a joint of the arm. Raises ConfigError with what
+    of the layout cannot be driven.
     """
     starts, hands = np.cumsum([0, *(part.size for part in layout.slices)]), hands or {}
     slices = [(part, int(at)) for part, at in zip(layout.slices, starts, strict=False)]
@@ -205,8 +205,8 @@ def layout_drive(layout: ActionLayout, arm: str, limits: ArmLimits,
     ahead = parts[0][0].meaning is SliceMeaning.DELTA_STATE
     if held and (ahead or names == OF_FLANGE
                  or {part.meaning for part, _ in held} != {SliceMeaning.ABSOLUTE}):
-        raise ConfigError(f'{held[0][0].name} is moved with the joints of {arm}: it has to be '
-                          'absolute, and they joint_position with another meaning than delta_state')
+        raise ConfigError(f'{held[0][0].name} is a joint of {arm}: it has to be absolute, beside '
+                          'joint_position with another meaning than delta_state')
     space = {OF_JOINTS: (ActionSpace.JOINT_POSITION, ActionSpace.JOINT_VELOCITY),
              OF_FLANGE: (ActionSpace.CARTESIAN_POSITION, ActionSpace.CARTESIAN_VELOCITY),
              }[names][ahead]

@@ -173,7 +173,7 @@ def _finger_mistakes(made: Embodiment, folder: Path) -> list[str]:
             known = model_joints(model_path(made.arms[arm].model, folder))
             out += [f"{where} the model of the arm has no joint '{joint}'.{nearest(joint, known)}"
                     for joint in gripper.joints if joint not in known]
-            out += [f'{where} {joint} follows {gripper.joints[0]}, and is no joint of the arm {arm}'
+            out += [f'{where} {joint} follows {gripper.joints[0]}: leave it out of arms.{arm}'
                     for joint in gripper.joints[1:] if joint in made.arms[arm].joints]
     return out
 

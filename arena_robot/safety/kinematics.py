@@ -54,7 +54,7 @@ def jacobian(poses: Floats, link: int = END, arm: Chain = FRANKA_CHAIN) -> Float
     """
     Return the (6, n) geometric Jacobian (linear over angular) of a frame's origin.
 
-    ``poses`` is the result of :func:`frames`; columns of joints that do not move ``link`` are zero.
+    ``poses`` is the result of :func:`frames`; those of joints that do not move ``link`` are zero.
     """
     count = len(poses) - 1
     link %= count + 1

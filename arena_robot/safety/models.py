@@ -51,8 +51,9 @@ class ArmPart:
 
     ``joints`` n names from base to tool; ``base`` and ``tool`` bodies or sites of the model. There
     may be other arms on the base, and fingers of their hands, in the order of the model: they are
-    moved as one arm with n joints, and the tool is that of the last one. The limits are (n,) per joint: of position ``lower`` and ``upper`` (empty: the model's), of
-    ``velocity`` (rad/s), ``acceleration`` (rad/s²) and ``torque`` (N m; empty: the model's); in m
+    moved as one arm with n joints, and the tool is that of the last one. The limits are (n,) per
+    joint: of position ``lower`` and ``upper`` (empty: the model's), of ``velocity`` (rad/s),
+    ``acceleration`` (rad/s²) and ``torque`` (N m; empty: the model's); in m
     and N where a joint slides. ``reset`` (n,) is the pose between episodes. ``base_pose`` x y z
     (m) roll pitch yaw (rad) is where it stands. ``workspace_*`` (m, in ``base``) bound the tool.
     """

@@ -105,7 +105,8 @@ def _joints(robot: Robot, frames: Sequence[str], prefix: str) -> Iterator[str]:
         kind = 'prismatic' if chain.slides[i] else 'revolute'
         axis = ' '.join(f'{number or 0.0:.17g}' for number in chain.axes[i])
         pitch, yaw = (angle or 0 for angle in turn)
-        yield (f'<joint name="{joint}" type="{kind}"><parent link="{frames[chain.parents[i] + 1]}"/>'
+        parent = frames[chain.parents[i] + 1]
+        yield (f'<joint name="{joint}" type="{kind}"><parent link="{parent}"/>'
                f'<child link="{frames[i + 1]}"/>'
                f'<origin xyz="{x!r} {y!r} {z!r}" rpy="{roll!r} {pitch!r} {yaw!r}"/>'
                f'<axis xyz="{axis}"/>'

@@ -30,7 +30,7 @@ SPECS = st.builds(
     wrist_camera=st.booleans(), external_cameras=st.integers(0, 2), stereo=st.booleans(),
     session_id=st.booleans(), chunk_length=st.integers(0, 1024),
     control_rate_hz=st.floats(0.1, 1000.0), resize=st.sampled_from(['fast', 'exact']),
-    jpeg_quality=st.integers(0, 100), pipelined=st.booleans(), joints=st.integers(0, 14),
+    jpeg_quality=st.integers(0, 100), pipelined=st.booleans(), joints=st.integers(0, 16),
     layout=st.sampled_from(['', 'so101/degrees']), depth=st.booleans())
 
 

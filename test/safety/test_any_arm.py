@@ -1,4 +1,4 @@
-"""The safety layer holds for any arm: 1 to 14 joints that turn or slide, drawn by a seed."""
+"""The safety layer holds for any arm: 1 to 16 joints that turn or slide, drawn by a seed."""
 
 import dataclasses
 import json
@@ -256,7 +256,7 @@ def test_thresholds_of_torque_are_counted_by_the_joints():
 
 
 @pytest.mark.parametrize(('changes', 'says'), [
-    ({'places': ()}, '1 to 14 joints'), ({'axes': ((0.0, 0.0, 1.0),)}, '1 axes'),
+    ({'places': ()}, '1 to 16 joints'), ({'axes': ((0.0, 0.0, 1.0),)}, '1 axes'),
     ({'elbow': 7}, 'from 0 to 6')])
 def test_a_chain_that_is_none_is_refused(changes, says):
     with pytest.raises(ValueError, match=says):
@@ -282,7 +282,7 @@ def written(folder, made, **changes):
     return path
 
 
-@pytest.mark.parametrize('joints', [1, 3, 6, 7, 14])
+@pytest.mark.parametrize('joints', [1, 3, 6, 7, 16])
 def test_a_model_read_by_mujoco_is_the_arm_that_wrote_it(tmp_path, joints):
     robot = random_arm(joints, 4)
     read = arm_of(str(written(tmp_path, robot)))
@@ -329,7 +329,7 @@ def test_anchors_references_and_sites_of_mjcf_are_where_mujoco_has_them(tmp_path
                                    atol=1e-9)
 
 
-@pytest.mark.parametrize('joints', [1, 6, 14])
+@pytest.mark.parametrize('joints', [1, 6, 16])
 def test_a_model_alone_gives_a_file_to_begin_with(tmp_path, capsys, joints):
     robot = random_arm(joints, 5)
     written(tmp_path, robot)

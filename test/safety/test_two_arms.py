@@ -97,8 +97,8 @@ def test_each_link_of_a_tree_is_where_the_joints_before_it_put_it(joints, seed):
         alone = Chain(*(tuple(np.array(values)[way].tolist()) for values in (
             chain.places, chain.axes, chain.slides)), chain.end, 0)
         np.testing.assert_allclose(kinematics.frames(q[way], alone)[-2], poses[link], atol=1e-12)
-        moved = [(kinematics.frames(q + step * np.eye(joints)[i], chain)[link] - poses[link])[:3, 3]
-                 / step for i in range(joints)]
+        moved = [(kinematics.frames(q + step * way, chain)[link] - poses[link])[:3, 3] / step
+                 for way in np.eye(joints)]
         J = kinematics.jacobian(poses, link, chain)
         np.testing.assert_allclose(J[:3].T, moved, atol=1e-5)
         assert not J[:, ~chain.moves[link]].any()
@@ -162,8 +162,8 @@ def test_frames_and_description_of_two_arms_hang_where_the_joints_do(tmp_path):
     again = read_chain(tmp_path / 'told.urdf', NAMES, 'world', links[-1]).chain
     np.testing.assert_allclose(kinematics.frames(q, again),
                                kinematics.frames(q, robot.limits.chain), atol=1e-12)
-    way = along(robot.limits.chain)
-    assert [-1, 0, 1, 2, 3, 4, 4, 3, 2, 1, 0, -1, -1, 5, 6, 7, 8, 9] == way
+    assert along(robot.limits.chain) == [
+        -1, 0, 1, 2, 3, 4, 4, 3, 2, 1, 0, -1, -1, 5, 6, 7, 8, 9]
 
 
 def test_two_hands_are_kept_apart(tmp_path):
@@ -208,7 +208,7 @@ def test_the_state_of_two_arms_is_told_in_numbers_of_their_layout():
     ({'joints': [*NAMES[5:], *NAMES[:5]]}, 'has the joints l_x, l_y, l_z, l_turn, l_near, r_x'),
     ({'joints': [*NAMES[:5], 'l_far', *NAMES[5:]], **{name: [1.0] * 10 for name in (
         'velocity', 'acceleration', 'torque')}, 'reset': [*REST[:5], -0.04, *REST[5:]]},
-     'grippers.l_hand: l_far follows l_near, and is no joint of the arm both')])
+     'grippers.l_hand: l_far follows l_near: leave it out of arms.both')])
 def test_a_file_of_two_arms_says_what_is_wrong(tmp_path, changes, says):
     path = two_arms(tmp_path, **changes)
     wrong = checked(tmp_path / 'two.yaml')[2]

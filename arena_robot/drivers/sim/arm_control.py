@@ -102,7 +102,8 @@ class HybridImpedance:
         self._model = model
         names, count = joint_names(robot), robot.joints
         joints = ids(mujoco.mjtObj.mjOBJ_JOINT, names)
-        self.dofs, self.qpos = _places(model.jnt_dofadr[joints]), _places(model.jnt_qposadr[joints])
+        self.dofs = _places(model.jnt_dofadr[joints])
+        self.qpos = _places(model.jnt_qposadr[joints])
         self._servos = np.array(ids(mujoco.mjtObj.mjOBJ_ACTUATOR, names + TASK_TENDONS))
         tendons = ids(mujoco.mjtObj.mjOBJ_TENDON, TASK_TENDONS)
         start = model.tendon_adr[tendons[0]]

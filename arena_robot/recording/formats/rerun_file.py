@@ -241,7 +241,8 @@ def along(chain: Chain) -> list[int]:
     """Return a way along the frames of an arm, flange last: to the end of other arms and back."""
     ends = sorted(set(range(len(chain.places))) - set(chain.parents))
     ways = [[-1, *np.flatnonzero(chain.moves[end]).tolist()] for end in ends]
-    return [frame for way in ways[:-1] for frame in way + way[::-1]] + [*ways[-1], len(chain.places)]
+    there_and_back = [frame for way in ways[:-1] for frame in way + way[::-1]]
+    return [*there_and_back, *ways[-1], len(chain.places)]
 
 
 def _verdict(file: rr.RecordingStream, session: SessionFile, slots: Sequence[str],
