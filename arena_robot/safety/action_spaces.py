@@ -7,7 +7,7 @@ offset of the controller's spring, not a speed set point.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -187,14 +187,43 @@ def layout_drive(layout: ActionLayout, arm: str, limits: ArmLimits,
     ``hands`` are those grippers whose finger is a joint of the arm. Raises ConfigError with what
     of the layout cannot be driven.
     """
-    starts, hands = np.cumsum([0, *(part.size for part in layout.slices)]), hands or {}
+    hands, (parts, held, grips) = hands or {}, _sorted(layout, grippers, hands or {})
+    space, meaning = _space_of(parts, held, grips, arm), parts[0][0].meaning
+    made = {hands[part.name][0]: _of_finger(part, at, grippers[part.name], hands[part.name])
+            for part, at in held}
+    fingers = tuple(sorted(made))
+    free = iter([i for i in range(limits.joints if space.row.of_joints else 6) if i not in made])
+    for part, at in parts:
+        which = [i for _, i in zip(range(part.size), free, strict=False)]
+        made |= {i: (at + k, float(factor), 0.0) for k, (i, factor) in enumerate(zip(
+            which, _factors(part, layout.rate, limits, which), strict=False))}
+    columns, factors, offsets = zip(*(made[i] for i in sorted(made)), strict=True)
+    (grip, place), (opened, closed) = grips[0], grippers[grips[0][0].name]
+    return LayoutDrive(
+        space, columns, factors, place, opened / grip.one, closed / grip.one,
+        meaning in (SliceMeaning.DELTA_TARGET, SliceMeaning.VELOCITY), layout.rate,
+        limits.chain, offsets, fingers)
+
+
+# A slice, and the number of its first column.
+Placed = list[tuple[Slice, int]]
+
+
+def _sorted(layout: ActionLayout, grippers: Collection[str],
+            hands: Collection[str]) -> tuple[Placed, Placed, Placed]:
+    """Return the slices of arms, by name, of other arms' hands, and of the station's gripper."""
+    starts = np.cumsum([0, *(part.size for part in layout.slices)])
     slices = [(part, int(at)) for part, at in zip(layout.slices, starts, strict=False)]
-    grips = [each for each in slices if each[0].name in grippers]
-    parts = sorted((each for each in slices if each not in grips), key=lambda each: each[0].name)
+    return (sorted((each for each in slices if each[0].name not in grippers),
+                   key=lambda each: each[0].name),
+            [each for each in slices if each[0].name in hands],
+            [each for each in slices if each[0].name in grippers and each[0].name not in hands])
+
+
+def _space_of(parts: Placed, held: Placed, grips: Placed, arm: str) -> ActionSpace:
+    """Return the space of DROID's that a layout becomes; ConfigError where it becomes none."""
     if others := sorted({part.name.partition('.')[0] for part, _ in parts} - {arm}):
         raise ConfigError(f"it moves {', '.join(others)} too, and a station drives one arm: {arm}")
-    held = [each for each in grips if each[0].name in hands]
-    grips = [each for each in grips if each not in held]
     if [part.meaning for part, _ in grips] != [SliceMeaning.ABSOLUTE]:
         raise ConfigError(f'it needs one gripper, with the meaning absolute; has {len(grips)}')
     names = tuple(part.name.partition('.')[2] for part, _ in parts)
@@ -207,24 +236,9 @@ def layout_drive(layout: ActionLayout, arm: str, limits: ArmLimits,
                  or {part.meaning for part, _ in held} != {SliceMeaning.ABSOLUTE}):
         raise ConfigError(f'{held[0][0].name} is a joint of {arm}: it has to be absolute, beside '
                           'joint_position with another meaning than delta_state')
-    space = {OF_JOINTS: (ActionSpace.JOINT_POSITION, ActionSpace.JOINT_VELOCITY),
-             OF_FLANGE: (ActionSpace.CARTESIAN_POSITION, ActionSpace.CARTESIAN_VELOCITY),
-             }[names][ahead]
-    made = {hands[part.name][0]: _of_finger(part, at, grippers[part.name], hands[part.name])
-            for part, at in held}
-    fingers = tuple(sorted(made))
-    free = iter([i for i in range(limits.joints) if i not in made] if names == OF_JOINTS
-                else range(6))
-    for part, at in parts:
-        which = [i for _, i in zip(range(part.size), free, strict=False)]
-        made |= {i: (at + k, float(factor), 0.0) for k, (i, factor) in enumerate(zip(
-            which, _factors(part, layout.rate, limits, which), strict=False))}
-    columns, factors, offsets = zip(*(made[i] for i in sorted(made)), strict=True)
-    (grip, place), (opened, closed) = grips[0], grippers[grips[0][0].name]
-    return LayoutDrive(
-        space, columns, factors, place, opened / grip.one, closed / grip.one,
-        parts[0][0].meaning in (SliceMeaning.DELTA_TARGET, SliceMeaning.VELOCITY), layout.rate,
-        limits.chain, offsets, fingers)
+    return {OF_JOINTS: (ActionSpace.JOINT_POSITION, ActionSpace.JOINT_VELOCITY),
+            OF_FLANGE: (ActionSpace.CARTESIAN_POSITION, ActionSpace.CARTESIAN_VELOCITY),
+            }[names][ahead]
 
 
 def _of_finger(part: Slice, at: int, ends: tuple[float, float],

@@ -53,9 +53,9 @@ class ArmPart:
     may be other arms on the base, and fingers of their hands, in the order of the model: they are
     moved as one arm with n joints, and the tool is that of the last one. The limits are (n,) per
     joint: of position ``lower`` and ``upper`` (empty: the model's), of ``velocity`` (rad/s),
-    ``acceleration`` (rad/s²) and ``torque`` (N m; empty: the model's); in m
-    and N where a joint slides. ``reset`` (n,) is the pose between episodes. ``base_pose`` x y z
-    (m) roll pitch yaw (rad) is where it stands. ``workspace_*`` (m, in ``base``) bound the tool.
+    ``acceleration`` (rad/s²) and ``torque`` (N m; empty: the model's); in m and N where a joint
+    slides. ``reset`` (n,) is the pose between episodes. ``base_pose`` x y z (m) roll pitch yaw
+    (rad) is where it stands. ``workspace_*`` (m, in ``base``) bound the tool.
     """
 
     robot: str = ''
@@ -212,26 +212,36 @@ def read_chain(path: Path, joints: tuple[str, ...], base: str, tool: str) -> Mod
             frames.append(model.body(body).name)
             link, place = len(index), np.asarray(np.linalg.inv(anchor))
         at[body] = link, place
-    order = tuple(str(model.joint(i).name) for i in index)
-    if order != joints:
-        raise ConfigError(f"from '{base}' to '{tool}' {path.name} has the joints "
-                          f"{', '.join(order) or 'none'}: name these, in this order")
     last, place = at[way[-1]] if way else (0, np.eye(4))
-    if last != len(order):
-        raise ConfigError(f"'{tool}' of {path.name} is not behind {order[-1]}, the last joint: "
-                          'name the tool of the arm that is last in the model')
+    _require_order(tuple(str(model.joint(i).name) for i in index), joints, last,
+                   f"from '{base}' to '{tool}' {path.name}")
     tree = tuple(before) if before != list(range(-1, last - 1)) else ()
-    moving = [last - 1]    # the joints that move the tool
-    while before[moving[0]] >= 0:
-        moving.insert(0, before[moving[0]])
     chain = Chain(tuple(places), tuple(axes), tuple(slides),
-                  _floats((place @ end)[:3].ravel()), moving[(len(moving) - 1) // 2],
+                  _floats((place @ end)[:3].ravel()), _middle(before),
                   lambda: Body(_shapes(model, at, hulls)), tree)
     span = np.where(model.jnt_limited[index][:, None], model.jnt_range[index], UNLIMITED)
     torque = _floats(model.jnt_actfrcrange[index][:, 1]) if np.all(
         model.jnt_actfrclimited[index]) else ()
     flange = f'{tool}_flange' if tool in frames else tool
     return ModelChain(chain, _floats(span[:, 0]), _floats(span[:, 1]), torque, (*frames, flange))
+
+
+def _require_order(found: tuple[str, ...], joints: tuple[str, ...], last: int,
+                   where: str) -> None:
+    if found != joints:
+        raise ConfigError(f"{where} has the joints {', '.join(found) or 'none'}: name these, in "
+                          'this order')
+    if last != len(found):
+        raise ConfigError(f'{where} the last joint is not {found[-1]}, the last of the model: the '
+                          'tool is that of the arm which comes last there')
+
+
+def _middle(before: list[int]) -> int:
+    """Return the joint in the middle of those that move the tool."""
+    moving = [len(before) - 1]
+    while before[moving[-1]] >= 0:
+        moving.append(before[moving[-1]])
+    return moving[len(moving) // 2]
 
 
 def _shapes(model: Any, at: dict[int, tuple[int, Floats]],

@@ -200,10 +200,10 @@ def test_an_arm_with_other_joints_and_a_chunk_for_it_are_refused():
         check_observation(seen, PolicySpec(joints=6))
     with pytest.raises(BadReply, match=r'must be \(N, 7\) for joint_position, found \(4, 8\)'):
         check_actions(np.zeros((4, 8)), PolicySpec(joints=0), joints=6)
-    with pytest.raises(BadReply, match=r'must be \(N, 15\) for joint_position, found \(4, 40\)'):
+    with pytest.raises(BadReply, match=r'must be \(N, 17\) for joint_position, found \(4, 40\)'):
         check_actions(np.zeros((4, 40)), PolicySpec(joints=0))
     with pytest.raises(BadReply, match='joints must be 0'):
-        check_spec(PolicySpec(joints=15), 'here')
+        check_spec(PolicySpec(joints=17), 'here')
 
 
 def test_numbers_that_do_not_fill_the_chunk_are_refused():

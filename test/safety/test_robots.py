@@ -191,7 +191,7 @@ def test_joints_are_a_whole_frankas_or_those_of_an_arm_that_is_none():
     for names in (own, PANDA.joint_names('left'), both, ['lift'], ['a', 'b', 'c']):
         assert are_of_an_arm(tuple(names))
     for names in ([], own[:6], own[::-1], [*own, 'panda_joint8'], [*own, *own], ['lift', own[0]],
-                  ['a', 'a'], ['a', ''], [f'axis_{i}' for i in range(15)]):
+                  ['a', 'a'], ['a', ''], [f'axis_{i}' for i in range(17)]):
         assert not are_of_an_arm(tuple(names))
 
 

@@ -203,7 +203,7 @@ def test_the_state_of_two_arms_is_told_in_numbers_of_their_layout():
 
 
 @pytest.mark.parametrize(('changes', 'says'), [
-    ({'tool': 'l_hand'}, "'l_hand' of two.xml is not behind r_turn, the last joint"),
+    ({'tool': 'l_hand'}, "to 'l_hand' two.xml the last joint is not r_turn"),
     ({'base': 'l_stand', 'tool': 'l_hand'}, "joint r_x does not hang on 'l_stand'"),
     ({'joints': [*NAMES[5:], *NAMES[:5]]}, 'has the joints l_x, l_y, l_z, l_turn, l_near, r_x'),
     ({'joints': [*NAMES[:5], 'l_far', *NAMES[5:]], **{name: [1.0] * 10 for name in (
