@@ -132,14 +132,16 @@ class Scales:
                               f'{robot.name}; missing or unknown: {", ".join(sorted(wrong))}')
         rows = [joints[name] for name in names]
         low, high = np.array(robot.limits.hardware_lower), np.array(robot.limits.hardware_upper)
-        normalised = np.array([row.unit is JointUnit.NORMALISED for row in rows])
+        normalised, percent = (np.array([row.unit is unit for row in rows])
+                               for unit in (JointUnit.NORMALISED, JointUnit.PERCENT))
         plain = np.array([math.degrees(1.0) if row.unit is JointUnit.DEGREES else 1.0
                           for row in rows])
         signs = np.array([row.sign for row in rows])
         self._names = [row.name for row in rows]
         self._zero = np.array([row.zero for row in rows])
-        self._middle = np.where(normalised, 0.5 * (low + high), 0.0)
-        self._factor = signs * np.where(normalised, 200.0 / (high - low), plain)
+        self._middle = np.where(normalised, 0.5 * (low + high), np.where(percent, low, 0.0))
+        self._factor = signs * np.where(normalised | percent, np.where(
+            normalised, 200.0, 100.0) / (high - low), plain)
 
     def joints(self, values: Mapping[str, Any]) -> Floats:
         """Return the joints of LeRobot's numbers."""
@@ -157,7 +159,8 @@ class LeRobotArm(LeRobotPart[ArmState]):
     The joints of a LeRobot robot; see :class:`arena_robot.drivers.base.Arm`.
 
     Its motors track positions: targets reach them no faster than the joints may move. Torques are
-    not known (zero). ``mapping`` is the path of the mapping file.
+    not known (zero). ``mapping`` is the path of the mapping file. While it brakes and holds, the
+    fingers of another arm's hand go on to where they were told to be: they may hold something.
     """
 
     def __init__(self, backend: str, mapping: str, robot_type: str = 'panda',
@@ -168,6 +171,8 @@ class LeRobotArm(LeRobotPart[ArmState]):
         self._speed = np.array(self._robot.joint_velocity)
         self._targets = NucTargets(command_timeout)     # guarded by _new, as what follows
         self._sent: Floats | None = None
+        self._fingers = list(self._robot.fingers)
+        self._grip: Floats | None = None        # where the fingers were told to be
 
     def state(self, max_age_s: float = 0.1) -> ArmState:
         """Return the newest state."""
@@ -178,6 +183,7 @@ class LeRobotArm(LeRobotPart[ArmState]):
         q = self._checked(command.q)
         with self._new:
             self._targets.track(q, self._clock.steady_ns())
+            self._grip = q[self._fingers]
         return ArmCommand(q, command.stamp_ns)
 
     def move_to(self, q: Floats, duration_s: float | None = None) -> float:
@@ -187,6 +193,7 @@ class LeRobotArm(LeRobotPart[ArmState]):
         time_s = motion_s(start, goal, duration_s, self._robot)
         with self._new:
             self._targets.move(start, goal, time_s, self._clock.steady_ns())
+            self._grip = goal[self._fingers]
         return time_s
 
     def stop(self) -> None:
@@ -214,7 +221,7 @@ class LeRobotArm(LeRobotPart[ArmState]):
 
     def _forget(self) -> None:
         self._targets.forget()
-        self._sent = None
+        self._sent = self._grip = None
 
     def _next(self, reading: RobotReading) -> tuple[ArmState, Mapping[str, float]]:
         before, q, zero = self._state, self._scales.joints(reading.values), np.zeros_like
@@ -231,10 +238,15 @@ class LeRobotArm(LeRobotPart[ArmState]):
     def _aim(self, q: Floats, dq: Floats, passed_s: float, now_ns: int) -> None:
         """Set what to send: a step towards the target, or where the arm is while it brakes."""
         self._targets.due(now_ns)
+        start, step = q if self._sent is None else self._sent, self._speed * passed_s
         if self._targets.braking:
-            self._sent = self._targets.brake(q, dq, 0.0, now_ns)
+            target = self._targets.brake(q, dq, 0.0, now_ns)
+            if self._grip is not None:
+                target[self._fingers] = self._grip
+            self._sent = target.copy()
+            self._sent[self._fingers] = (start + np.clip(target - start, -step, step))[
+                self._fingers]
         elif self._targets.target is not None:
-            start, step = q if self._sent is None else self._sent, self._speed * passed_s
             self._sent = start + np.clip(self._targets.target - start, -step, step)
 
 

@@ -36,6 +36,7 @@ class JointUnit(str, Enum):
     RADIANS = 'radians'
     DEGREES = 'degrees'
     NORMALISED = 'normalised'
+    PERCENT = 'percent'
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,9 @@ class JointMap:
     A joint of the arm in LeRobot's numbers.
 
     ``name`` is LeRobot's. ``normalised`` numbers are -100 at the lower and 100 at the upper end of
-    the arm's own range. ``sign`` is -1 where it turns the other way; ``zero`` is LeRobot's number
-    where ours is 0, or the middle of the range of ``normalised`` numbers.
+    the arm's own range, ``percent`` ones 0 and 100. ``sign`` is -1 where it turns the other way;
+    ``zero`` is LeRobot's number where ours is 0, or the middle of the range of ``normalised``
+    numbers, or its lower end of ``percent`` ones.
     """
 
     name: str

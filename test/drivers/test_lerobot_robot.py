@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import yaml
 from lab_drivers import PLUGIN, LabRobot, panda_like, so101, stand_in_plugin
+from two_gantries import NAMES, REST, two_arms
 from waiting import until
 
 from arena_robot.core.action import Action, ActionSpace, ArmCommand, GripperCommand
@@ -357,6 +358,37 @@ def test_targets_go_no_faster_than_the_joints_may(parts):
     places = [line['shoulder_pan.pos'] for line in sent()]
     assert max(np.diff([1.0, *places])) <= np.degrees(2.0 * LONGEST_S) + 1e-6
     assert places[0] < 1.0 + np.degrees(2.0 * LONGEST_S) + 1e-6
+
+
+def test_a_hand_of_two_arms_goes_on_holding_while_the_arms_stop(tmp_path):
+    start = {f'{name}.pos': value for name, value in zip(NAMES, REST, strict=True)} | {
+        'l_near.pos': 70.0}     # of -0.1 to 0.1 m: 0.04
+    mapping = tmp_path / 'mapping.yaml'
+    mapping.write_text(yaml.safe_dump({
+        'robot': {'joints': NAMES, 'start': start, 'log': str(tmp_path / 'log')}, 'rate': 50.0,
+        'joints': {name: {'name': f'{name}.pos', 'unit': 'radians'} for name in NAMES} | {
+            'l_near': {'name': 'l_near.pos', 'unit': 'percent'}},
+        'gripper': {'name': 'gripper.pos'}}))
+    finger, moving = NAMES.index('l_near'), NAMES.index('r_y')
+    with LeRobotArm(LAB, str(mapping), two_arms(tmp_path), command_timeout=30.0) as arm:
+        q = arm.state().q
+        assert q == pytest.approx(REST)
+        goal = q.copy()
+        goal[finger], goal[moving] = 0.0, 5.0
+        arm.command(ArmCommand(goal, 0))
+        until(lambda: arm.state().q[moving] > q[moving] + 0.1, 'a moving arm')
+        LabRobot.made[-1].speed = 0.0       # something is between the fingers
+        arm.stop()
+        until(lambda: arm.state().mode is RobotMode.IDLE, 'a stop')
+        held = arm.state().q
+        until(lambda: sent(tmp_path / 'log')['l_near.pos'] == pytest.approx(50.0), 'a firm hand')
+        assert sent(tmp_path / 'log')['r_y.pos'] == pytest.approx(held[moving])
+        assert held[finger] > 0.0
+
+
+def sent(log):
+    """Return the numbers that were sent last."""
+    return json.loads(log.read_text().splitlines()[-1])
 
 
 def test_the_parts_share_one_robot_which_the_last_lets_go(tmp_path):
