@@ -160,7 +160,7 @@ class LeRobotArm(LeRobotPart[ArmState]):
 
     Its motors track positions: targets reach them no faster than the joints may move. Torques are
     not known (zero). ``mapping`` is the path of the mapping file. While it brakes and holds, the
-    fingers of another arm's hand go on to where they were told to be: they may hold something.
+    fingers of another arm's hand keep the last target that was sent: they may hold something.
     """
 
     def __init__(self, backend: str, mapping: str, robot_type: str = 'panda',
@@ -171,8 +171,6 @@ class LeRobotArm(LeRobotPart[ArmState]):
         self._speed = np.array(self._robot.joint_velocity)
         self._targets = NucTargets(command_timeout)     # guarded by _new, as what follows
         self._sent: Floats | None = None
-        self._fingers = list(self._robot.fingers)
-        self._grip: Floats | None = None        # where the fingers were told to be
 
     def state(self, max_age_s: float = 0.1) -> ArmState:
         """Return the newest state."""
@@ -183,7 +181,6 @@ class LeRobotArm(LeRobotPart[ArmState]):
         q = self._checked(command.q)
         with self._new:
             self._targets.track(q, self._clock.steady_ns())
-            self._grip = q[self._fingers]
         return ArmCommand(q, command.stamp_ns)
 
     def move_to(self, q: Floats, duration_s: float | None = None) -> float:
@@ -193,7 +190,6 @@ class LeRobotArm(LeRobotPart[ArmState]):
         time_s = motion_s(start, goal, duration_s, self._robot)
         with self._new:
             self._targets.move(start, goal, time_s, self._clock.steady_ns())
-            self._grip = goal[self._fingers]
         return time_s
 
     def stop(self) -> None:
@@ -221,7 +217,7 @@ class LeRobotArm(LeRobotPart[ArmState]):
 
     def _forget(self) -> None:
         self._targets.forget()
-        self._sent = self._grip = None
+        self._sent = None
 
     def _next(self, reading: RobotReading) -> tuple[ArmState, Mapping[str, float]]:
         before, q, zero = self._state, self._scales.joints(reading.values), np.zeros_like
@@ -238,15 +234,12 @@ class LeRobotArm(LeRobotPart[ArmState]):
     def _aim(self, q: Floats, dq: Floats, passed_s: float, now_ns: int) -> None:
         """Set what to send: a step towards the target, or where the arm is while it brakes."""
         self._targets.due(now_ns)
-        start, step = q if self._sent is None else self._sent, self._speed * passed_s
+        start, fingers = q if self._sent is None else self._sent, list(self._robot.fingers)
         if self._targets.braking:
-            target = self._targets.brake(q, dq, 0.0, now_ns)
-            if self._grip is not None:
-                target[self._fingers] = self._grip
-            self._sent = target.copy()
-            self._sent[self._fingers] = (start + np.clip(target - start, -step, step))[
-                self._fingers]
+            self._sent = self._targets.brake(q, dq, 0.0, now_ns)
+            self._sent[fingers] = start[fingers]
         elif self._targets.target is not None:
+            step = self._speed * passed_s
             self._sent = start + np.clip(self._targets.target - start, -step, step)
 
 

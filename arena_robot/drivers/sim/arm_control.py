@@ -300,7 +300,7 @@ class ArmControl:
         return np.clip(q, limits.hardware_lower, limits.hardware_upper)
 
     def _here(self, data: mujoco.MjData) -> Floats:
-        """Return where the arm is, and where fingers were told to be: they hold something."""
+        """Return where the arm is, and the set-point of fingers: they may hold something."""
         q, fingers = self._q(data), list(self.robot.fingers)
         q[fingers] = self.q_des[fingers]
         return q
