@@ -145,7 +145,8 @@ def checked(path: Path) -> tuple[Embodiment | None, dict[str, Robot], list[str]]
                 name = str(data.get('name', path.stem))
                 arms[part] = arm_row(build(ArmPart, values), path.parent, title,
                                      name if len(data['arms']) == 1 else f'{name}_{part}',
-                                     _hand(data.get('grippers')))
+                                     _hand(data.get('grippers')),
+                                     _fingers(data.get('grippers'), part))
             except ConfigError as error:
                 wrong += [f'{path.name}.arms.{part}: {line}' for line in str(error).splitlines()]
     if wrong:
@@ -183,6 +184,15 @@ def _hand(grippers: object) -> tuple[float, float]:
     types = [str(row.get('type')) for row in (
         grippers.values() if isinstance(grippers, Mapping) else ()) if isinstance(row, Mapping)]
     return next((GRIPPERS[name].capsule for name in types if name in GRIPPERS), (0.0, 0.0))
+
+
+def _fingers(grippers: object, part: str) -> dict[str, float]:
+    """Return where the joints of the grippers of the arm ``part`` are open."""
+    rows = [build(GripperPart, row) for row in (
+        grippers.values() if isinstance(grippers, Mapping) else ())
+        if isinstance(row, Mapping) and not mistakes(GripperPart, row, '')]
+    return {joint: opened for row in rows if row.arm in ('', part)
+            for joint, opened in zip(row.joints, row.open_at, strict=True)}
 
 
 def _layout_mistakes(made: Embodiment, arms: Mapping[str, Robot]) -> list[str]:

@@ -83,15 +83,17 @@ class ArmPart:
 
 
 def arm_row(part: ArmPart, folder: Path, title: str, name: str,
-            hand: tuple[float, float] = (0.0, 0.0)) -> Robot:
+            hand: tuple[float, float] = (0.0, 0.0),
+            fingers: Mapping[str, float] | None = None) -> Robot:
     """
     Return the row of an arm; ConfigError with a line for each mistake of its numbers.
 
-    ``hand`` is the capsule of its gripper, as a GripperModel's.
+    ``hand`` is the capsule of its gripper, as a GripperModel's; ``fingers`` are joints of the model
+    that are fingers, and where they are open.
     """
     if part.robot:
         return ROBOTS[part.robot]
-    model = read_chain(model_path(part.model, folder), part.joints, part.base, part.tool)
+    model = read_chain(model_path(part.model, folder), part.joints, part.base, part.tool, fingers)
     torque = part.torque or model.torque
     lower, upper = part.lower or model.lower, part.upper or model.upper
     _raise(_number_mistakes(part, {
@@ -184,10 +186,12 @@ class ModelChain:
     frames: tuple[str, ...]
 
 
-def read_chain(path: Path, joints: tuple[str, ...], base: str, tool: str) -> ModelChain:
+def read_chain(path: Path, joints: tuple[str, ...], base: str, tool: str,
+               fingers: Mapping[str, float] | None = None) -> ModelChain:
     """
     Return the chain of ``joints`` from ``base`` to ``tool`` in an MJCF or URDF file.
 
+    The shapes of ``fingers`` are where these joints are as far open as it says.
     Raises ConfigError for names that are not there, in another order, or not behind the base.
     """
     model, hulls = _compiled(path)
@@ -201,12 +205,10 @@ def read_chain(path: Path, joints: tuple[str, ...], base: str, tool: str) -> Mod
             if model.jnt_type[i] not in TURN_OR_SLIDE:
                 raise ConfigError(f'joint {model.joint(i).name} of {path.name} neither turns nor '
                                   'slides')
-            slide, axis = bool(model.jnt_type[i] == TURN_OR_SLIDE[1]), model.jnt_axis[i]
-            anchor = _pose(model.jnt_pos[i], (1.0, 0.0, 0.0, 0.0))
-            zero = joint_motion(axis, -float(model.qpos0[model.jnt_qposadr[i]]), slide)
+            anchor, zero = _moved(model, i, 0.0)
             places.append(_floats((place @ anchor @ zero)[:3].ravel()))
-            axes.append(_floats(axis))
-            slides.append(slide)
+            axes.append(_floats(model.jnt_axis[i]))
+            slides.append(bool(model.jnt_type[i] == TURN_OR_SLIDE[1]))
             index.append(i)
             before.append(link - 1)
             frames.append(model.body(body).name)
@@ -218,7 +220,7 @@ def read_chain(path: Path, joints: tuple[str, ...], base: str, tool: str) -> Mod
     tree = tuple(before) if before != list(range(-1, last - 1)) else ()
     chain = Chain(tuple(places), tuple(axes), tuple(slides),
                   _floats((place @ end)[:3].ravel()), _middle(before),
-                  lambda: Body(_shapes(model, at, hulls)), tree)
+                  lambda: Body(_shapes(model, at, hulls, fingers or {})), tree)
     span = np.where(model.jnt_limited[index][:, None], model.jnt_range[index], UNLIMITED)
     torque = _floats(model.jnt_actfrcrange[index][:, 1]) if np.all(
         model.jnt_actfrclimited[index]) else ()
@@ -244,20 +246,33 @@ def _middle(before: list[int]) -> int:
     return moving[len(moving) // 2]
 
 
-def _shapes(model: Any, at: dict[int, tuple[int, Floats]],
-            hulls: Mapping[str, Hull]) -> tuple[Shape, ...]:
+def _moved(model: Any, joint: int, q: float) -> tuple[Floats, Floats]:
+    """Return the place (4, 4) of a joint in its body, and what it moves to get to ``q``."""
+    slide = bool(model.jnt_type[joint] == TURN_OR_SLIDE[1])
+    return (_pose(model.jnt_pos[joint], (1.0, 0.0, 0.0, 0.0)), joint_motion(
+        model.jnt_axis[joint], q - float(model.qpos0[model.jnt_qposadr[joint]]), slide))
+
+
+def _shapes(model: Any, at: dict[int, tuple[int, Floats]], hulls: Mapping[str, Hull],
+            fingers: Mapping[str, float]) -> tuple[Shape, ...]:
     """
     Return the shapes of the bodies ``at`` a place in a link, and of those that are fixed to them.
 
-    They are those that collide; of a link without one, those that are drawn. What hangs on a
-    joint that is not the arm's is left out, and what stands in the model's world.
+    They are those that collide; of a link without one, those that are drawn. ``fingers`` are open;
+    what hangs on another joint that is not the arm's is left out, and what stands in the world.
     """
     out: list[Shape] = []
     for body in range(1, model.nbody):
         parent = int(model.body_parentid[body])
-        if body not in at and parent and parent in at and not model.body_jntnum[body]:
+        own = {i: str(model.joint(i).name) for i in np.flatnonzero(model.jnt_bodyid == body)}
+        if body not in at and parent and parent in at and all(
+                name in fingers for name in own.values()):
             link, place = at[parent]
-            at[body] = link, place @ _pose(model.body_pos[body], model.body_quat[body])
+            place = place @ _pose(model.body_pos[body], model.body_quat[body])
+            for i, name in own.items():
+                anchor, turn = _moved(model, i, fingers[name])
+                place = place @ anchor @ turn @ np.linalg.inv(anchor)
+            at[body] = link, place
     collides = (model.geom_contype | model.geom_conaffinity) != 0
     for solid in (True, False):
         shaped = {shape.link for shape in out}

@@ -374,7 +374,7 @@ def test_a_hand_of_two_arms_goes_on_holding_while_the_arms_stop(tmp_path):
         'joints': {name: {'name': f'{name}.pos', 'unit': 'radians'} for name in NAMES} | {
             'l_near': {'name': 'l_near.pos', 'unit': 'percent'}},
         'gripper': {'name': 'gripper.pos'}}))
-    finger, moving = NAMES.index('l_near'), NAMES.index('r_y')
+    finger, moving, log = NAMES.index('l_near'), NAMES.index('r_y'), tmp_path / 'log'
     with LeRobotArm(LAB, str(mapping), two_arms(tmp_path), command_timeout=30.0) as arm:
         q = arm.state().q
         assert q == pytest.approx(REST)
@@ -386,8 +386,8 @@ def test_a_hand_of_two_arms_goes_on_holding_while_the_arms_stop(tmp_path):
         arm.stop()
         until(lambda: arm.state().mode is RobotMode.IDLE, 'a stop')
         held = arm.state().q
-        until(lambda: sent(tmp_path / 'log')[-1]['l_near.pos'] == pytest.approx(50.0), 'a firm hand')
-        assert sent(tmp_path / 'log')[-1]['r_y.pos'] == pytest.approx(held[moving])
+        until(lambda: sent(log)[-1]['l_near.pos'] == pytest.approx(50.0), 'a firm hand')
+        assert sent(log)[-1]['r_y.pos'] == pytest.approx(held[moving])
         assert held[finger] > 0.0
 
 
