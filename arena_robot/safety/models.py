@@ -88,12 +88,13 @@ def arm_row(part: ArmPart, folder: Path, title: str, name: str,
     """
     Return the row of an arm; ConfigError with a line for each mistake of its numbers.
 
-    ``hand`` is the capsule of its gripper, as a GripperModel's; ``fingers`` are joints of the model
-    that are fingers, and where they are open.
+    ``hand`` is the capsule of its gripper, as a GripperModel's; ``fingers`` are joints of the
+    model that are fingers, and where they are open.
     """
     if part.robot:
         return ROBOTS[part.robot]
-    model = read_chain(model_path(part.model, folder), part.joints, part.base, part.tool, fingers)
+    path = model_path(part.model, folder)
+    model = read_chain(path, part.joints, part.base, part.tool, fingers)
     torque = part.torque or model.torque
     lower, upper = part.lower or model.lower, part.upper or model.upper
     _raise(_number_mistakes(part, {
