@@ -265,7 +265,8 @@ def _shapes(model: Any, at: dict[int, tuple[int, Floats]], hulls: Mapping[str, H
     out: list[Shape] = []
     for body in range(1, model.nbody):
         parent = int(model.body_parentid[body])
-        own = {i: str(model.joint(i).name) for i in np.flatnonzero(model.jnt_bodyid == body)}
+        own = {i: str(model.joint(i).name)
+               for i in range(model.njnt) if model.jnt_bodyid[i] == body}
         if body not in at and parent and parent in at and all(
                 name in fingers for name in own.values()):
             link, place = at[parent]
