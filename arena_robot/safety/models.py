@@ -271,8 +271,8 @@ def _shapes(model: Any, at: dict[int, tuple[int, Floats]], hulls: Mapping[str, H
                 name in fingers for name in own.values()):
             link, place = at[parent]
             place = place @ _pose(model.body_pos[body], model.body_quat[body])
-            for i, name in own.items():
-                anchor, turn = _moved(model, i, fingers[name])
+            for joint, name in own.items():
+                anchor, turn = _moved(model, joint, fingers[name])
                 place = place @ anchor @ turn @ np.linalg.inv(anchor)
             at[body] = link, place
     collides = (model.geom_contype | model.geom_conaffinity) != 0
