@@ -6,8 +6,9 @@ import uuid
 
 import pytest
 from rcl_interfaces.srv import GetParameters
-from rclpy.action import ActionServer, GoalResponse
+from rclpy.action import ActionClient, ActionServer, GoalResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.exceptions import InvalidHandle
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.task import Future
@@ -159,6 +160,18 @@ def test_a_goal_that_is_answered_before_it_is_listed_is_no_error(pair, monkeypat
         send_goal(client, MoveToJoints.Goal(), 10.0, 'go_home', find_s=10.0)
     assert not client._futures
     client.destroy()
+
+
+def test_the_actions_of_a_node_end_with_it():
+    with Spin() as spin:
+        node = Node('acts', context=spin.context)
+        client = ActionClient(node, MoveToJoints, 'acts/go_home')
+        ActionServer(node, MoveToJoints, 'acts/go_home', lambda goal: MoveToJoints.Result())
+        spin.add(node)
+        assert client.wait_for_server(10.0)
+    assert not list(node.waitables)
+    with pytest.raises(InvalidHandle), client._client_handle:
+        pass
 
 
 def test_a_lost_first_answer_of_a_session_node_is_asked_for_again(pair, monkeypatch):

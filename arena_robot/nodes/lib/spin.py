@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 
 import rclpy
+from rclpy.action import ActionClient, ActionServer
 from rclpy.context import Context
 from rclpy.exceptions import InvalidHandle
 from rclpy.executors import (
@@ -127,7 +128,7 @@ class Spin:
         for node, executor, thread in self._nodes:
             executor.shutdown(timeout_sec=STOP_S)
             thread.join(timeout=STOP_S)
-            node.destroy_node()
+            _destroy(node)
         self._nodes.clear()
         self.context.try_shutdown()
         if self._ends_then:
@@ -141,6 +142,18 @@ class Spin:
         # A second signal may arrive while the main thread holds the event's lock: ignore it.
         if not self.stopped.is_set():
             self.stopped.set()
+
+
+def _destroy(node: Node) -> None:
+    """
+    Destroy a node with its actions, which rclpy leaves to the garbage collector.
+
+    That may come much later in any thread, and then Fast DDS tells processes that are gone.
+    """
+    for part in list(node.waitables):
+        if isinstance(part, ActionClient | ActionServer):
+            part.destroy()
+    node.destroy_node()
 
 
 def _spin(executor: Executor) -> None:
