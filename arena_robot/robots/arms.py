@@ -130,7 +130,7 @@ class Chain:
     @property
     def elbows(self) -> tuple[int, ...]:
         """The elbow, and the link in the middle of each other arm."""
-        roots = [i for i in self.others if self.parents[i] < 0]
+        roots = [i for i in self.others if self.parents[i] not in self.others]
         links = [[i for i in self.others if self.moves[i, root]] for root in roots]
         return self.elbow, *(arm[(len(arm) - 1) // 2] for arm in links)
 

@@ -115,6 +115,13 @@ def test_a_model_of_two_arms_is_one_tree(tmp_path):
     assert shapes == [(4, 0.0), (5, 0.01), (4, 0.05), (9, 0.0), (9, -0.05), (9, 0.05)]
 
 
+def test_arms_on_a_common_torso_each_have_an_elbow(tmp_path):
+    chain = arm_of(two_arms(tmp_path)).limits.chain
+    torso = dataclasses.replace(chain, before=(-1, 0, 1, 2, 3, 0, 5, 6, 7))
+    assert torso.others == (1, 2, 3, 4)
+    assert torso.elbows == (chain.elbow, 2)
+
+
 def test_frames_and_description_of_two_arms_hang_where_the_joints_do(tmp_path):
     robot = arm_of(path := two_arms(tmp_path))
     links = robot.frames()
