@@ -203,7 +203,7 @@ def desk_of(args: argparse.Namespace) -> 'Iterator[RemoteDesk]':
         namespace=args.namespace, sim={'robot_type': own_file(args.robot_type)}
     ) if args.sim else nullcontext()
     wait_s = args.wait or (60.0 if args.sim else 5.0)
-    with station, RemoteDesk(namespace=args.namespace, patience_s=wait_s) as desk:
+    with station, RemoteDesk(namespace=args.namespace, patience_s=wait_s, ends_then=True) as desk:
         yield desk
 
 

@@ -71,18 +71,19 @@ class RemoteDesk(Opened):
     """
     Implements :class:`arena_robot.session.evaluator.desk.Desk` over ROS.
 
-    Use it in a ``with`` block. ``patience_s`` is the timeout of finding the node ``session``.
+    Use it in a ``with`` block. ``patience_s`` is the timeout of finding the node ``session``;
+    ``ends_then`` is Spin's, for a process that ends after it.
     """
 
     def __init__(self, session: str = 'session_node', namespace: str = '',
-                 patience_s: float = FIND_S) -> None:
+                 patience_s: float = FIND_S, ends_then: bool = False) -> None:
         self._session = session
         self._namespace = namespace
         self._views: dict[str, str] = {}
         # By the session node's parameters.
         self._told: tuple[str, Extras, str | None] | None = None
         self._patience_s = patience_s
-        self._spin = Spin()
+        self._spin = Spin(ends_then=ends_then)
         self._token = ''
         self._changed = threading.Condition()
         self._state, self._known = DeskState(), False
