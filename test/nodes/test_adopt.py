@@ -19,6 +19,8 @@ from arena_robot.nodes.station.files import nodes_in
 from arena_robot.recording.episode.views import IMAGE, JPEG
 from arena_robot.safety.limits import robot_of
 
+# A busy machine finds nodes late, and their services later; each look begins anew.
+PATIENCE_S = (1.0, 1.0, 1.0, 1.0, 2.0, 4.0, 8.0, 12.0)
 ARM = tuple(f'left_fr3_joint{i}' for i in range(1, 8))
 KNUCKLE = 'left_robotiq_85_left_knuckle_joint'
 
@@ -128,8 +130,8 @@ def test_a_running_lab_is_read_and_its_file_is_a_station_file(tmp_path, capsys, 
     namespace, path = f'lab_{uuid.uuid4().hex[:6]}', tmp_path / 'my_lab.yaml'
     with Spin() as spin, Lab(spin, namespace, 'joint_trajectory_controller', images='both',
                              size=(64, 36), task='do_not_move'):
-        for _ in range(8):    # a busy machine finds nodes late, and their services later
-            graph = look(namespace, 1.0, 1.0)
+        for wait_s in PATIENCE_S:
+            graph = look(namespace, wait_s, wait_s)
             made = propose(graph)
             if not made.missing and any('commands position; by' in one for one in made.found):
                 break
@@ -197,8 +199,8 @@ def test_an_embodiment_of_a_running_lab_is_written_beside_its_station_file(tmp_p
     with Spin() as spin, Lab(spin, namespace, 'joint_trajectory_controller', '', '',
                              robot=str(tmp_path / 'the_arm.yaml'), task='do_not_move',
                              description=URDF, jtc=JTC_OF_UR):
-        for _ in range(8):    # as above
-            graph = look(namespace, 1.0, 1.0)
+        for wait_s in PATIENCE_S:
+            graph = look(namespace, wait_s, wait_s)
             if propose(graph).files:
                 break
         monkeypatch.setattr('arena_robot.nodes.adopt.graph.look', lambda _: graph)
