@@ -31,8 +31,9 @@ CALL_S = 20.0    # the caller waits meanwhile
 AUTOGROUP = Path('/proc/self/autogroup')
 LOWEST = 19
 FAILED, NO_MEMORY, INTERRUPTED = 1, 3, 130
-# An interrupt while Python still imports ends the process without words.
+# An interrupt while Python still imports ends the process without words; one before waits.
 _PROGRAM = ('import signal; signal.signal(signal.SIGINT, signal.SIG_DFL); '
+            'signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT]); '
             f'from {__name__} import main; raise SystemExit(main(')
 
 P = ParamSpec('P')
@@ -98,7 +99,7 @@ def started(work: Callable[..., object], *arguments: object, memory_bytes: int =
     """
     process = Process(f'{work.__name__} of {" ".join(map(str, arguments))}', [
         sys.executable, '-c', f'{_PROGRAM}{memory_bytes}))',
-        f'{work.__module__}:{work.__qualname__}', *map(str, arguments)])
+        f'{work.__module__}:{work.__qualname__}', *map(str, arguments)], blocked=(signal.SIGINT,))
     process.start()
     return process
 

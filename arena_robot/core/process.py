@@ -9,7 +9,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
@@ -31,16 +31,18 @@ class Process:
     leaves it on this program's own output. With ``pipes`` standard input and output are pipes of
     text, and the log file takes standard error. When the program ends, what it started and left
     in its session is killed. When the program that started it is killed, it gets SIGTERM (on
-    Linux, with setpriv of util-linux).
+    Linux, with setpriv of util-linux). Signals in ``blocked`` wait until it unblocks them.
     """
 
     def __init__(self, name: str, command: Sequence[str], log_file: Path | None = None,
-                 environment: Mapping[str, str] | None = None, pipes: bool = False) -> None:
+                 environment: Mapping[str, str] | None = None, pipes: bool = False,
+                 blocked: Collection[signal.Signals] = ()) -> None:
         self.name = name
         self.log_file = log_file
         self._command = list(command)
         self._environment = {**os.environ, **(environment or {})}
         self._pipes = pipes
+        self._blocked = blocked
         self._process: subprocess.Popen[str] | None = None
         self._begin = 0
         self._swept = False
@@ -78,12 +80,19 @@ class Process:
                 out = files.enter_context(self.log_file.open('ab'))
                 self._begin = out.tell()
             self._swept = False
-            self._process = _in_lasting_thread(lambda: subprocess.Popen(
+            self._process = _in_lasting_thread(lambda: self._spawn(out))
+
+    def _spawn(self, out: IO[bytes] | None) -> 'subprocess.Popen[str]':
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._blocked)    # the program's too
+        try:
+            return subprocess.Popen(
                 _with_death_signal(self._command, self._environment.get('PATH')),
                 env=self._environment, start_new_session=True, text=True,
                 bufsize=1, stdin=subprocess.PIPE if self._pipes else subprocess.DEVNULL,
                 stdout=subprocess.PIPE if self._pipes else out,
-                stderr=out if self._pipes or out is None else subprocess.STDOUT))
+                stderr=out if self._pipes or out is None else subprocess.STDOUT)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def said(self) -> str:
         """Return what was written to its log file since it was started."""

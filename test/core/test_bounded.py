@@ -1,6 +1,8 @@
 """A file that needs too much ends its process and nothing else; audits run in spare time."""
 
 import io
+import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -8,10 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arena_robot.core.bounded import AUTOGROUP, BoundedWorker, use_spare_time
+from arena_robot.core.bounded import (
+    AUTOGROUP, INTERRUPTED, BoundedWorker, started, use_spare_time)
 from arena_robot.core.errors import DataError
 from arena_robot.core.jpeg import from_jpeg, to_jpeg
-from arena_robot.core.process import Process
+from arena_robot.core.process import Process, wait_until
 from arena_robot.records.episode_file import read_arrays
 
 
@@ -38,6 +41,16 @@ def test_too_much_memory_and_time_are_refused_and_the_next_call_works(worker):
 def test_a_picture_that_says_more_than_it_may_is_not_decoded():
     with pytest.raises(DataError, match='has 60 by 50 pixels, at most 2999'):
         from_jpeg(to_jpeg(np.zeros((50, 60, 3), np.uint8)), 2999)
+
+
+def test_an_interrupt_however_early_ends_it_without_words(capfd):
+    for after_s in np.linspace(0.0, 0.12, 13):    # Python itself, its packages, the work
+        process = started(subprocess.getoutput, 'sleep 60')
+        time.sleep(after_s)
+        process.interrupt()
+        assert wait_until(lambda running=process: running.code is not None, 20.0)
+        assert process.code in {-signal.SIGINT, INTERRUPTED}
+    assert capfd.readouterr().err == ''
 
 
 SHOWS = """
