@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arena_robot.core.bounded import (
-    AUTOGROUP, INTERRUPTED, BoundedWorker, started, use_spare_time)
+from arena_robot.core.bounded import AUTOGROUP, INTERRUPTED, BoundedWorker, started, use_spare_time
 from arena_robot.core.errors import DataError
 from arena_robot.core.jpeg import from_jpeg, to_jpeg
 from arena_robot.core.process import Process, wait_until
