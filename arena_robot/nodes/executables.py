@@ -46,6 +46,8 @@ def main() -> int:
                f"'.[{EXTRAS.get(name, 'lab')}]'")
         sys.stderr.write(f'{name} needs a package: {error}; {how}\n')
         return 2    # as for bad configuration: starting it again would not help
+    except KeyboardInterrupt:
+        return 130    # Ctrl-C while it imports
     return int(run())
 
 
