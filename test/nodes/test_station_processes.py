@@ -32,6 +32,7 @@ LAB = ROOT / 'config' / 'stations' / 'example_lab.yaml'
 LAUNCH = ROOT / 'launch' / 'station.launch.py'
 SMALL = {'image_width': 64, 'image_height': 36}
 PACE_NS = 1_000_000_000    # of real time, in which a pace is measured
+END_S = 10.0    # 0.2 s where nobody else works, 8 s where each core has three such tests
 
 
 @pytest.mark.parametrize(('node', 'parameters', 'message'), [
@@ -103,7 +104,7 @@ def test_a_signal_ends_the_station_cleanly(processes, watcher, number):
     wait_for(station, lambda: seen(watcher, f'/{name}/joint_states'))
     code, took_s = station.end(number)
     assert code == 0, station.log
-    assert took_s < 3.0
+    assert took_s < END_S
     assert 'Traceback' not in station.log
 
 
@@ -141,7 +142,7 @@ def test_two_stations_run_side_by_side(processes, spin):
     for station in stations:
         code, took_s = station.end()
         assert code == 0, station.log
-        assert took_s < 3.0
+        assert took_s < END_S
 
 
 def test_a_simulation_that_was_killed_restores_the_start_that_it_saved(processes, spin, tmp_path):
@@ -218,7 +219,7 @@ def test_a_lab_station_restarts_a_killed_node(processes, watcher, tmp_path):
     assert seen(watcher, topics[0])
     code, took_s = station.end()
     assert code == 0, station.log
-    assert took_s < 3.0
+    assert took_s < END_S
     assert 'starting it again' in station.log
 
 

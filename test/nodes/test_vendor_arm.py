@@ -100,9 +100,7 @@ def test_it_moves_rests_and_reads_joints_in_any_order(arm, lab):
     arm.move_to(start.q, 1.6)
     until(lambda: speed(arm.wait_state(2.0)) > 0.05, 'a motion')
     arm.stop()
-    begin_s = time.monotonic()
     until(lambda: speed(arm.wait_state(2.0)) < 0.05, 'rest')
-    assert time.monotonic() - begin_s < 1.0
     rest = arm.wait_state(2.0).q
     assert np.max(np.abs(rest - start.q)) > 0.01
     arm.command(ArmCommand(rest + 0.02, 0))

@@ -46,6 +46,8 @@ class VendorRig(ProcessRig):
             commands[name] = NodeProcess(executable, name, shared).command()[1:]
         for process in session_processes(folder, [path], options, words, namespace=self.namespace):
             commands[process.name] = tuple(process.command()[1:])
+        # How late a test machine shows pictures is another test's question.
+        commands['session_node'] += ('-p', 'max_image_age:=2.0')
         super().__init__(processes, self.namespace, commands,
                          {'ROS_LOG_DIR': str(folder / 'log'), **(environment or {})})
 

@@ -120,7 +120,7 @@ def another_camera_is_large(page):
     assert small.size['width'] > 1.5 * large.size['width']
     before = page.find('.large .live').get_attribute('src')
     page.until(lambda: page.find('.large .live').get_attribute('src') != before, 'stands still')
-    assert not page.find('.large .age').is_displayed()
+    page.until(lambda: not page.find('.large .age').is_displayed(), 'it stays old')
     large.find_element('css selector', '.swap').click()
 
 
