@@ -1,5 +1,6 @@
 """A station file is proposed from a running graph; what is missing is said with what to do."""
 
+import dataclasses
 import uuid
 
 import pytest
@@ -72,6 +73,32 @@ def test_everything_is_found_and_named():
         'zed_left/zed_node': 'left', 'zed_right/zed_node': 'right', 'zed_wrist/zed_node': 'wrist'}
     assert (session['image_transport'], session['eyes']) == ('compressed', ['left', 'right'])
     assert not [sentence for sentence in made.missing if 'control_msgs' not in sentence]
+
+
+def test_of_two_stations_each_gets_what_is_in_its_namespace():
+    def parts(side):
+        commands = CRISP if side == 'left' else JTC    # the other's would be taken before it
+        found = graph(joints('/joint_states'), commands, *eyes('zed_wrist'), *eyes('zed_left'),
+                      *eyes('zed_right')).topics.values()
+        return [dataclasses.replace(topic, name=f'/{side}{topic.name}') for topic in found]
+
+    def names(side):
+        made = propose(graph(*parts('left'), *parts('right'), namespace=side, actions={
+            f'/{one}/gripper_cmd': 'control_msgs/action/GripperCommand'
+            for one in ('left', 'right')}))
+        arm = made.sections['arm_node']['ros_control']
+        return (arm['joint_states'], arm['command_topic'],
+                made.sections['gripper_node']['ros_control']['name'],
+                *made.sections['session_node']['cameras']), made.remarks
+    cameras = tuple(f'zed_{role}/zed_node' for role in ('left', 'right', 'wrist'))
+    assert names('left')[0] == ('joint_states', 'target_joint', 'gripper_cmd', *cameras)
+    right, remarks = names('right')
+    assert right == ('joint_states', 'joint_trajectory_controller/joint_trajectory',
+                     'gripper_cmd', *cameras)
+    assert not any('not in /right' in one for one in remarks)
+    others, remarks = names('third')
+    assert others[:2] == ('/left/joint_states', '/left/target_joint')
+    assert any('/left/target_joint is not in /third: make sure' in one for one in remarks)
 
 
 def test_cameras_of_several_kinds_are_found_with_a_style_each():

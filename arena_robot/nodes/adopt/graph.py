@@ -2,11 +2,11 @@
 
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from rclpy.qos import QoSReliabilityPolicy
 from sensor_msgs.msg import CompressedImage, Image, JointState
@@ -27,6 +27,8 @@ STRING, DESCRIPTION = 'std_msgs/msg/String', '/robot_description'
 GOAL = '/_action/send_goal'
 LONGEST_S = 15.0    # a graph that still changes then is taken as it is
 ALONE_S = 5.0    # a busy machine finds the first other node late
+
+T = TypeVar('T')
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,11 @@ class FoundGraph:
         """Return a name as it is written in the station file: relative in the namespace."""
         space = f"/{self.namespace.strip('/')}/" if self.namespace.strip('/') else '/'
         return name.removeprefix(space) if name.startswith(space) else name
+
+    def near(self, found: Iterable[T], name: Callable[[T], str] = str) -> list[T]:
+        """Return what is in the namespace, where another arm has its own; all if nothing is."""
+        every = list(found)
+        return [one for one in every if self.relative(name(one)) != name(one)] or every
 
 
 class _Listener:

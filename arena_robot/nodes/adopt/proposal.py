@@ -79,7 +79,8 @@ def find_arm(graph: FoundGraph, folder: Path = Path()) -> FoundPart:
             'joint_state_broadcaster, and look in the right ROS domain and --namespace. An arm '
             "behind DROID's server on the NUC has no topics: config/stations/droid_nuc.yaml")
         return out
-    topic, (robot, prefix) = min(states, key=lambda state: _preferred(state[0].name))
+    topic, (robot, prefix) = min(graph.near(states, lambda state: state[0].name),
+                                 key=lambda state: _preferred(state[0].name))
     options: dict[str, Any] = {'joint_states': graph.relative(topic.name)}
     out.values = {'robot_type': robot, 'arm_prefix': prefix, 'backend': 'ros_control',
                   'ros_control': options}
@@ -103,7 +104,8 @@ def _other_arm(graph: FoundGraph, folder: Path,
 
     Its joints are a joint_trajectory_controller's, its embodiment is proposed from their URDF.
     """
-    for who, values in sorted(graph.controllers.items()):
+    for who in graph.near(sorted(graph.controllers)):
+        values = graph.controllers[who]
         joints = tuple(values.get('joints') or ())
         heard = [topic for topic in graph.of(JOINTS)
                  if topic.publishers and joints and set(joints) <= set(topic.joints)]
@@ -122,7 +124,8 @@ def _other_arm(graph: FoundGraph, folder: Path,
             f'{path} is proposed from the URDF for the joints of {who}. Assumed are the '
             f'accelerations, the reset pose, a workspace of 1 m, a Robotiq at {tool}, and what '
             f'else the URDF does not say: correct it, then arena embodiment check {path}')
-        return min(heard, key=lambda topic: _preferred(topic.name)), (str(path), '')
+        return (min(graph.near(heard, _name), key=lambda topic: _preferred(topic.name)),
+                (str(path), ''))
     return None
 
 
@@ -153,6 +156,10 @@ def _embodiment(text: str, joints: tuple[str, ...], out: FoundPart) -> tuple[str
     return name, tool
 
 
+def _name(topic: FoundTopic) -> str:
+    return topic.name
+
+
 def _preferred(name: str) -> tuple[bool, int, str]:
     """Order: the common name first, a broadcaster's topics after it."""
     return (not name.endswith('/joint_states'), name.count('/'), name)
@@ -174,13 +181,17 @@ def _find_controller(graph: FoundGraph, options: dict[str, Any], out: FoundPart)
              and not any('arm_node' in who for who in t.subscribers)]
     jtc = [t for t in heard if t.kind == TRAJECTORY and t.name.endswith(TRAJECTORIES)
            and not any('arm_node' in who for who in t.subscribers)]
-    chosen = [(CRISP, t) for t in crisp] + [(JTC, t) for t in jtc]
+    chosen = graph.near([*((CRISP, t) for t in crisp), *((JTC, t) for t in jtc)],
+                        lambda way: way[1].name)
     if not chosen:
         _no_controller(heard, out)
         return
     kind, topic = chosen[0]
     options |= {'controller': kind, 'command_topic': graph.relative(topic.name)}
     out.found.append(f"{kind} takes {topic.name} ({', '.join(topic.subscribers)})")
+    if graph.relative(topic.name) == topic.name:
+        out.remarks.append(f'{topic.name} is not in /{graph.namespace.strip("/")}: make sure that '
+                           "it moves this station's arm")
     if kind == JTC:
         _look_at_jtc(graph, topic, out)
     if len(chosen) > 1:
@@ -227,15 +238,15 @@ def _no_controller(heard: list[FoundTopic], out: FoundPart) -> None:
 
 def _find_broadcaster(graph: FoundGraph, options: dict[str, Any], out: FoundPart) -> None:
     tail = '/external_joint_torques'
-    names = [t.name.removesuffix(tail) for t in graph.of(JOINTS)
-             if t.name.endswith(f'{BROADCASTER}{tail}') and t.publishers]
+    names = graph.near(t.name.removesuffix(tail) for t in graph.of(JOINTS)
+                       if t.name.endswith(f'{BROADCASTER}{tail}') and t.publishers)
     if not names:
         out.remarks.append(f'no {BROADCASTER}: external torques, mode and errors of the robot '
                            'are not known; an arm that is stopped is seen by its joints only')
         return
     options['broadcaster'] = graph.relative(names[0])
-    recovery = [name for name, kind in graph.actions.items()
-                if kind == 'franka_msgs/action/ErrorRecovery']
+    recovery = graph.near(name for name, kind in graph.actions.items()
+                          if kind == 'franka_msgs/action/ErrorRecovery')
     if recovery:
         options['error_recovery'] = graph.relative(recovery[0])
     out.found.append(f'{names[0]} for torques, mode and errors')
@@ -252,7 +263,8 @@ def find_gripper(graph: FoundGraph) -> FoundPart:
         out.missing.append(f'no JointState topic has {ROBOTIQ_2F85.joint}; start '
                            'ros2_robotiq_gripper')
         return out
-    topic, joint = min(states, key=lambda state: (state[1].endswith(FINGER), state[0].name))
+    topic, joint = min(graph.near(states, lambda state: state[0].name),
+                       key=lambda state: (state[1].endswith(FINGER), state[0].name))
     if joint.endswith(FINGER):
         out.missing.append(f'{joint} is a Franka Hand; policies of DROID know the Robotiq 2F-85 '
                            'only: write a driver for it (docs/extending.md)')
@@ -261,17 +273,18 @@ def find_gripper(graph: FoundGraph) -> FoundPart:
     options: dict[str, Any] = {'joint_states': graph.relative(topic.name)}
     out.values = {'arm_prefix': prefix, 'backend': 'ros_control', 'ros_control': options}
     _find_grip(graph, options, out)
-    services = [name for name, kind in graph.services.items()
-                if kind == TRIGGER and name.endswith('/reactivate_gripper')
-                and 'gripper_node' not in name]
+    services = graph.near(name for name, kind in graph.services.items()
+                          if kind == TRIGGER and name.endswith('/reactivate_gripper')
+                          and 'gripper_node' not in name)
     options['reactivate'] = graph.relative(services[0]) if services else ''
     return out
 
 
 def _find_grip(graph: FoundGraph, options: dict[str, Any], out: FoundPart) -> None:
     for command in (PARALLEL, SINGLE):
-        names = sorted(name for name, kind in graph.actions.items()
-                       if kind == f'control_msgs/action/{command}' and 'gripper_node' not in name)
+        names = sorted(graph.near(
+            name for name, kind in graph.actions.items()
+            if kind == f'control_msgs/action/{command}' and 'gripper_node' not in name))
         if names:
             options |= {'command': command, 'name': graph.relative(names[0])}
             out.found.append(f'gripper by the action {names[0]} ({command})')
@@ -279,8 +292,8 @@ def _find_grip(graph: FoundGraph, options: dict[str, Any], out: FoundPart) -> No
                 out.missing.append('control_msgs is not installed here: apt install '
                                    'ros-jazzy-control-msgs')
             return
-    topics = [t for t in graph.of(FORWARD) if t.subscribers and 'gripper' in t.name
-              and not any('gripper_node' in who for who in t.subscribers)]
+    topics = graph.near((t for t in graph.of(FORWARD) if t.subscribers and 'gripper' in t.name
+                         and not any('gripper_node' in who for who in t.subscribers)), _name)
     if topics:
         options |= {'command': TOPIC, 'name': graph.relative(topics[0].name)}
         out.found.append(f'gripper by the topic {topics[0].name}')
@@ -306,7 +319,8 @@ def find_cameras(graph: FoundGraph) -> FoundPart:
         out.missing.append(_none(graph))
         return out
     style = max((c.style for c in cameras), key=lambda s: sum(c.style == s for c in cameras))
-    cameras = sorted(cameras, key=lambda c: c.style != style)[:len(ROLES)]
+    cameras = sorted(cameras, key=lambda c: (c.style != style, graph.relative(c.node) == c.node))[
+        :len(ROLES)]
     roles = _roles(cameras, out)
     eyes = _eyes(cameras, out)
     every = frozenset.intersection(*(c.transports[eye] for c in cameras for eye in eyes
