@@ -154,14 +154,15 @@ def test_position_speed_and_force_are_written_as_counts(emulator, gripper):
     assert emulator.fingers._outputs == bytes([9, 0, 0, 3, 255, 255])
 
 
-def test_the_same_command_is_written_once(emulator, gripper):
+def test_the_same_command_is_written_once(emulator, gripper, caplog):
     written = []
     write = emulator.fingers.write
     emulator.fingers.write = lambda data, now_s: (written.append(data), write(data, now_s))
     for stamp_ns in range(20):
         gripper.command(GripperCommand(0.5, stamp_ns, speed=1.0))
         gripper.wait_state(BUSY_S)
-    assert len(written) <= 3, 'once more after a lost answer, and not 20 times'
+    lost = caplog.text.count('answers again')    # on a busy machine: then it is written again
+    assert 1 <= len(written) <= 1 + lost
 
 
 def test_an_object_is_told_with_width_and_current(emulator, gripper):

@@ -407,6 +407,7 @@ def test_limits_become_tighter_while_the_arm_runs_and_never_wider(station):
         arm.destroy_node()
 
 
+@pytest.mark.alone
 def test_what_a_bag_says_was_sent_is_what_the_driver_accepted(processes, tmp_path):
     with Rig(processes, tmp_path, {'one': 'example:random_walk', 'two': 'example:random_walk'},
              parts={'arm_node': LAB}, max_steps=45) as rig, rig.desk() as desk:
@@ -431,10 +432,10 @@ def test_what_a_bag_says_was_sent_is_what_the_driver_accepted(processes, tmp_pat
         np.testing.assert_array_equal(step.q_sent, target)
         assert outside(np.array(step.q_sent), LIMITS) < 1e-9
     # The driver's own report at 50 Hz: a target is in force for three or four of them, and for
-    # none where a step came late and the next one in time, which a busy machine has often.
+    # none where a step came late and the next one in time.
     reported = [any(np.array_equal(step.q_sent, state.q_desired) for state in states)
                 for step in taken]
-    assert sum(reported) > 0.6 * len(taken)
+    assert sum(reported) > 0.9 * len(taken)
     np.testing.assert_allclose(limits[0].workspace_lower, BOX['workspace_lower'])
 
 

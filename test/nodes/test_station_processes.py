@@ -32,7 +32,6 @@ LAB = ROOT / 'config' / 'stations' / 'example_lab.yaml'
 LAUNCH = ROOT / 'launch' / 'station.launch.py'
 SMALL = {'image_width': 64, 'image_height': 36}
 PACE_NS = 1_000_000_000    # of real time, in which a pace is measured
-END_S = 10.0    # 0.2 s where nobody else works, 8 s where each core has three such tests
 
 
 @pytest.mark.parametrize(('node', 'parameters', 'message'), [
@@ -95,6 +94,7 @@ def watcher(spin):
 
 
 # Ctrl-C ends the station in which a node was killed, below.
+@pytest.mark.alone
 @pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_station_cleanly(processes, watcher, number):
     name = f'end_{uuid.uuid4().hex[:6]}'
@@ -104,7 +104,7 @@ def test_a_signal_ends_the_station_cleanly(processes, watcher, number):
     wait_for(station, lambda: seen(watcher, f'/{name}/joint_states'))
     code, took_s = station.end(number)
     assert code == 0, station.log
-    assert took_s < END_S
+    assert took_s < 3.0
     assert 'Traceback' not in station.log
 
 
@@ -125,6 +125,7 @@ def test_ctrl_c_in_a_rollout_records_its_end(processes, tmp_path):
     assert last['data']['detail'] == 'the station was ended'
 
 
+@pytest.mark.alone
 def test_two_stations_run_side_by_side(processes, spin):
     names = [f'{side}_{uuid.uuid4().hex[:6]}' for side in ('left', 'right')]
     stations = [processes(*sim_command(name, {'sim_station': SMALL})) for name in names]
@@ -142,7 +143,7 @@ def test_two_stations_run_side_by_side(processes, spin):
     for station in stations:
         code, took_s = station.end()
         assert code == 0, station.log
-        assert took_s < END_S
+        assert took_s < 3.0
 
 
 def test_a_simulation_that_was_killed_restores_the_start_that_it_saved(processes, spin, tmp_path):
@@ -201,6 +202,7 @@ def test_a_faster_station_publishes_its_clock(processes, spin):
     assert station.end()[0] == 0
 
 
+@pytest.mark.alone
 def test_a_lab_station_restarts_a_killed_node(processes, watcher, tmp_path):
     whole = read_yaml(LAB)
     part = tmp_path / 'lab.yaml'
@@ -219,7 +221,7 @@ def test_a_lab_station_restarts_a_killed_node(processes, watcher, tmp_path):
     assert seen(watcher, topics[0])
     code, took_s = station.end()
     assert code == 0, station.log
-    assert took_s < END_S
+    assert took_s < 3.0
     assert 'starting it again' in station.log
 
 

@@ -90,6 +90,7 @@ class TestRosControlArm(ArmConformance):
         lab.silent = False
 
 
+@pytest.mark.alone
 def test_it_moves_rests_and_reads_joints_in_any_order(arm, lab):
     start = arm.wait_state(2.0)
     assert np.allclose(start.q, lab.sim.arm.state().q, atol=0.01)
@@ -100,7 +101,9 @@ def test_it_moves_rests_and_reads_joints_in_any_order(arm, lab):
     arm.move_to(start.q, 1.6)
     until(lambda: speed(arm.wait_state(2.0)) > 0.05, 'a motion')
     arm.stop()
+    begin_s = time.monotonic()
     until(lambda: speed(arm.wait_state(2.0)) < 0.05, 'rest')
+    assert time.monotonic() - begin_s < 1.0
     rest = arm.wait_state(2.0).q
     assert np.max(np.abs(rest - start.q)) > 0.01
     arm.command(ArmCommand(rest + 0.02, 0))
@@ -127,9 +130,10 @@ def test_after_stop_no_newer_command_reaches_the_controller(arm, lab):
     guard.command(ArmCommand(at, clock.now_ns()))
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize('from_desired', [False, True])
 def test_a_stopped_arm_rests_soon_after_where_it_was_and_stays_there(arm, lab, from_desired):
-    """How soon is measured without this machine's load, in a model below; here: half way."""
+    """How soon is measured without this machine's load, in a model below."""
     lab.jtc.from_desired = from_desired
     start = arm.wait_state(2.0).q
     arm.move_to(start - 0.6 * np.sign(start[0] or 1.0) * np.eye(7)[0], 1.6)
@@ -140,7 +144,7 @@ def test_a_stopped_arm_rests_soon_after_where_it_was_and_stays_there(arm, lab, f
     time.sleep(0.4)
     after = arm.wait_state(2.0)
     assert speed(after) < 0.02
-    assert np.max(np.abs(after.q - before)) < 0.3
+    assert np.max(np.abs(after.q - before)) < 0.15
 
 
 def test_a_frozen_stamp_and_silence_are_different_words(arm, lab):

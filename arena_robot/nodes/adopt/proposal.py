@@ -4,6 +4,7 @@ import re
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -124,8 +125,8 @@ def _other_arm(graph: FoundGraph, folder: Path,
             f'{path} is proposed from the URDF for the joints of {who}. Assumed are the '
             f'accelerations, the reset pose, a workspace of 1 m, a Robotiq at {tool}, and what '
             f'else the URDF does not say: correct it, then arena embodiment check {path}')
-        return (min(graph.near(heard, _name), key=lambda topic: _preferred(topic.name)),
-                (str(path), ''))
+        near = graph.near(heard, attrgetter('name'))
+        return min(near, key=lambda topic: _preferred(topic.name)), (str(path), '')
     return None
 
 
@@ -154,10 +155,6 @@ def _embodiment(text: str, joints: tuple[str, ...], out: FoundPart) -> tuple[str
     out.files = {f'{name}.urdf': text, f'{name}.yaml': yaml.safe_dump(
         content, sort_keys=False, default_flow_style=None, width=98)}
     return name, tool
-
-
-def _name(topic: FoundTopic) -> str:
-    return topic.name
 
 
 def _preferred(name: str) -> tuple[bool, int, str]:
@@ -292,8 +289,9 @@ def _find_grip(graph: FoundGraph, options: dict[str, Any], out: FoundPart) -> No
                 out.missing.append('control_msgs is not installed here: apt install '
                                    'ros-jazzy-control-msgs')
             return
-    topics = graph.near((t for t in graph.of(FORWARD) if t.subscribers and 'gripper' in t.name
-                         and not any('gripper_node' in who for who in t.subscribers)), _name)
+    topics = [t for t in graph.of(FORWARD) if t.subscribers and 'gripper' in t.name
+              and not any('gripper_node' in who for who in t.subscribers)]
+    topics = graph.near(topics, attrgetter('name'))
     if topics:
         options |= {'command': TOPIC, 'name': graph.relative(topics[0].name)}
         out.found.append(f'gripper by the topic {topics[0].name}')
