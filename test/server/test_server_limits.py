@@ -102,12 +102,12 @@ def test_half_open_connections_are_closed(server, which, sent):
         assert closed_within(sockets, 5.0 + HANDSHAKE_S) == 200
     with contextlib.closing(Calls(ServerAddress(server.target, ''))) as calls:
         assert calls('Hello', pb.HelloRequest()).now_ns > 0
-    assert httpx.get(f'http://127.0.0.1:{server.site}/rules').status_code == 200
+    assert httpx.get(f'http://127.0.0.1:{server.site}/api').status_code == 200
 
 
 def test_a_connection_that_was_answered_once_is_not_kept_for_ever(server):
     with socket.create_connection(('127.0.0.1', server.site)) as line:
-        line.sendall(b'GET /rules HTTP/1.1\r\nHost: a\r\n\r\nG')
+        line.sendall(b'GET /api HTTP/1.1\r\nHost: a\r\n\r\nG')
         assert line.recv(100).startswith(b'HTTP/1.1 200')
         assert closed_within([line], 5.0 + HANDSHAKE_S) == 1
 
