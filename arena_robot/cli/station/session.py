@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -55,6 +56,7 @@ def run_session(args: argparse.Namespace) -> int:
         arena session --watch             watch only
         arena session --sim --auto        a simulated station and a scripted evaluator
     """
+    import_module('arena_robot.nodes.remote.desk')    # Python can lose a signal while it imports
     end_by_signals()
     with desk_of(args) as desk, StationWatch(desk):
         return run_with(desk, args)
