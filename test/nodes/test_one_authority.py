@@ -98,7 +98,7 @@ def arm(station):
     with RemoteArm(station[0], timeout_s=20.0) as part:
         part.resume()
         time.sleep(0.05)    # what is made before it is refused
-        waiting.until(lambda: goes_home(part), 'the reset pose', 20.0)
+        waiting.until(lambda: goes_home(part), 'the reset pose')
         yield part
 
 
